@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import islice
 
 from rubrank._plain import clean, word_set
 from rubrank.texts.sentences import split_sentences
@@ -22,13 +23,15 @@ _LONGEST = 600  # characters of a sentence that may claim something
 
 
 def normalise(text: str) -> str:
-    """Without case, width, punctuation, articles, and in Simplified characters."""
+    """The text without case, width, punctuation, articles, and in Simplified characters."""
     text = unicodedata.normalize("NFKC", clean(text)).casefold()
     if not text.isascii():
         text = converter("t2s").convert(text)
-    kept = "".join(c if c.isalnum() or unicodedata.category(c)[0] in "SM" else " " for c in text.replace("'", ""))
-    words = " ".join(_ARTICLES.sub(" ", kept).split())
-    return words or " ".join(kept.split()) or text.strip()
+    letters = ""
+    for char in text.replace("'", ""):
+        letters += char if char.isalnum() or unicodedata.category(char)[0] in "SM" else " "
+    without_articles = " ".join(_ARTICLES.sub(" ", letters).split())
+    return without_articles or " ".join(letters.split()) or text.strip()
 
 
 _IS = (
@@ -91,55 +94,54 @@ _DOUBT = re.compile(
 
 def claims(answer: str, truth: str, question: str = "") -> bool:
     """Does the first or the last sentence claim the truth, and nothing take it back?"""
-    sentences = [s for s in split_sentences(answer) if any(map(str.isalnum, s))]
+    sentences = [sentence for sentence in split_sentences(answer) if any(map(str.isalnum, sentence))]
     if not sentences:
         return False
-    if _claims(sentences[-1], truth, question):
+    if _sentence_claims(sentences[-1], truth, question):
         return True
-    first = sentences[0]
     later = " ".join(sentences[1:])[:4000]
-    return len(sentences) > 1 and not RETRACTION.search(later) and _claims(first, truth, question)
+    return not RETRACTION.search(later) and _sentence_claims(sentences[0], truth, question)
 
 
-def _claims(sentence: str, truth: str, question: str) -> bool:
-    sentence = _simple(sentence[:_LONGEST])
-    wanted = _simple(truth).strip(" .。")
-    if not wanted or _DOUBT.search(sentence):
+def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
+    sentence = _simplify(sentence[:_LONGEST])
+    truth = _simplify(truth).strip(" .。")
+    if not truth or _DOUBT.search(sentence):
         return False
-    places = _places(sentence, wanted)
-    return bool(places) and any(_is_claim(sentence, start, end, question) for start, end in places)
+    # The truth as whole words; its own words may be joined by hyphens.
+    left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
+    right = r"(?!\w)" if _is_spaced(truth[-1]) else ""
+    words = r"[\s\-‐]+".join(map(re.escape, truth.replace("-", " ").split()))
+    matches = islice(re.finditer(left + words + right, sentence), 20)
+    return any(_is_claim(sentence, match.start(), match.end(), question) for match in matches)
 
 
-def _simple(text: str) -> str:
+def _simplify(text: str) -> str:
     text = unicodedata.normalize("NFKC", clean(text))
-    text = text if text.isascii() else converter("t2s").convert(text)
+    if not text.isascii():
+        text = converter("t2s").convert(text)
     return " ".join(text.casefold().split())
 
 
-def _places(sentence: str, wanted: str) -> list[tuple[int, int]]:
-    """Where the truth stands as whole words."""
-    left = r"(?<!\w)" if _spaced(wanted[0]) else ""
-    right = r"(?!\w)" if _spaced(wanted[-1]) else ""
-    loose = r"[\s\-‐]+".join(map(re.escape, wanted.replace("-", " ").split()))
-    return [match.span() for match in re.finditer(left + loose + right, sentence)][:20]
-
-
-def _spaced(char: str) -> bool:
+def _is_spaced(char: str) -> bool:
     """Is it a letter of a script that puts spaces between words?"""
-    return char.isalnum() and not (
-        "\u0e00" <= char <= "\u0e7f" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af"
-    )
+    if "\u0e00" <= char <= "\u0e7f" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af":
+        return False
+    return char.isalnum()
 
 
 def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
-    before, after = sentence[:start], sentence[end:]
-    if is_denied(sentence, start) or _NOT.match(after) or _hedged(before, after):
+    """Is what stands at this place claimed? It must end a clause behind "is", or begin the sentence before it."""
+    before = sentence[:start]
+    after = sentence[end:]
+    if is_denied(sentence, start) or _NOT.match(after) or _is_hedged(before, after):
         return False
-    at_end = _END.match(after) is not None or _apposition(after, question)
-    named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
-    if named and at_end:
+    ends_clause = _END.match(after) is not None or _is_apposition(after, question)
+    is_named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
+    if is_named and ends_clause:
         return True
-    return _START_BEFORE.match(before) is not None and (_COPULA_AFTER.match(after) is not None or at_end)
+    begins_sentence = _START_BEFORE.match(before) is not None
+    return begins_sentence and (_COPULA_AFTER.match(after) is not None or ends_clause)
 
 
 _NOT = re.compile(
@@ -152,7 +154,7 @@ _NOT = re.compile(
 )
 
 
-def _hedged(before: str, after: str) -> bool:
+def _is_hedged(before: str, after: str) -> bool:
     """Is another result offered beside it: "X or Y", "Y or X", "X/Y"?"""
     if ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）")):
         return True
@@ -164,12 +166,12 @@ _SMALL_WORDS = word_set("""
 """)
 
 
-def _apposition(after: str, question: str) -> bool:
+def _is_apposition(after: str, question: str) -> bool:
     """ ", the capital of …": a comma and small words; or a comma and a name that the question itself gives."""
     match = re.match(rf"{_CLOSE}[,，]\s*([^,，.。;；!?]{{1,80}})", after)
     if match is None:
         return False
     phrase = match[1].strip().casefold()
-    first = phrase.split()[0] if phrase.split() else ""
-    small = first in _SMALL_WORDS
-    return small or (len(phrase) > 2 and phrase in _simple(question))
+    if phrase.split(maxsplit=1)[:1] and phrase.split(maxsplit=1)[0] in _SMALL_WORDS:
+        return True
+    return len(phrase) > 2 and phrase in _simplify(question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -22,18 +23,15 @@ from rubrank.verifiers.truth.quantities import is_close, read_quantity
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_NAMES = {"normalized": "normalised", "mathematical": "math", "mathematics": "math", "number": "numeric"}
-
-
-def _mode(name: object) -> object:
-    return _NAMES.get(name, name) if isinstance(name, str) else name
-
-
-Mode: TypeAlias = Annotated[Literal["exact", "normalised", "numeric", "choice", "set", "math"], BeforeValidator(_mode)]
+_SPELLINGS = {"normalized": "normalised", "mathematical": "math", "mathematics": "math", "number": "numeric"}
+Mode: TypeAlias = Annotated[
+    Literal["exact", "normalised", "numeric", "choice", "set", "math"],
+    BeforeValidator(lambda name: _SPELLINGS.get(name, name) if isinstance(name, str) else name),
+]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Case:
     """What every comparison needs."""
 
     answer: str
@@ -41,19 +39,19 @@ class _Asked:
     truths: tuple[str, ...]
     extractors: tuple[Extractor, ...]
 
-    @property
-    def reading(self) -> AnswerReading:
+    def read(self) -> AnswerReading:
+        """The result that the answer gives."""
         return read_answer(self.answer, self.extractors)
 
-    def said(self, given: str, how: str) -> str:
-        return f"read {given[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
+    def explain(self, result: str, how: str) -> str:
+        return f"read {result[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
-def _needs(params: Any) -> tuple[str, str] | None:
+def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("math_verify", "math") if params.mode == "math" else None
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process", needs=_needs)
+@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process", needs=_find_needs)
 def ground_truth_match(
     rollout: Rollout,
     *,
@@ -81,102 +79,116 @@ def ground_truth_match(
     contradicts itself ("41 = 42"); one that cannot be computed in time. Missing: no truth known, a truth that does not
     suit the mode, a machine that cannot compute. Not covered: a right result that is stated only in passing.
     """
-    known = find_truths(truth, rollout.metadata)
-    if not known.values:
-        return missing(f"no ground truth is known: {known.where}")
-    asked = _Asked(rollout.answer, rollout.question, known.values, extractors)
+    truths = find_truths(truth, rollout.metadata)
+    if not truths.values:
+        return missing(f"no ground truth is known: {truths.where}")
+    case = _Case(rollout.answer, rollout.question, truths.values, extractors)
     if mode == "set":
-        return _same_set(asked)
+        return _compare_sets(case)
     if mode == "choice":
-        return _same_choice(asked, options)
+        return _compare_choices(case, options)
     if mode == "math":
-        return _same_math(asked, seconds)
-    return _same_number(asked, tolerance) if mode == "numeric" else _same_text(asked, exact=mode == "exact")
+        return _compare_mathematics(case, seconds)
+    if mode == "numeric":
+        return _compare_numbers(case, tolerance)
+    return _compare_texts(case, exact=mode == "exact")
 
 
-def _same_text(asked: _Asked, *, exact: bool) -> Answer:
-    reading = asked.reading
-    form = str.strip if exact else normalise
+def _compare_texts(case: _Case, *, exact: bool) -> Answer:
+    reading = case.read()
+    reason = case.explain(reading.text, reading.how)
+    form: Callable[[str], str] = str.strip if exact else normalise
     candidates = {form(reading.text)}
-    if not reading.explicit and len(asked.answer) < 10_000:
-        candidates.add(form(asked.answer))
-    found = any(form(truth) in candidates for truth in asked.truths)
-    if not found and not exact:
-        body = reading.text if reading.explicit else asked.answer[-TAIL:]
-        stated = f": {body}" if reading.explicit else body  # what is marked as the result is claimed
-        found = any(claims(stated, truth, asked.question) for truth in asked.truths)
-    return found, asked.said(reading.text, reading.how)
+    if not reading.explicit and len(case.answer) < 10_000:
+        candidates.add(form(case.answer))
+    if any(form(truth) in candidates for truth in case.truths):
+        return True, reason
+    if exact:
+        return False, reason
+    # What is marked as the result is claimed; else a sentence must claim it.
+    text = f": {reading.text}" if reading.explicit else case.answer[-TAIL:]
+    return any(claims(text, truth, case.question) for truth in case.truths), reason
 
 
-def _same_number(asked: _Asked, tolerance: float) -> Answer:
-    expected = [number for t in asked.truths if (number := read_quantity(t, listed=False).number)]
-    if not expected:
-        return missing(f"the truth {asked.truths[0][:80]!r} is not a number")
-    reading = asked.reading
-    if any(
-        _without_marks(truth) == _without_marks(reading.text) for truth in asked.truths
-    ):  # also 5:30, 3:4, 2024-05-01
-        return True, asked.said(reading.text, reading.how)
-    marked = reading.explicit and reading.how != "the last statement"
-    found, how = read_quantity(reading.text, listed=marked, last=not reading.explicit), reading.how
-    if found.number is None and not found.problem and not marked and "last" in asked.extractors:
-        found, how = read_quantity(asked.answer[-5000:], listed=False, last=True), "the last number"
-    if found.number is None:
-        problem = found.problem or "no number found in the answer"
-        return False, f"{problem} ({how}), {asked.truths[0][:80]!r} expected"
-    same = any(is_close(found.number, one, tolerance) for one in expected)
-    return same, asked.said(found.number.written, how)
+def _compare_numbers(case: _Case, tolerance: float) -> Answer:
+    expected = [read_quantity(truth, listed=False).number for truth in case.truths]
+    expected_numbers = [number for number in expected if number is not None]
+    if not expected_numbers:
+        return missing(f"the truth {case.truths[0][:80]!r} is not a number")
+    reading = case.read()
+    if _is_verbatim(reading.text, case.truths):  # also 5:30, 3:4, 2024-05-01
+        return True, case.explain(reading.text, reading.how)
+    is_marked = reading.explicit and reading.how != "the last statement"
+    quantity = read_quantity(reading.text, listed=is_marked, last=not reading.explicit)
+    how = reading.how
+    if quantity.number is None and not quantity.problem and not is_marked and "last" in case.extractors:
+        quantity = read_quantity(case.answer[-5000:], listed=False, last=True)
+        how = "the last number"
+    if quantity.number is None:
+        problem = quantity.problem or "no number found in the answer"
+        return False, f"{problem} ({how}), {case.truths[0][:80]!r} expected"
+    is_same = any(is_close(quantity.number, number, tolerance) for number in expected_numbers)
+    return is_same, case.explain(quantity.number.written, how)
 
 
-def _same_choice(asked: _Asked, options: str) -> Answer:
-    wanted = {_letters_of(t, options) for t in asked.truths}
-    texts = find_option_texts(asked.question, options)
-    if "" in wanted:
-        wanted = {_letter_of_text(t, texts) for t in asked.truths}
-    if "" in wanted:
-        return missing(f"the truth {asked.truths[0][:80]!r} names no option of {options}")
-    choice = find_choice(asked.answer, options, asked.extractors)
-    letters, how = choice.letters, choice.how
+def _compare_choices(case: _Case, options: str) -> Answer:
+    option_texts = find_option_texts(case.question, options)
+    expected = {_read_letters(truth, options) for truth in case.truths}
+    if "" in expected:
+        expected = {_find_option(truth, option_texts) for truth in case.truths}
+    if "" in expected:
+        return missing(f"the truth {case.truths[0][:80]!r} names no option of {options}")
+    choice = find_choice(case.answer, options, case.extractors)
+    letters = choice.letters
+    how = choice.how
     if not letters:  # the text of an option, without its letter
-        reading = asked.reading
-        letters, how = _letter_of_text(reading.text, texts), f"the option's text in {reading.how}"
-    expected = "/".join(sorted(wanted))
+        reading = case.read()
+        letters = _find_option(reading.text, option_texts)
+        how = f"the option's text in {reading.how}"
+    expected_letters = "/".join(sorted(expected))
     if not letters:
-        return False, f"no option is chosen, {expected} expected"
-    several = len(letters) > 1 and all(len(one) == 1 for one in wanted)
-    said = f"ambiguous: read {'/'.join(letters)}" if several else f"read {letters}"
-    return letters in wanted, f"{said} from {how}, {expected} expected"
+        return False, f"no option is chosen, {expected_letters} expected"
+    is_ambiguous = len(letters) > 1 and all(len(choice) == 1 for choice in expected)
+    read = f"ambiguous: read {'/'.join(letters)}" if is_ambiguous else f"read {letters}"
+    return letters in expected, f"{read} from {how}, {expected_letters} expected"
 
 
-def _letters_of(truth: str, options: str) -> str:
-    bare_letters = re.sub(r"[\s,，、;/()（）.]|\band\b", "", truth)
-    if bare_letters and len(bare_letters) <= len(options) and all(c in options for c in bare_letters.upper()):
-        return "".join(sorted(set(bare_letters.upper())))
+def _read_letters(truth: str, options: str) -> str:
+    """The letters that a truth such as "B", "(a)" or "A, C" names."""
+    letters = re.sub(r"[\s,，、;/()（）.]|\band\b", "", truth).upper()
+    if letters and len(letters) <= len(options) and all(letter in options for letter in letters):
+        return "".join(sorted(set(letters)))
     return find_choice(truth, options).letters
 
 
-def _letter_of_text(text: str, texts: dict[str, str]) -> str:
+def _find_option(text: str, option_texts: dict[str, str]) -> str:
     """The letter of the only option with this text."""
-    wanted = normalise(text) if text else ""
-    found = [letter for letter, option in texts.items() if wanted and normalise(option) == wanted]
-    return found[0] if len(found) == 1 else ""
+    wording = normalise(text) if text else ""
+    letters = [letter for letter, option in option_texts.items() if wording and normalise(option) == wording]
+    return letters[0] if len(letters) == 1 else ""
 
 
 _SEPARATOR = re.compile(r"[,，、;；|\n]|(?<=\s)(?:and|or)(?=\s)|和|与|以及")
 
 
-def _same_set(asked: _Asked) -> Answer:
-    single = asked.truths[0] if len(asked.truths) == 1 else None
-    wanted = {normalise(t) for t in (_SEPARATOR.split(single.strip(" {}[]()\\")) if single else asked.truths)} - {""}
-    reading = asked.reading
-    items = [item.text for item in list_items(asked.answer[-50_000:])]
+def _split_entries(text: str) -> list[str]:
+    return _SEPARATOR.split(text.strip(" {}[]()\\"))
+
+
+def _compare_sets(case: _Case) -> Answer:
+    truths = _split_entries(case.truths[0]) if len(case.truths) == 1 else case.truths
+    expected = {normalise(truth) for truth in truths} - {""}
+    reading = case.read()
+    entries = [item.text for item in list_items(case.answer[-50_000:])]
     how = "the list"
-    if not items or (reading.explicit and reading.how != "the last statement"):
-        items, how = _SEPARATOR.split(reading.text.strip(" {}[]()\\")), reading.how
-    found = {normalise(bare(item)) for item in items} - {""}
-    lacking, extra = sorted(wanted - found), sorted(found - wanted)
-    said = f"{len(wanted & found)} of {len(wanted)} entries in {how}; lacking {lacking[:3]}, extra {extra[:3]}"
-    return found == wanted, said
+    if not entries or (reading.explicit and reading.how != "the last statement"):
+        entries = _split_entries(reading.text)
+        how = reading.how
+    actual = {normalise(bare(entry)) for entry in entries} - {""}
+    lacking = sorted(expected - actual)
+    extra = sorted(actual - expected)
+    reason = f"{len(expected & actual)} of {len(expected)} entries in {how}; lacking {lacking[:3]}, extra {extra[:3]}"
+    return actual == expected, reason
 
 
 # ---- mathematics ---------------------------------------------------------------------------------------------------
@@ -186,60 +198,72 @@ _BEYOND = re.compile(r",?\s*(?:\bbecause\b|\bsince\b|\bwhich\b|\bnot\b|\brather\
 _PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{4,}")
 
 
-def _same_math(asked: _Asked, seconds: float) -> Answer:
-    reading = asked.reading
-    if any(_without_marks(reading.text) == _without_marks(truth) for truth in asked.truths):
-        return True, asked.said(reading.text, reading.how)
-    if reading.explicit and (problem := _impossible(reading.text)):
-        return False, f"{problem} ({reading.how}), {asked.truths[0][:80]!r} expected"
+def _compare_mathematics(case: _Case, seconds: float) -> Answer:
+    reading = case.read()
+    if _is_verbatim(reading.text, case.truths):
+        return True, case.explain(reading.text, reading.how)
+    problem = _find_impossibility(reading.text) if reading.explicit else ""
+    if problem:
+        return False, f"{problem} ({reading.how}), {case.truths[0][:80]!r} expected"
     if importlib.util.find_spec("math_verify") is None:
         return missing("math-verify is not installed: pip install 'rubrank[math]'")
-    given = _as_mathematics(reading, asked.answer)
-    reasons: list[Any] = []
-    for truth in asked.truths:
-        same, reason = _computed(clean(truth), given, seconds)
-        if same is None:
+    result = _mark_mathematics(reading, case.answer)
+    reasons: list[str] = []
+    for truth in case.truths:
+        is_same, reason = _compute_equality(clean(truth), result, seconds)
+        if is_same is None:
             return missing(f"mathematics not decided: {reason}")
-        if same:
-            return True, asked.said(reading.text, reading.how)
+        if is_same:
+            return True, case.explain(reading.text, reading.how)
         reasons.append(reason)
-    return False, f"{reasons[0]}; {asked.said(reading.text, reading.how)}"
+    return False, f"{reasons[0]}; {case.explain(reading.text, reading.how)}"
 
 
-def _without_marks(text: str) -> str:
+def _is_verbatim(text: str, truths: tuple[str, ...]) -> bool:
+    """Is it one of the truths, spaces and the marks of LaTeX's formulas aside?"""
+    return any(_drop_marks(text) == _drop_marks(truth) for truth in truths)
+
+
+def _drop_marks(text: str) -> str:
     return re.sub(r"\s|\$|\\[()\[\],!; ]", "", text).rstrip(".")
 
 
-def _impossible(text: str) -> str:
+def _find_impossibility(text: str) -> str:
     """Why the result cannot be right, whatever the truth: it contradicts itself, or cannot be computed."""
     problem = read_quantity(text, listed=False).problem
-    if problem.endswith(("contradicts itself", "is too large")) or (
-        problem and re.search(r"≠|\\neq?(?![a-z])|!=", text)
-    ):
+    if problem.endswith(("contradicts itself", "is too large")):
+        return problem
+    if problem and re.search(r"≠|\\neq?(?![a-z])|!=", text):
         return problem
     value = evaluate(text)
     return "too large to compute" if value is not None and math.isinf(value) else ""
 
 
-def _as_mathematics(reading: AnswerReading, answer: str) -> str:
+def _mark_mathematics(reading: AnswerReading, answer: str) -> str:
     """What math-verify reads: a marked result in a box, else the end of the answer."""
-    text = _BEYOND.split(reading.text, maxsplit=1)[0].strip().rstrip(".,;")
     if not reading.explicit:
         return clean(answer[-2000:])
+    text = _BEYOND.split(reading.text, maxsplit=1)[0].strip().rstrip(".,;")
     if "$" in text or "\\(" in text or _PROSE.search(re.sub(r"\\[a-zA-Z]+", "", text)):
         return clean(text)
     return f"$\\boxed{{{clean(text)}}}$"
 
 
-def _computed(truth: str, given: str, seconds: float) -> tuple[bool | None, str]:
-    """Equal, different, or None where nothing can be said. A failure that the truth alone does not cause is the
-    response's: what cannot be computed in time, or breaks the library, is not the truth."""
+def _compute_equality(truth: str, result: str, seconds: float) -> tuple[bool | None, str]:
+    """Equal, different, or None if nothing can be said, and why.
+
+    A failure that the truth alone does not cause is the response's: what cannot be computed in time, or breaks the
+    library, is not the truth.
+    """
     try:
-        same, reason = call(_EQUAL, [truth, given], seconds=seconds)
+        is_same, reason = call(_EQUAL, [truth, result], seconds=seconds)
+        return is_same, reason
     except WorkerFailed as error:
-        try:
-            same, reason = call(_EQUAL, [truth, truth], seconds=seconds)
-        except WorkerFailed as machine:
-            return None, str(machine)
-        return (None, reason) if same is None else (False, f"the result cannot be computed ({error})")
-    return same, reason
+        failure = error
+    try:
+        is_mathematics, reason = call(_EQUAL, [truth, truth], seconds=seconds)
+    except WorkerFailed as error:
+        return None, str(error)
+    if is_mathematics is None:
+        return None, reason
+    return False, f"the result cannot be computed ({failure})"

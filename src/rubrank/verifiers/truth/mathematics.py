@@ -8,22 +8,21 @@ _TAIL = 2000  # characters at the end of an answer in which its result is looked
 
 
 def equal(truth: str, answer: str) -> tuple[bool | None, str]:
-    """Is the answer's result mathematically the truth? None: the truth is no mathematics. Time limits are the "
-    "caller's."""
+    """Is the answer's result mathematically the truth, and why? None: the truth is no mathematics.
+
+    math-verify's own time limits are off: the caller's worker has one.
+    """
     from math_verify import parse, verify
 
     logging.disable(logging.CRITICAL)  # it warns that its own time limits are off
-    gold = parse(truth if _is_marked(truth) else f"${truth}$", parsing_timeout=None) or parse(
-        truth, parsing_timeout=None
-    )
+    is_marked = any(mark in truth for mark in ("$", "\\boxed", "\\(", "\\["))
+    gold = parse(truth if is_marked else f"${truth}$", parsing_timeout=None)
+    if not gold:
+        gold = parse(truth, parsing_timeout=None)
     if not gold:
         return None, f"the truth {truth[:80]!r} is not mathematics"
-    given = parse(answer[-_TAIL:], parsing_timeout=None)
-    if not given:
+    result = parse(answer[-_TAIL:], parsing_timeout=None)
+    if not result:
         return False, "no mathematical result found in the answer"
-    same = bool(verify(gold, given, timeout_seconds=None))
-    return same, f"result {str(given[-1])[:80]!r}"
-
-
-def _is_marked(text: str) -> bool:
-    return "$" in text or "\\boxed" in text or "\\(" in text or "\\[" in text
+    is_same = bool(verify(gold, result, timeout_seconds=None))
+    return is_same, f"result {str(result[-1])[:80]!r}"

@@ -9,6 +9,7 @@ Looked for in the metadata itself, then in `reward_model` (verl), `reward_spec`,
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,21 +36,26 @@ class Truths:
     where: str
 
 
-def find_truths(given: Truth | None, metadata: Mapping[str, Any]) -> Truths:
+def find_truths(truth: Truth | None, metadata: Mapping[str, Any]) -> Truths:
     """The criterion's own truth, or the first that the data hold."""
-    if given is not None and (values := _values(given)):
+    values = _read_values(truth)
+    if values:
         return Truths(values, "the criterion")
     holders: list[tuple[str, Mapping[str, Any]]] = [("", metadata)]
-    holders += [(f"{name}.", inner) for name in HOLDERS if (inner := _mapping(metadata.get(name))) is not None]
+    for name in HOLDERS:
+        holder = _read_mapping(metadata.get(name))
+        if holder is not None:
+            holders.append((f"{name}.", holder))
     for name in NAMES:
         for prefix, holder in holders:
-            if values := _values(holder.get(name)):
+            values = _read_values(holder.get(name))
+            if values:
                 return Truths(values, f"{prefix}{name}")
     there = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
     return Truths((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}")
 
 
-def _mapping(value: Any) -> Mapping[str, Any] | None:
+def _read_mapping(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, str) and value.lstrip()[:1] == "{" and len(value) < 100_000:
         try:
             value = json.loads(value)
@@ -58,29 +64,26 @@ def _mapping(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def _values(value: Any) -> tuple[str, ...]:
+def _read_values(value: Any) -> tuple[str, ...]:
     """The value as texts; () for what is no truth: nothing, an object, a list of them."""
     if hasattr(value, "tolist"):  # numpy
         value = value.tolist()
     if isinstance(value, str):
-        return _from_text(value)
+        return _read_text(value)
     if isinstance(value, bool | int | float):
         return (str(value),)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return tuple(one for part in value for one in _values(part))
+        return tuple(text for part in value for text in _read_values(part))
     return ()
 
 
-def _from_text(text: str) -> tuple[str, ...]:
-    stripped = text.strip()
-    if _mapping(stripped) is not None:
+def _read_text(text: str) -> tuple[str, ...]:
+    text = text.strip()
+    if _read_mapping(text) is not None:
         return ()
-    if stripped[:1] == "[" and stripped[-1:] == "]" and '"' in stripped:
-        try:
-            return _values(json.loads(stripped))
-        except (ValueError, RecursionError):
-            pass
-    if len(stripped) > 12 and ("####" in stripped or "\\boxed" in stripped or "</answer>" in stripped):
-        read = read_answer(stripped, ("answer_tag", "boxed", "hash"))
-        stripped = read.text or stripped
-    return (stripped,) if stripped else ()
+    if text[:1] == "[" and text[-1:] == "]" and '"' in text:
+        with contextlib.suppress(ValueError, RecursionError):
+            return _read_values(json.loads(text))
+    if len(text) > 12 and ("####" in text or "\\boxed" in text or "</answer>" in text):  # a worked solution
+        text = read_answer(text, ("answer_tag", "boxed", "hash")).text or text
+    return (text,) if text else ()
