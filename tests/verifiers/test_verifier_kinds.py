@@ -10,7 +10,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.data.json_answers import find_json
 from rubrank.verifiers.text.privacy import is_iban, passes_luhn
 from rubrank.verifiers.text.similarity import longest_common, tokenize
-from rubrank.verifiers.truth.measurements import count_digits, read_quantity
+from rubrank.verifiers.truth.measurements import count_digits, read_measurement
 from rubrank.verifiers.verifier import find_verifier
 
 
@@ -65,9 +65,9 @@ def test_significant_digits_as_written(text, count):
     ],
 )
 def test_quantities_are_read(text, number, unit):
-    found = read_quantity(text)
-    assert found is not None
-    assert found[:2] == (number, unit)
+    measurement = read_measurement(text)
+    assert measurement is not None
+    assert (measurement.value, measurement.unit) == (number, unit)
 
 
 def test_check_digits():

@@ -7,6 +7,7 @@ from the rubric or from the data, neither of which is trusted: size, depth, step
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -17,19 +18,22 @@ from rubrank.verifiers.agentic.schema import BadSchema, first_error
 from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, is_number, parse_json
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
-_NONE = object()
+_ABSENT = object()
 
 
 def find_json(answer: str, bare: bool = False) -> Any:
     """The JSON value of an answer; ValueError where there is none. `bare`: nothing may stand around it."""
     text = answer.strip()
-    fences = [] if bare else [code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")]
-    for candidate in (*reversed(fences), text):
+    candidates = [text]
+    if not bare:
+        candidates += [code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")]
+    problem = ""
+    for candidate in reversed(candidates):  # the last fence first, the whole answer last
         try:
             return parse_json(candidate)
         except ValueError as error:
-            wrong = error
-    raise ValueError(f"no JSON: {wrong}")
+            problem = str(error)
+    raise ValueError(f"no JSON: {problem}")
 
 
 @verifier("JsonSchema", family="data", domain=BINARY, version=1)
@@ -40,8 +44,8 @@ def json_schema(rollout: Rollout, *, schema: dict[str, Any] | None = None, bare:
     Fails: no JSON; JSON that breaks the schema; NaN; words around it where `bare` is set; JSON too large to be checked.
     Missing: no schema, or one that cannot be used. Not covered: remote references, unevaluatedProperties.
     """
-    wanted = schema if schema is not None else rollout.metadata.get("schema")
-    if not isinstance(wanted, Mapping):
+    definition = rollout.metadata.get("schema") if schema is None else schema
+    if not isinstance(definition, Mapping):
         return missing("no schema: give `schema`, or metadata['schema']")
     try:
         value = find_json(rollout.answer, bare)
@@ -49,10 +53,10 @@ def json_schema(rollout: Rollout, *, schema: dict[str, Any] | None = None, bare:
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
     try:
-        wrong = first_error(wanted, value)
+        problem = first_error(definition, value)
     except BadSchema as error:
         return missing(f"the schema cannot be used: {error}")
-    return wrong is None, wrong or "fits the schema"
+    return problem is None, problem or "fits the schema"
 
 
 @verifier("JsonMatch", family="data", domain=UNIT, version=1)
@@ -70,71 +74,82 @@ def json_match(
     two values right. Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with
     `extra="counted"`. Missing: nothing expected. Not covered: values that are equal only in meaning ("3" is not 3).
     """
-    wanted = expected if expected is not None else rollout.metadata.get("expected", _NONE)
-    if wanted is _NONE:
+    reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
+    if reference is _ABSENT:
         return missing("nothing expected: give `expected`, or metadata['expected']")
     try:
         value = find_json(rollout.answer)
         check_size(value, "the answer")
-        check_size(wanted, "expected")
+        check_size(reference, "expected")
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
-    right, asked, more = _compare(wanted, value, tolerance, order == "ignored")
-    total = asked + (more if extra == "counted" else 0)
-    share = right / total if total else 1.0
-    return share, f"{right} of {asked} expected values" + (f", {more} not asked for" if more else "")
+    right, total, unexpected = _count_leaves(reference, value, tolerance, any_order=order == "ignored")
+    reason = f"{right} of {total} expected values"
+    if unexpected:
+        reason += f", {unexpected} not asked for"
+    if extra == "counted":
+        total += unexpected
+    return right / total if total else 1.0, reason
 
 
-def _compare(wanted: Any, got: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
-    """(right, expected, extra) leaves; without recursion, so that depth is no danger."""
-    right = asked = more = 0
-    stack = [(wanted, got)]
+def _count_leaves(expected: Any, actual: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
+    """(right, expected, unexpected) values; without recursion, so that depth is no danger."""
+    right = 0
+    total = 0
+    unexpected = 0
+    stack = [(expected, actual)]
     while stack:
-        a, b = stack.pop()
-        if isinstance(a, Mapping) and a:
-            others = b if isinstance(b, Mapping) else {}
-            stack.extend((value, others.get(key, _NONE)) for key, value in a.items())
-            more += sum(_leaves(value) for key, value in others.items() if key not in a)
-        elif isinstance(a, (list, tuple)) and a:
-            items = list(b) if isinstance(b, (list, tuple)) else []
+        left, other = stack.pop()
+        if isinstance(left, Mapping) and left:
+            entries = other if isinstance(other, Mapping) else {}
+            stack += [(value, entries.get(key, _ABSENT)) for key, value in left.items()]
+            unexpected += sum(_count_values(value) for key, value in entries.items() if key not in left)
+        elif isinstance(left, (list, tuple)) and left:
+            items = list(other) if isinstance(other, (list, tuple)) else []
             if any_order:
-                items = _aligned(list(a), items)
-            stack.extend((value, items[i] if i < len(items) else _NONE) for i, value in enumerate(a))
-            more += sum(map(_leaves, items[len(a) :]))
+                items = _align(list(left), items)
+            stack += zip_longest(left, items[: len(left)], fillvalue=_ABSENT)
+            unexpected += sum(map(_count_values, items[len(left) :]))
         else:
-            asked += 1
-            right += _same(a, b, tolerance)
-    return right, asked, more
+            total += 1
+            right += _is_same(left, other, tolerance)
+    return right, total, unexpected
 
 
-def _aligned(wanted: list[Any], got: list[Any]) -> list[Any]:
-    """The items in the order in which equal ones are wanted; the rest fills the gaps."""
-    left: dict[str, list[int]] = {}
-    for i, item in enumerate(got):
-        left.setdefault(canonical(item), []).append(i)
-    taken: list[Any] = [_NONE] * len(wanted)
+def _align(expected: list[Any], actual: list[Any]) -> list[Any]:
+    """The actual items in the order in which equal ones are expected; the rest fills the gaps."""
+    places: dict[str, list[int]] = {}
+    for i, item in enumerate(actual):
+        places.setdefault(canonical(item), []).append(i)
+    aligned: list[Any] = [_ABSENT] * len(expected)
     used = set()
-    for i, item in enumerate(wanted):
-        if places := left.get(canonical(item)):
-            used.add(places[0])
-            taken[i] = got[places.pop(0)]
-    rest = iter([item for i, item in enumerate(got) if i not in used])
-    filled = [next(rest, _NONE) if item is _NONE else item for item in taken]
+    for i, item in enumerate(expected):
+        equal_items = places.get(canonical(item))
+        if equal_items:
+            place = equal_items.pop(0)
+            used.add(place)
+            aligned[i] = actual[place]
+    rest = iter([item for i, item in enumerate(actual) if i not in used])
+    filled = [next(rest, _ABSENT) if item is _ABSENT else item for item in aligned]
     return [*filled, *rest]
 
 
-def _same(a: Any, b: Any, tolerance: float) -> bool:
-    if is_number(a) and is_number(b):
-        return bool(abs(a - b) <= tolerance * max(1.0, abs(a)))
-    return type(a) is type(b) and bool(a == b)
+def _is_same(left: Any, right: Any, tolerance: float) -> bool:
+    if is_number(left) and is_number(right):
+        return bool(abs(left - right) <= tolerance * max(1.0, abs(left)))
+    return type(left) is type(right) and bool(left == right)
 
 
-def _leaves(value: Any) -> int:
-    """Values in a value that were not asked for."""
-    count, stack = 0, [value]
+def _count_values(value: Any) -> int:
+    """How many values there are inside a value; an empty list or object is one."""
+    count = 0
+    stack = [value]
     while stack:
         item = stack.pop()
-        inner = list(item.values()) if isinstance(item, Mapping) else item if isinstance(item, (list, tuple)) else None
-        count += not inner
-        stack.extend(inner or ())
+        if isinstance(item, Mapping) and item:
+            stack += item.values()
+        elif isinstance(item, (list, tuple)) and item:
+            stack += item
+        else:
+            count += 1
     return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections import Counter
 from typing import Any, Literal
@@ -37,77 +38,84 @@ def sql_match(
     SQLite cannot run or that takes too long. Missing: no reference, a reference that cannot be run, sqlglot absent
     (the extra `sql`). Not covered: equal rows by chance on these tables: fill them so that wrong queries differ.
     """
-    wanted = rollout.metadata.get("sql") if expected is None else expected
+    reference_text = rollout.metadata.get("sql") if expected is None else expected
     tables = rollout.metadata.get("schema") if schema is None else schema
-    if not isinstance(wanted, str):
+    if not isinstance(reference_text, str):
         return missing("no reference: give `expected` or metadata['sql']")
     try:
-        right = _read(wanted, "sqlite")
+        reference = _parse_query(reference_text, "sqlite")
     except ImportError:
         return missing("sqlglot is not installed: pip install 'rubrank[sql]'")
-    if isinstance(right, str):
-        return missing(f"the reference cannot be used: {right}")
-    query = _query(rollout.answer)
-    mine = "no query in the answer" if query is None else _read(query, dialect)
-    if isinstance(mine, str):
-        return False, mine
+    except ValueError as error:
+        return missing(f"the reference cannot be used: {error}")
+    query_text = _find_query(rollout.answer)
+    if query_text is None:
+        return False, "no query in the answer"
+    try:
+        query = _parse_query(query_text, dialect)
+    except ValueError as error:
+        return False, str(error)
     if tables is None:
-        same = _normal(mine) == _normal(right)
-        return same, "the same query" if same else "another query, and no tables to run it on"
-    return _run_both(str(tables), right, mine, order)
+        if _normalise(query) == _normalise(reference):
+            return True, "the same query"
+        return False, "another query, and no tables to run it on"
+    return _compare_rows(str(tables), reference, query, order)
 
 
-def _query(answer: str) -> str | None:
+def _find_query(answer: str) -> str | None:
+    """The last fenced block of SQL, or an answer that is a query."""
     blocks = [block for language, block in fenced_blocks(answer) if language in ("sql", "sqlite", "postgresql", "")]
     if blocks:
         return blocks[-1]
-    first = answer.split(None, 1)[:1]
-    return answer if first and first[0].lower() in ("select", "with") else None
+    words = answer.split(None, 1)
+    return answer if words and words[0].lower() in ("select", "with") else None
 
 
-def _read(text: str, dialect: str) -> Any:
-    """The one SELECT of a text, as sqlglot reads it; in words what is wrong with it."""
+def _parse_query(text: str, dialect: str) -> Any:
+    """The one SELECT of a text, as sqlglot reads it; ValueError if there is none."""
     import sqlglot
     from sqlglot import exp
 
     if len(text) > 20_000:
-        return "the query is too long"
+        raise ValueError("the query is too long")
     try:
-        found = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
+        statements = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
-        return f"it is not SQL: {str(error).splitlines()[0][:200]}"
-    if len(found) != 1:
-        return f"{len(found)} statements, one asked"
-    return found[0] if isinstance(found[0], exp.Query) else "it is not a SELECT"
+        raise ValueError(f"it is not SQL: {str(error).splitlines()[0][:200]}") from None
+    if len(statements) != 1:
+        raise ValueError(f"{len(statements)} statements, one asked")
+    if not isinstance(statements[0], exp.Query):
+        raise ValueError("it is not a SELECT")
+    return statements[0]
 
 
-def _normal(query: Any) -> str:
+def _normalise(query: Any) -> str:
     return str(query.sql(dialect="sqlite", normalize=True, comments=False, identify=False)).lower()
 
 
-def _run_both(schema: str, right: Any, mine: Any, order: str) -> Answer:
-    said = [query.sql(dialect="sqlite", comments=False) for query in (right, mine)]
-    rows = []
-    for number, query in enumerate(said):
-        try:
-            outcome = call("rubrank.verifiers.data.sql:run", [schema, query], seconds=_SECONDS)
-        except WorkerFailed as error:
-            outcome = [None, str(error)]
-        if outcome[0] is None:
-            return (
-                Verdict(0.0, f"it cannot be run: {outcome[1]}")
-                if number
-                else missing(f"the reference cannot be run: {outcome[1]}")
-            )
-        rows.append([tuple(map(_cell, row)) for row in outcome[0]])
-    sorted_ = order == "given" or (order == "auto" and right.args.get("order") is not None)
-    same = rows[0] == rows[1] if sorted_ else Counter(rows[0]) == Counter(rows[1])
-    return same, f"{len(rows[1])} rows, {'as' if same else 'not as'} the {len(rows[0])} of the reference"
+def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer:
+    expected_rows, problem = _run_query(schema, reference)
+    if expected_rows is None:
+        return missing(f"the reference cannot be run: {problem}")
+    rows, problem = _run_query(schema, query)
+    if rows is None:
+        return Verdict(0.0, f"it cannot be run: {problem}")
+    order_matters = order == "given" or (order == "auto" and reference.args.get("order") is not None)
+    is_same = rows == expected_rows if order_matters else Counter(rows) == Counter(expected_rows)
+    return is_same, f"{len(rows)} rows, {'as' if is_same else 'not as'} the {len(expected_rows)} of the reference"
 
 
-def _cell(value: Any) -> Any:
-    """Numbers that differ by rounding alone are one; 1 and 1.0 are equal anyway."""
-    return round(value, 6) if isinstance(value, float) else value
+def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, str]:
+    """The rows of a query, computed in a worker; None and why there are none."""
+    sql = query.sql(dialect="sqlite", comments=False)
+    try:
+        rows, problem = call("rubrank.verifiers.data.sql:run", [schema, sql], seconds=_SECONDS)
+    except WorkerFailed as error:
+        return None, str(error)
+    if rows is None:
+        return None, problem
+    # Numbers that differ by rounding alone are one; 1 and 1.0 are equal anyway.
+    return [tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows], ""
 
 
 def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
@@ -115,14 +123,9 @@ def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
     db = sqlite3.connect(":memory:")
     try:
         db.executescript(schema)
-        steps = [0]
-
-        def count() -> int:
-            steps[0] += 1
-            return steps[0] > _MOST_STEPS
-
+        steps = itertools.count(1)
         db.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
-        db.set_progress_handler(count, 1000)
+        db.set_progress_handler(lambda: next(steps) > _MOST_STEPS, 1000)
         rows = db.execute(query).fetchmany(_MOST_ROWS + 1)
         if len(rows) > _MOST_ROWS:
             return None, f"more than {_MOST_ROWS:,} rows"

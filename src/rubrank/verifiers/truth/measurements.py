@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -21,34 +22,45 @@ _INTERVAL = re.compile(
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
 
 
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A number, its unit (may be empty), and the number as written."""
+
+    value: float
+    unit: str
+    written: str
+
+
 @cache
-def _units() -> Any:
+def _load_units() -> Any:
     import pint
 
     return pint.UnitRegistry(cache_folder=None)
 
 
-def _number(text: str) -> float:
+def _read_number(text: str) -> float:
     text = re.sub(r"\s+", "", text.replace(",", "").replace("−", "-"))
-    text = re.sub(r"[x×·]10\^?\{?([-+]?\d+)\}?", r"e\1", text).replace("{", "").replace("}", "")
-    return float(text)
+    text = re.sub(r"[x×·]10\^?\{?([-+]?\d+)\}?", r"e\1", text)
+    return float(text.replace("{", "").replace("}", ""))
 
 
 def count_digits(text: str) -> int:
     """Significant digits as written: 0.0420 has three, 1200 four, 1.2e3 two."""
-    head = re.split(r"[eE]|[x×·]", text.replace(",", ""))[0].strip().lstrip("-+−")
-    return len(head.replace(".", "").lstrip("0")) or 1
+    mantissa = re.split(r"[eE]|[x×·]", text.replace(",", ""))[0].strip().lstrip("-+−")
+    return len(mantissa.replace(".", "").lstrip("0")) or 1
 
 
-def read_quantity(text: str) -> tuple[float, str, str] | None:
-    """(number, unit, as written) of the last quantity of a text; the unit may be empty."""
+def read_measurement(text: str) -> Measurement | None:
+    """The last quantity of a text."""
     plain = re.sub(r"\s+", " ", _LATEX.sub(" ", text))
-    found = list(_QUANTITY.finditer(plain))
-    if not found:
+    last = None
+    for match in _QUANTITY.finditer(plain):
+        last = match
+    if last is None:
         return None
-    last = found[-1]
-    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", (last[2] or "").strip())[0].rstrip(". ")
-    return _number(last[1]), unit, last[1]
+    words_behind = (last[2] or "").strip()
+    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", words_behind)[0].rstrip(". ")
+    return Measurement(_read_number(last[1]), unit, last[1])
 
 
 @verifier("QuantityMatch", family="truth", domain=BINARY, version=1)
@@ -68,59 +80,71 @@ def quantity_match(
     Missing: no truth; pint not installed where units differ; a unit of the truth that is not known. Not covered: sums
     such as "5 km 200 m".
     """
-    known = [truth] if truth is not None else list(find_truths(None, rollout.metadata).values)
-    if not known:
+    truths = (truth,) if truth is not None else find_truths(None, rollout.metadata).values
+    if not truths:
         return missing("no ground truth is known")
-    given = read_quantity(read_answer(rollout.answer).text or rollout.answer) or read_quantity(rollout.answer)
-    if given is None:
+    measurement = read_measurement(read_answer(rollout.answer).text or rollout.answer)
+    if measurement is None:
+        measurement = read_measurement(rollout.answer)
+    if measurement is None:
         return False, "no number in the answer"
-    if digits is not None and count_digits(given[2]) != digits:
-        return False, f"{count_digits(given[2])} significant digits, {digits} asked"
-    verdicts = [_compare(given, one, tolerance, unit) for one in known]
-    return next((v for v in verdicts if isinstance(v, tuple) and v[0]), verdicts[0])
+    if digits is not None and count_digits(measurement.written) != digits:
+        return False, f"{count_digits(measurement.written)} significant digits, {digits} asked"
+    verdicts = [_compare(measurement, text, tolerance, unit) for text in truths]
+    for verdict in verdicts:
+        if isinstance(verdict, tuple) and verdict[0]:
+            return verdict
+    return verdicts[0]
 
 
-def _compare(given: tuple[float, str, str], truth: str, tolerance: float, how: str) -> Answer:
+def _compare(measurement: Measurement, truth: str, tolerance: float, units: str) -> Answer:
     interval = _INTERVAL.search(_LATEX.sub(" ", truth))
     if interval:
-        ends = [_number(end) for end in interval.groups() if end]
+        ends = [_read_number(end) for end in interval.groups() if end]
+        low = min(ends)
+        high = max(ends)
         unit = truth[interval.end() :].strip()
     else:
-        wanted = read_quantity(truth)
-        if wanted is None:
+        expected = read_measurement(truth)
+        if expected is None:
             return missing(f"the truth {truth[:60]!r} has no number")
-        ends, unit = [wanted[0]], wanted[1]
-    number, own, _ = given
-    if how != "ignore" and (unit or own) and unit != own:
-        if how == "same" or not own or not unit:
-            return False, f"the unit is {own or 'none'!r}, {unit or 'none'!r} asked"
-        converted = _converted(number, own, unit)
-        if isinstance(converted, str):
-            return missing(converted) if converted.startswith(("pint", "the truth")) else (False, converted)
-        number = converted
-    low, high = min(ends), max(ends)
-    room = tolerance * max(abs(low), abs(high)) if len(ends) == 1 else 0.0
-    right = low - room <= number <= high + room
-    return right, f"{number:g} {unit}".strip() + f", {truth[:60]} expected"
+        room = tolerance * abs(expected.value)
+        low = expected.value - room
+        high = expected.value + room
+        unit = expected.unit
+    value = measurement.value
+    if units != "ignore" and unit != measurement.unit:
+        if units == "same" or not measurement.unit or not unit:
+            return False, f"the unit is {measurement.unit or 'none'!r}, {unit or 'none'!r} asked"
+        try:
+            value = _convert(value, measurement.unit, unit)
+        except (ImportError, LookupError) as error:
+            return missing(str(error))
+        except ValueError as error:
+            return False, str(error)
+    return low <= value <= high, f"{value:g} {unit}".strip() + f", {truth[:60]} expected"
 
 
-def _converted(number: float, own: str, unit: str) -> float | str:
+def _convert(value: float, unit: str, target: str) -> float:
+    """The value in the target unit. ImportError: no pint; LookupError: unknown target; ValueError: they do not fit."""
     try:
-        registry = _units()
+        registry = _load_units()
     except ImportError:
-        return "pint is not installed: pip install 'rubrank[units]'"
+        raise ImportError("pint is not installed: pip install 'rubrank[units]'") from None
     try:
-        wanted = registry.parse_units(_spelled(unit))
+        target_unit = registry.parse_units(_spell_unit(target))
     except Exception:  # pint raises many kinds for what is no unit
-        return f"the truth's unit {unit[:30]!r} is not known"
+        raise LookupError(f"the truth's unit {target[:30]!r} is not known") from None
     try:
-        return float(registry.Quantity(number, registry.parse_units(_spelled(own))).to(wanted).magnitude)
+        return float(registry.Quantity(value, registry.parse_units(_spell_unit(unit))).to(target_unit).magnitude)
     except Exception:
-        return f"{own[:30]!r} cannot be turned into {unit[:30]!r}"
+        raise ValueError(f"{unit[:30]!r} cannot be turned into {target[:30]!r}") from None
 
 
-def _spelled(unit: str) -> str:
-    text = unit.replace("²", "^2").replace("³", "^3").replace("⁻¹", "^-1").replace("·", "*").replace("μ", "µ")
-    return {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}.get(text.strip(), text.strip()).replace(
-        "^", "**"
-    )
+def _spell_unit(unit: str) -> str:
+    """The unit as pint writes it."""
+    for sign, spelled in (("²", "^2"), ("³", "^3"), ("⁻¹", "^-1"), ("·", "*"), ("μ", "µ")):
+        unit = unit.replace(sign, spelled)
+    unit = unit.strip()
+    names = {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}
+    return names.get(unit, unit).replace("^", "**")

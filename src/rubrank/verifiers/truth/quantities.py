@@ -53,54 +53,61 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     unequal = _UNEQUAL.search(text)
     if unequal and (listed or not last):
         return Quantity(None, f"“{unequal[0]}” is no equation")
-    nearly = _NEARLY.split(text)
-    sides = [side for part in nearly for side in _EQUALS.split(part)]
-    if problem := _contradiction(_EQUALS.split(nearly[-1])):
+    exact_part = _NEARLY.split(text)[-1]  # 3.14159 ≈ 3.14: what is only nearly equal contradicts nothing
+    sides = _EQUALS.split(exact_part)
+    problem = _find_contradiction(sides)
+    if problem:
         return Quantity(None, problem)
-    side = sides[-1] if len(sides) > 1 and any(map(str.isalnum, sides[-1])) else text
-    return _of_side(_stripped(side), listed, last)
+    is_equation = len(sides) > 1 or exact_part != text
+    result = sides[-1] if is_equation and any(map(str.isalnum, sides[-1])) else text
+    return _read_side(_strip_side(result), listed, last)
 
 
-def _stripped(side: str) -> str:
+def _strip_side(side: str) -> str:
     side = side.strip(" *_").rstrip(" 。,;*_")
     return side if side.endswith("...") else side.rstrip(" .")
 
 
-def _contradiction(sides: list[str]) -> str:
+def _find_contradiction(sides: list[str]) -> str:
     """Two sides of an equation that are numbers and differ by more than rounding."""
-    values = [(side.strip(), value) for side in sides if (value := evaluate(_stripped(side))) is not None]
+    values: list[tuple[str, float]] = []
+    for side in sides:
+        value = evaluate(_strip_side(side))
+        if value is not None:
+            values.append((side.strip(), value))
     if len(values) < 2:
         return ""
-    last, true = values[-1]
+    last, last_value = values[-1]
     for side, value in values[:-1]:
-        whole = value == math.floor(value) and true == math.floor(true) if math.isfinite(value + true) else True
-        digits = max((len(d) for s in (side, last) for d in _DECIMALS.findall(s)), default=0)
-        if abs(value - true) > (1e-9 * abs(true) if whole else 10.0**-digits) or math.isinf(value):
+        room = 1e-9 * abs(last_value)
+        if math.isfinite(value + last_value) and not (value.is_integer() and last_value.is_integer()):
+            decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
+            room = 10.0 ** -max(map(len, decimals), default=0)
+        if abs(value - last_value) > room or math.isinf(value):
             return f"{side} = {last} contradicts itself"
     return ""
 
 
-def _of_side(side: str, listed: bool, last: bool) -> Quantity:
+def _read_side(side: str, listed: bool, last: bool) -> Quantity:
+    """The number that the last side of an equation, or a text without one, gives."""
     numbers = read_numbers(side)
     text = prepare(side)
-    plain = [n for n in numbers if not n.in_words] or numbers
-    if len(numbers) != 1 or _is_sum(text, numbers[0]):
-        value = evaluate(side) if "%" not in side else None
+    if "%" not in side and (len(numbers) != 1 or _is_sum(text, numbers[0])):
+        value = evaluate(side)
+        if value is not None and math.isinf(value):
+            return Quantity(None, f"{side[:80]} is too large")
         if value is not None:
-            written = side[:80]
-            return (
-                Quantity(None, f"{written} is too large")
-                if math.isinf(value)
-                else Quantity(Number(value, written=written))
-            )
-    stated = [n for n in (plain if last else numbers) if not is_denied(text, n.start)]
+            return Quantity(Number(value, written=side[:80]))
+    if last:
+        numbers = [number for number in numbers if not number.in_words] or numbers
+    stated = [number for number in numbers if not is_denied(text, number.start)]
     if not stated:
-        value = _in_words(side)
-        return Quantity(Number(value, written=side[:80]) if value is not None else None)
+        value = _read_words(side)
+        return Quantity(None if value is None else Number(value, written=side[:80]))
     chosen = stated[-1] if last else stated[0]
-    other = _other(text, stated, chosen, listed)
-    if other is not None:
-        return Quantity(None, f"ambiguous: {chosen.written} and {other.written}")
+    alternative = _find_alternative(text, stated, chosen, listed)
+    if alternative is not None:
+        return Quantity(None, f"ambiguous: {chosen.written} and {alternative.written}")
     return Quantity(chosen)
 
 
@@ -110,31 +117,25 @@ def _is_sum(text: str, number: Number) -> bool:
     return re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None and not re.search(r"\^\{?\\?circ|[mM]\^", rest)
 
 
-def _other(text: str, numbers: list[Number], chosen: Number, listed: bool) -> Number | None:
+def _find_alternative(text: str, numbers: list[Number], chosen: Number, listed: bool) -> Number | None:
     """Another number that is offered beside the chosen one, as an alternative, a range or (if `listed`) a list."""
-    for one, two in itertools.pairwise(numbers):
-        if chosen not in (one, two) or math.isclose(one.value, two.value, rel_tol=1e-9):
+    for left, right in itertools.pairwise(numbers):
+        if chosen not in (left, right) or math.isclose(left.value, right.value, rel_tol=1e-9):
             continue
-        range_of = _BETWEEN.search(text[: one.start]) is not None
-        if any(_joins(between, listed or range_of) for between in _between(text, one, two)):
-            return two if chosen is one else one
+        joints = [ALTERNATIVE, _RANGE]
+        if listed or _BETWEEN.search(text[: left.start]):
+            joints.append(_LIST)
+        between = text[left.end : right.start]
+        without_unit = re.sub(r"^\s?[^\W\d]{1,12}\s", " ", between)  # "41 apples or 42"
+        if any(joint.fullmatch(between) or joint.fullmatch(without_unit) for joint in joints):
+            return right if chosen is left else left
     return None
-
-
-def _between(text: str, one: Number, two: Number) -> tuple[str, str]:
-    """What stands between two numbers, with and without a unit: "41 apples or 42"."""
-    between = text[one.end : two.start]
-    return between, re.sub(r"^\s?[^\W\d]{1,12}\s", " ", between)
-
-
-def _joins(between: str, listed: bool) -> bool:
-    return bool(ALTERNATIVE.fullmatch(between) or _RANGE.fullmatch(between) or (listed and _LIST.fullmatch(between)))
 
 
 _ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
 
 
-def _in_words(side: str) -> float | None:
+def _read_words(side: str) -> float | None:
     """A number in words at the beginning of the text: "cuarenta y dos manzanas"."""
     words = re.sub(r"[*_.,;!¡¿?\"“”«»]", " ", side).split()[:12]
     for n in range(len(words), max(0, len(words) - 4), -1):
@@ -142,25 +143,25 @@ def _in_words(side: str) -> float | None:
         if phrase.casefold() in _ARTICLES:
             continue
         value = read_number_words(phrase)
-        value = read_korean(re.sub("(?:입니다|이다|개|명|예요|이에요)$", "", phrase)) if value is None else value
+        if value is None:
+            value = read_korean(re.sub("(?:입니다|이다|개|명|예요|이에요)$", "", phrase))
         if value is not None:
             return value
     return None
 
 
-def is_close(given: Number, true: Number, tolerance: float) -> bool:
-    """Are they the same quantity? Units convert; a unit or percent sign that only one of them has is taken as "
-    "unsaid."""
-    if given.unit and true.unit and dimension_of(given.unit) != dimension_of(true.unit):
+def is_close(number: Number, true: Number, tolerance: float) -> bool:
+    """Are they the same quantity? Units convert; one that has no unit or percent sign may mean the other's."""
+    if number.unit and true.unit and dimension_of(number.unit) != dimension_of(true.unit):
         return False
-    if math.isnan(given.value) or math.isnan(true.value):
+    if math.isnan(number.value) or math.isnan(true.value):
         return False
-    readings = [given.value]
-    if true.percent and not given.percent:
-        readings.append(given.value / 100)
-    if given.percent and not true.percent and abs(true.value) >= 1:  # "what percentage": 50 stands for 50%
-        readings.append(100 * given.value)
-    if bool(given.unit) != bool(true.unit):  # one of them leaves the unit unsaid: as written
-        factor = units().get(given.unit or true.unit, (1.0, ""))[0]
-        readings.append(given.value / factor if given.unit else given.value * factor)
-    return any(math.isclose(r, true.value, rel_tol=tolerance, abs_tol=1e-12) for r in readings)
+    readings = [number.value]
+    if true.percent and not number.percent:
+        readings.append(number.value / 100)
+    if number.percent and not true.percent and abs(true.value) >= 1:  # "what percentage": 50 stands for 50%
+        readings.append(100 * number.value)
+    if bool(number.unit) != bool(true.unit):  # one of them leaves the unit out: compare as written
+        factor, _ = units().get(number.unit or true.unit, (1.0, ""))
+        readings.append(number.value / factor if number.unit else number.value * factor)
+    return any(math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings)
