@@ -30,7 +30,7 @@ from side_by_side import Contender, Row, as_json, at_most, call, faster, in_part
 
 from rubrank.fusion.control.attributes import measure
 from rubrank.grading.grade import grade
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import ifeval_criteria
 from rubrank.rubrics.rubric import Rubric, parse_rubric

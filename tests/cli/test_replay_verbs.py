@@ -15,7 +15,7 @@ from rubrank.fusion.rules import rule_names
 from rubrank.grading.grade import grade
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.overhead import synthetic_step

@@ -23,7 +23,7 @@ from rubrank.grading.grade import grade
 from rubrank.grading.plan import GradeOptions
 from rubrank.grading.ray_grader import ActorSetting, divide_groups, grade_on_ray, hand_out, queue_parts
 from rubrank.judges.judge import load_judges
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray warns about itself
 

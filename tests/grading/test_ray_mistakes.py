@@ -19,7 +19,7 @@ from rubrank.fusion.files import fuse_file
 from rubrank.grading.cluster import check_reachable, get_result, import_ray, pause_garbage_collection, start_ray
 from rubrank.grading.plan import read_rubric
 from rubrank.grading.ray_grader import ActorSetting, Grader, grade_on_ray
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 
 OWN = "ray_mistakes_models"
 MODEL = """

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rubrank import Group, Rollout
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.reading import read_groups, read_rollouts
+from rubrank.rollouts.groups import read_groups, read_rollouts
 
 
 def answers(groups: list[Group]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import pytest
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.grade import grade
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 
 PER_ROLLOUT = [
@@ -319,3 +319,32 @@ def test_sources_that_are_none(tmp_path):
         read_groups(tmp_path / "nothing.jsonl")
     with pytest.raises(InvalidInput, match="a path, a table, or rows"):
         read_groups(3)
+
+
+# ------------------------------------------------------------------------------------------------ responses that mislead
+
+
+def test_a_null_among_responses_is_refused():
+    with pytest.raises(InvalidInput, match="response must be given; got null at place 1"):
+        read_groups([{"prompt": "p", "responses": ["a", None]}])
+
+
+def test_messages_without_the_assistant_are_no_response():
+    asked = [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]
+    with pytest.raises(InvalidInput, match="messages with one of the assistant; got only user, tool"):
+        read_groups([{"prompt": "p", "response": asked}])
+
+
+def test_a_json_list_in_a_cell_for_several_responses_is_a_list(tmp_path):
+    (tmp_path / "r.csv").write_text('prompt,responses\np,"[""a"", ""b""]"\n', encoding="utf-8")
+    (group,) = read_groups(tmp_path / "r.csv")
+    assert [rollout.response for rollout in group.rollouts] == ["a", "b"]
+    (tmp_path / "s.csv").write_text('prompt,response\np,"[""a"", ""b""]"\n', encoding="utf-8")
+    (group,) = read_groups(tmp_path / "s.csv")
+    assert [rollout.response for rollout in group.rollouts] == ['["a", "b"]']
+
+
+def test_the_text_of_a_python_list_is_refused(tmp_path):
+    (tmp_path / "r.csv").write_text("prompt,responses\np,\"['a', 'b']\"\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="the text of a Python list"):
+        read_groups(tmp_path / "r.csv")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.reading import read_groups, read_rollouts
+from rubrank.rollouts.groups import read_groups, read_rollouts
 from rubrank.tables.inspect_logs import GRADES
 
 ROWS = [

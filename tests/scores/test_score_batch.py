@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from cases import folded
 
@@ -107,3 +108,33 @@ def test_names_are_enough():
 def test_what_is_refused(given, message):
     with pytest.raises(InvalidInput, match=message):
         _ = ScoreBatch.of_arrays(**given).unit_MK
+
+
+# -------------------------------------------------------------------------------------------------- arrays that mislead
+
+
+def test_a_frame_with_its_group_column_is_refused():
+    frame = pl.DataFrame({"uid": [1, 1, 2, 2], "Facts": [0.0, 1.0, 1.0, 0.0]})
+    with pytest.raises(InvalidInput, match=r"a column 'uid'. Pass groups=frame\['uid'\]"):
+        ScoreBatch.of_arrays(frame)
+    batch = ScoreBatch.of_arrays(frame.drop("uid"), groups=frame["uid"])
+    assert (batch.labels, batch.starts.tolist()) == ((1, 2), [0, 2, 4])
+
+
+def test_a_polars_column_names_groups_in_any_order():
+    labels = pl.Series(["b", "a", "b", "a"])
+    batch = ScoreBatch.of_arrays([[1.0], [2.0], [3.0], [4.0]], groups=labels)
+    assert batch.labels == ("b", "a")
+    assert batch.scores_MK.ravel().tolist() == [1.0, 3.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("groups", [{"a": 0, "b": 1}, {"a", "b"}])
+def test_groups_without_an_order_are_refused(groups):
+    with pytest.raises(InvalidInput, match="groups must be a list of labels"):
+        ScoreBatch.of_arrays([[1.0], [2.0]], groups=groups)
+
+
+def test_dates_are_no_scores():
+    dates = np.array([["2024-01-01"], ["2024-01-02"]], dtype="datetime64[D]")
+    with pytest.raises(InvalidInput, match="dates or times"):
+        ScoreBatch.of_arrays(dates)

@@ -11,7 +11,7 @@ import pytest
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
-from rubrank.rollouts.reading import groups_of_rows
+from rubrank.rollouts.groups import group_rows
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.logged import read_logged
@@ -53,7 +53,7 @@ def test_scores_and_rollouts(folder, name) -> None:
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_records_with_texts(folder, suffix) -> None:
     scores = table("a", "b")
-    groups = groups_of_rows(ROWS, "rows")
+    groups = group_rows(ROWS, "rows")
     write_records(folder / f"r.{suffix}", records_of(scores.fuse(), scores, groups=groups))
     logged = read_logged(folder / f"r.{suffix}")
     assert logged.attribute_names == ("reasoning_length", "answer_length", "heading")
@@ -65,7 +65,7 @@ def test_records_with_texts(folder, suffix) -> None:
 def test_attributes_of_records_come_first(folder) -> None:
     scores, given = table("a", "b"), np.arange(5.0)[:, None] + 1.0
     fused = scores.fuse(attributes=given, attribute_names=["tokens"])
-    write_records(folder / "r.jsonl", records_of(fused, scores, groups=groups_of_rows(ROWS, "rows")))
+    write_records(folder / "r.jsonl", records_of(fused, scores, groups=group_rows(ROWS, "rows")))
     logged = read_logged(folder / "r.jsonl")
     assert logged.attribute_names == ("tokens",)
     np.testing.assert_array_equal(logged.attributes, given)

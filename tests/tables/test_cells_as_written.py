@@ -14,7 +14,7 @@ import pytest
 from rubrank.errors import BadTable
 from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.scores.files import read_scores
 
 EXACT = 2**53

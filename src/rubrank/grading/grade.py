@@ -69,7 +69,7 @@ def grade(
 ) -> ScoreTable:
     """Grade all rollouts on all criteria.
 
-    rollouts: groups, rollouts, rows, a table, or a file; see `rubrank.rollouts.reading`.
+    rollouts: groups, rollouts, rows, a table, or a file; see `rubrank.rollouts.groups`.
     rubric: the criteria for every query: a rubric, a file, a preset. A query's own rubric is added to it, and replaces
         criteria of the same name. Without one here, each query needs its own.
     compat: "fixed" (what the instruction says) or "upstream" (the public checker's verdict).

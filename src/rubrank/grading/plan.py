@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.cache import digest_check
 from rubrank.grading.missing import check_share
 from rubrank.judges.judge import Judges
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric

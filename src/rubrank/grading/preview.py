@@ -36,7 +36,7 @@ from rubrank.judges.batches.api import batch_endpoint, batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
 from rubrank.judges.step import judge_groups
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import PROMPTED
 from rubrank.rubrics.rubric import Criterion

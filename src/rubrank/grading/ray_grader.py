@@ -55,7 +55,7 @@ from rubrank.judges import COMPARES, KINDS
 from rubrank.judges.judge import Judge, Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments
-from rubrank.rollouts.reading import groups_of_rows
+from rubrank.rollouts.groups import group_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, outcomes_text
@@ -489,7 +489,7 @@ class RowGrader:
         for number, row in enumerate(rows):
             values = {name: value for name, value in row.items() if name != self._group}
             numbered.append({**values, _ROW: str(number)})
-        groups = groups_of_rows(numbered, "dataset", self._columns)
+        groups = group_rows(numbered, "dataset", self._columns)
         rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
         if len(rollouts) != len(rows):
             raise InvalidInput(OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists.")

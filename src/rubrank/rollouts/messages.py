@@ -1,6 +1,6 @@
-"""Chat messages and tool calls in the shapes that APIs and datasets have, with the keys that ours have.
+"""Chat messages and tool calls in the shapes that APIs and datasets have, converted to the keys of `Message`.
 
-said_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
+convert_response_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
 {"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
 """
 
@@ -14,6 +14,25 @@ from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row
 
 
+def parse_json_cell(value: Any) -> Any:
+    """The content of a cell that holds JSON as text; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def are_messages(value: Any) -> bool:
+    """Is it a list of chat messages, rather than of texts?"""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(message, Mapping) and "role" in message for message in value)
+
+
 def reasoning_in(message: Mapping[str, Any]) -> str | None:
     """The reasoning that a chat message carries beside its content; None if there is none."""
     for name in ("reasoning_content", *COLUMNS["reasoning"]):
@@ -23,43 +42,56 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
     return None
 
 
-def are_messages(value: Any) -> bool:
-    """A list of messages, and not of texts?"""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return (
-        isinstance(value, list | tuple) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
-    )
-
-
-def prompt_message(message: Row) -> dict[str, Any]:
-    """A chat message with the keys that ours have; content in parts is joined."""
+def convert_message(message: Row) -> dict[str, Any]:
+    """A chat message with our keys; content in parts is joined."""
+    role = message["role"]
+    converted = {"role": "user" if role == "human" else role, "content": _join_content(message.get("content"))}
+    if message.get("tool_calls"):
+        converted["tool_calls"] = convert_tool_calls(message["tool_calls"])
     reasoning = reasoning_in(message)
-    called = message.get("tool_call_id")
-    return {
-        "role": "user" if message["role"] == "human" else message["role"],
-        "content": _content(message.get("content")),
-        **({"tool_calls": tool_calls_of(message["tool_calls"])} if message.get("tool_calls") else {}),
-        **({} if reasoning is None else {"reasoning": reasoning}),
-        **({} if called is None else {"tool_call_id": str(called)}),
-        **({"error": True} if message["role"] == "tool" and _failed(message) else {}),
-    }
+    if reasoning is not None:
+        converted["reasoning"] = reasoning
+    if message.get("tool_call_id") is not None:
+        converted["tool_call_id"] = str(message["tool_call_id"])
+    if role == "tool" and _has_failed(message):
+        converted["error"] = True
+    return converted
 
 
-def said_message(message: Row) -> dict[str, Any]:
-    """A message of a response; what a tool gave back as an object stays one, as the result of its call."""
+def convert_response_message(message: Row) -> dict[str, Any]:
+    """A message of a response; what a tool returned as an object stays one, as the result of its call."""
+    converted = convert_message(message)
     content = message.get("content")
-    whole = message["role"] == "tool" and isinstance(content, Mapping)
-    return {**prompt_message(message), "content": content} if whole else prompt_message(message)
+    if message["role"] == "tool" and isinstance(content, Mapping):
+        converted["content"] = content
+    return converted
 
 
-def _failed(data: Row) -> bool:
-    """Is a tool's message, or a call with its result, marked as an error, in one of the usual ways?"""
-    marked = any(data.get(name) for name in ("error", "is_error", "isError"))
-    return marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")
+def convert_tool_calls(calls: Iterable[Any]) -> list[Any]:
+    """{"id": …, "function": {"name": …, "arguments": …}} and the flat form, both as the flat one."""
+    return [_convert_tool_call(call) if isinstance(call, Mapping) else call for call in calls]
 
 
-def _content(content: Any) -> str:
+def _convert_tool_call(call: Row) -> dict[str, Any]:
+    function = call.get("function")
+    flat = {**call, **function} if isinstance(function, Mapping) else call
+    converted = {name: flat[name] for name in ("name", "result") if flat.get(name) is not None}
+    if flat.get("id") is not None:
+        converted["id"] = str(flat["id"])
+    if _has_failed(flat):
+        converted["error"] = True
+    arguments = parse_json_cell(flat.get("arguments", {}))
+    converted["arguments"] = {} if arguments is None else arguments
+    return converted
+
+
+def _has_failed(data: Row) -> bool:
+    """Is a tool's message, or a call with its result, marked as an error in one of the usual ways?"""
+    is_marked = any(data.get(name) for name in ("error", "is_error", "isError"))
+    return is_marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")
+
+
+def _join_content(content: Any) -> str:
     if isinstance(content, list | tuple):
         return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
     if isinstance(content, Mapping):
@@ -67,29 +99,3 @@ def _content(content: Any) -> str:
     if isinstance(content, bytes | bytearray):
         return content.decode("utf-8", "replace")
     return "" if content is None else str(content)
-
-
-def tool_calls_of(calls: Iterable[Any]) -> list[Any]:
-    """{"id": …, "function": {"name": …, "arguments": …}} and the flat form, both as the flat one."""
-    return [_call(call) for call in calls]
-
-
-def _call(call: Any) -> Any:
-    if not isinstance(call, Mapping):
-        return call
-    flat = {**call, **call["function"]} if isinstance(call.get("function"), Mapping) else call
-    arguments = decoded(flat.get("arguments", {}))
-    kept = {name: flat[name] for name in ("name", "result") if flat.get(name) is not None}
-    kept |= {} if flat.get("id") is None else {"id": str(flat["id"])}
-    failed = {"error": True} if _failed(flat) else {}
-    return {**kept, **failed, "arguments": arguments if arguments is not None else {}}
-
-
-def decoded(value: Any) -> Any:
-    """JSON, where a cell holds it as text."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value

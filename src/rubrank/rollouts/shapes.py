@@ -1,4 +1,4 @@
-"""Rows of public shapes, as rows with a prompt and responses.
+"""Rows of public shapes, converted to rows with a prompt and responses.
 
     {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}     ShareGPT: the last turn answers
     {"messages": [{"role": "user", …}, {"role": "assistant", …}]}                        a conversation, the same
@@ -6,7 +6,7 @@
     {"prompt": […], "reward_model": {"style": "rule", "ground_truth": "42"}, …}          verl: the truth is metadata
     {"instruction": …, "input": …, "output": …}                                          Alpaca: the input is material
 
-A row in which responses could be in two places is refused, and both are named: which one is graded is not guessed.
+A row in which responses could be in two places is refused, and both are named.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import are_messages, decoded
+from rubrank.rollouts.messages import are_messages, parse_json_cell
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row
 
-_ROLES = {
+_SHAREGPT_ROLES = {
     "human": "user",
     "user": "user",
     "gpt": "assistant",
@@ -33,117 +33,100 @@ _ROLES = {
     "function_response": "tool",
     "function_call": "assistant",
 }
-_PAIR = ("chosen", "rejected")
-_SHAREGPT = "conversations"
-_MESSAGES = ("messages", "conversation", "prompt")
+_PREFERENCE_COLUMNS = ("chosen", "rejected")
+_SHAREGPT_COLUMN = "conversations"
+_CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 
 
-def as_usual(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> tuple[Row, str]:
-    """The row with its responses under a usual name, and what the shape is called; "" for one that is usual."""
-    row, shape = _with_truth(row)
+def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> tuple[Row, str]:
+    """The row with its responses under a usual name, and what its shape is called; "" for a usual one."""
+    row, shape = _move_ground_truth(row)
     if columns and "response" in columns:
         return row, shape
-    readings = _readings(row)
+    readings = _find_responses(row)
     if len(readings) > 1:
-        both = " and ".join(readings)
         remedy = "Choose one: `column.response=NAME`."
-        raise InvalidInput(where, "the responses", "in one place", f"two readings: {both}", remedy)
-    if _SHAREGPT in readings:
-        return _conversation(row, _SHAREGPT, _sharegpt(row[_SHAREGPT], where)), "ShareGPT"
+        got = f"two readings: {' and '.join(readings)}"
+        raise InvalidInput(where, "the responses", "in one place", got, remedy)
+    if _SHAREGPT_COLUMN in readings:
+        messages = _convert_sharegpt(row[_SHAREGPT_COLUMN], where)
+        return _split_conversation(row, _SHAREGPT_COLUMN, messages), "ShareGPT"
     if "chosen and rejected" in readings:
-        return _preference(row), "preferences"
-    if not readings and (name := _ends_with_an_answer(row)):
-        return _conversation(row, name, decoded(row[name])), "conversations"
-    return (_alpaca(row), "Alpaca") if _is_alpaca(row) else (row, shape)
+        return _convert_preference(row), "preferences"
+    if not readings:
+        for name in _CONVERSATION_COLUMNS:
+            messages = _as_list(parse_json_cell(row.get(name)))
+            if are_messages(messages) and messages[-1]["role"] == "assistant":
+                return _split_conversation(row, name, messages), "conversations"
+    is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
+    if is_alpaca and "prompt" not in row:
+        rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
+        return {**rest, "prompt": "\n\n".join(filter(None, (row["instruction"], row["input"])))}, "Alpaca"
+    return row, shape
 
 
-def _readings(row: Row) -> list[str]:
-    """Where responses could be."""
-    found = [f"`{name}`" for name in COLUMNS["response"] if _is_said(row.get(name))]
-    if all(row.get(name) is not None for name in _PAIR):
-        found.append("chosen and rejected")
-    if _are_turns(decoded(row.get(_SHAREGPT))):
-        found.append(_SHAREGPT)
-    return found
+def _find_responses(row: Row) -> list[str]:
+    """The places where responses could be."""
+    places = []
+    for name in COLUMNS["response"]:
+        value = row.get(name)
+        if value is not None and not isinstance(value, bool | int | float):
+            places.append(f"`{name}`")
+    if all(row.get(name) is not None for name in _PREFERENCE_COLUMNS):
+        places.append("chosen and rejected")
+    turns = _as_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
+    is_list = isinstance(turns, list | tuple) and bool(turns)
+    if is_list and all(isinstance(turn, Mapping) and "from" in turn for turn in turns):
+        places.append(_SHAREGPT_COLUMN)
+    return places
 
 
-def _is_said(value: Any) -> bool:
-    return value is not None and not isinstance(value, bool | int | float)
+def _as_list(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
-# ------------------------------------------------------------------------------------------------------ conversations
-
-
-def _are_turns(value: Any) -> bool:
-    value = value.tolist() if hasattr(value, "tolist") else value
-    return (
-        isinstance(value, list | tuple) and bool(value) and all(isinstance(t, Mapping) and "from" in t for t in value)
-    )
-
-
-def _sharegpt(value: Any, where: str) -> list[dict[str, Any]]:
-    value = decoded(value)
+def _convert_sharegpt(value: Any, where: str) -> list[dict[str, Any]]:
     messages = []
-    for turn in value.tolist() if hasattr(value, "tolist") else value:
-        role = _ROLES.get(str(turn["from"]).lower())
+    for turn in _as_list(parse_json_cell(value)):
+        role = _SHAREGPT_ROLES.get(str(turn["from"]).lower())
         if role is None:
-            allowed = f"one of {', '.join(_ROLES)}"
+            allowed = f"one of {', '.join(_SHAREGPT_ROLES)}"
             raise InvalidInput(where, "conversations: from", allowed, repr(turn["from"]), "")
         messages.append({"role": role, "content": turn.get("value")})
     return messages
 
 
-def _ends_with_an_answer(row: Row) -> str | None:
-    """The column with a whole conversation, if there is one and its last turn is the assistant's."""
-    for name in _MESSAGES:
-        value = decoded(row.get(name))
-        value = value.tolist() if hasattr(value, "tolist") else value
-        if are_messages(value) and value[-1]["role"] == "assistant":
-            return name
-    return None
+def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, Any]]) -> Row:
+    """Everything after the last turn of the user is the response."""
+    end_of_prompt = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1) + 1
+    rest = {key: value for key, value in row.items() if key != column}
+    prompt = rest.get("prompt") or list(messages[:end_of_prompt])
+    return {**rest, "prompt": prompt, "response": list(messages[end_of_prompt:])}
 
 
-def _conversation(row: Row, name: str, messages: Sequence[Mapping[str, Any]]) -> Row:
-    """Everything after the last turn of the user answers it."""
-    asked = max((i for i, m in enumerate(messages) if m["role"] == "user"), default=-1) + 1
-    rest = {key: value for key, value in row.items() if key != name}
-    return {**rest, "prompt": rest.get("prompt") or list(messages[:asked]), "response": list(messages[asked:])}
+def _convert_preference(row: Row) -> Row:
+    used = {*_PREFERENCE_COLUMNS, *(f"score_{name}" for name in _PREFERENCE_COLUMNS)}
+    converted = {key: value for key, value in row.items() if key not in used}
+    answers = []
+    for name in _PREFERENCE_COLUMNS:
+        response = parse_json_cell(row[name])
+        if are_messages(response) and row.get("prompt") is None:  # the whole conversation is in both columns
+            conversation = _split_conversation({}, "", response)
+            converted["prompt"] = conversation["prompt"]
+            response = conversation["response"]
+        answer = {"response": response, "preference": name}
+        if row.get(f"score_{name}") is not None:
+            answer["preference_score"] = row[f"score_{name}"]
+        answers.append(answer)
+    return {**converted, "responses": answers}
 
 
-# -------------------------------------------------------------------------------------------------------- preferences
-
-
-def _preference(row: Row) -> Row:
-    rest = {key: value for key, value in row.items() if key not in (*_PAIR, *(f"score_{name}" for name in _PAIR))}
-    prompt, answers = row.get("prompt"), []
-    for name in _PAIR:
-        said = decoded(row[name])
-        if are_messages(said) and prompt is None:  # the whole conversation stands in both
-            split = _conversation({}, "", said)
-            rest["prompt"], said = split["prompt"], split["response"]
-        score = row.get(f"score_{name}")
-        answers.append({"response": said, "preference": name, **({} if score is None else {"preference_score": score})})
-    return {**rest, "responses": answers}
-
-
-# --------------------------------------------------------------------------------------------------------------- others
-
-
-def _with_truth(row: Row) -> tuple[Row, str]:
-    """verl keeps the truth in `reward_model`, and in the rollouts that it logs as `gts`."""
-    model = decoded(row.get("reward_model"))
+def _move_ground_truth(row: Row) -> tuple[Row, str]:
+    """verl keeps the truth in `reward_model`, and as `gts` in the rollouts that it logs: it becomes `ground_truth`."""
+    model = parse_json_cell(row.get("reward_model"))
     if isinstance(model, Mapping) and "ground_truth" in model:
         rest = {key: value for key, value in row.items() if key != "reward_model"}
         return {"ground_truth": model["ground_truth"], **rest, "reward_model": model}, "verl"
     if "gts" in row and "output" in row:
         return {"ground_truth": row["gts"], **row}, "verl"
     return row, ""
-
-
-def _is_alpaca(row: Row) -> bool:
-    return all(isinstance(row.get(name), str) for name in ("instruction", "input", "output")) and "prompt" not in row
-
-
-def _alpaca(row: Row) -> Row:
-    rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
-    return {**rest, "prompt": "\n\n".join(part for part in (row["instruction"], row["input"]) if part)}

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.rollouts.reading import groups_of_rows
+from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import in_cycles
 from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data, to_rubric
@@ -221,7 +221,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def _check_row(row: Row, path: str, number: int, seen: set[str]) -> Iterator[Problem]:
     if any(row.get(name) is not None for name in COLUMNS["response"]):
         try:
-            groups_of_rows([row], path)
+            group_rows([row], path)
         except RubrankError as error:
             yield Problem(path, _shown(error, path).removeprefix(f"{path}: row 1: ").removeprefix("row 1: "), number)
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)

@@ -31,7 +31,7 @@ from polars.exceptions import PolarsError
 from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
 from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
-from rubrank.rollouts.reading import read_groups
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION

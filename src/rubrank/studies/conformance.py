@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
-from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Rollout, to_rollout
 from rubrank.tables.rows import read_rows
 from rubrank.verifiers.ifeval.ids import public_params
@@ -142,10 +142,10 @@ def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, ta
 
 def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
     """The ids of a row and their arguments, one for each."""
-    ids = decoded(row.get("instruction_id_list"))
+    ids = parse_json_cell(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
         raise _wrong(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
-    kwargs = decoded(row.get("kwargs")) or [{}] * len(ids)
+    kwargs = parse_json_cell(row.get("kwargs")) or [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
         raise _wrong(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
     if not all(isinstance(given, Mapping | None) for given in kwargs):
@@ -158,7 +158,7 @@ def _wrong(where: str, allowed: str, got: str) -> InvalidInput:
 
 
 def _answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
-    answers = decoded(row.get("responses", [row]))
+    answers = parse_json_cell(row.get("responses", [row]))
     if not isinstance(answers, list | tuple) or not all(isinstance(a, Mapping) and "response" in a for a in answers):
         raise _wrong(where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
     for answer in answers:

@@ -24,7 +24,7 @@ from typing import Any
 
 from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.rollouts import count_tokens, prompt_opening_tag, rollout_of, set_token_counts
@@ -49,7 +49,7 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     """A query from what the trainer passes with its prompt; later rows override earlier ones."""
     row: dict[str, Any] = {}
     for data in rows:
-        value = decoded(data)
+        value = parse_json_cell(data)
         if isinstance(value, Mapping):
             row |= value
         elif value is not None and not (isinstance(value, str) and not value):

@@ -26,7 +26,7 @@ from typing import Any
 
 from rubrank._choices import Thinking
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.messages import are_messages, prompt_message, reasoning_in, said_message
+from rubrank.rollouts.messages import are_messages, convert_message, convert_response_message, reasoning_in
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 
@@ -54,7 +54,7 @@ def rollout_of(
     ids, tokenizer: the sampled tokens, for completions from which a parser has removed the reasoning tags.
     """
     if are_messages(prompt):
-        prompt_data: Any = [prompt_message(message) for message in prompt]
+        prompt_data: Any = [convert_message(message) for message in prompt]
     else:
         prompt_data = prompt
     data: dict[str, Any] = {
@@ -83,7 +83,7 @@ def _read_response(completion: Any) -> Any:
     if isinstance(completion, Mapping):
         completion = [completion]
     if are_messages(completion):
-        return [said_message(message) for message in completion]
+        return [convert_response_message(message) for message in completion]
     is_empty_conversation = isinstance(completion, list) and not completion
     if completion is None or is_empty_conversation:
         return ""

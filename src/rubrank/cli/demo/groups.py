@@ -15,7 +15,7 @@ import json
 from importlib.resources import files
 
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.reading import groups_of_rows
+from rubrank.rollouts.groups import group_rows
 from rubrank.rollouts.rollout import Group
 
 _NAME = "demo_groups.jsonl"
@@ -25,4 +25,4 @@ _NAME = "demo_groups.jsonl"
 def load_demo_groups() -> list[Group]:
     """All groups, in the order of the file; `group.rubric` is for `rubrank.rubrics.rubric.parse_rubric`."""
     text = (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")
-    return groups_of_rows(map(json.loads, text.split("\n")[:-1]), _NAME)
+    return group_rows(map(json.loads, text.split("\n")[:-1]), _NAME)

@@ -153,7 +153,7 @@ def grade(
     """Grade rollouts on all criteria and write a score table. A killed run is resumed."""
     from rubrank._files import check_output_path
     from rubrank.grading.missing import check_share
-    from rubrank.rollouts.reading import read_rollouts
+    from rubrank.rollouts.groups import read_rollouts
     from rubrank.scores.output import SUFFIXES
 
     # Everything that can be known comes first: nothing is paid for and then refused.

@@ -14,7 +14,7 @@ from typing import Any
 
 from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.messages import parse_json_cell
 from rubrank.service.samples import ServiceSample
 from rubrank.service.wire import flag, whole
 from rubrank.training.queries import Completion, make_query
@@ -42,7 +42,7 @@ class SampleReading:
         self, prompt: Any, completion: Completion, label: Any, extra: Mapping[str, Any], *, where: str
     ) -> ServiceSample:
         """One sample. extra: what the body says beside it; where: names it in errors."""
-        row = decoded(label)
+        row = parse_json_cell(label)
         given = {key: value for key, value in row.items() if key in _SAID} if isinstance(row, Mapping) else {}
         given |= {key: extra[key] for key in _SAID if extra.get(key) is not None}
         query = make_query(prompt, label, rubric_column=self.rubric_column)

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.messages import decoded
+from rubrank.rollouts.messages import parse_json_cell
 from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.queries import Completion, make_query
 from rubrank.training.shapes.flat_batch import Sample, score_flat
@@ -49,7 +49,7 @@ def compute_score(
             allowed = f"a mapping with {', '.join(_COLUMNS)}"
             got = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
             raise InvalidInput(_OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch.")
-        truth = decoded(row["ground_truth"])
+        truth = parse_json_cell(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
             remedy = "Write it with rubrank.training.frameworks.easyr1.ground_truth_of(row, uid)."
             raise InvalidInput(_OWNER, f"ground_truth of row {number}", "JSON with a uid", repr(truth)[:60], remedy)

@@ -3,7 +3,7 @@
     {"question": "Name a lake.", "instruction_id_list": ["punctuation:no_comma"], "answer": "West Lake"}
     →  {"prompt": "Name a lake.", "rubric": {"instruction_id_list": […], "kwargs": None}, "answer": "West Lake"}
 
-Prompt and rubric are found by their usual names (`rubrank.rollouts.reading.COLUMNS`), or where the config says. All
+Prompt and rubric are found by their usual names (`rubrank.tables.columns.COLUMNS`), or where the config says. All
 other columns go along, for verifiers that look up a reference, except those that mean something else to TRL.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from rubrank._files import require_file
 from rubrank._plain import word_set
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.rollouts.messages import are_messages, decoded, prompt_message
+from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row, read_rows
 from rubrank.training.job.config import Job, Source
@@ -92,7 +92,7 @@ def _column(row: Row, source: Source, field: str, where: str) -> str | None:
 
 
 def _prompt(value: Any, where: str) -> Any:
-    value = decoded(value)
+    value = parse_json_cell(value)
     if isinstance(value, str) and value.strip():
         return value
     if not (are_messages(value) and value):
@@ -100,7 +100,7 @@ def _prompt(value: Any, where: str) -> Any:
     for part in (part for message in value for part in _parts(message.get("content"))):
         if part.get("type") not in (None, "text"):
             raise InvalidInput(where, "prompt", "of texts", f"a part of type {part['type']!r}", "")
-    messages = [prompt_message(message) for message in value]
+    messages = [convert_message(message) for message in value]
     if messages[-1]["role"] == "assistant":
         remedy = "Cut the answer off: the policy is to give it."
         raise InvalidInput(where, "prompt", "messages that end before the answer", "one of the assistant last", remedy)

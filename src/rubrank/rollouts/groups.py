@@ -1,0 +1,422 @@
+"""Groups of rollouts from files and tables.
+
+    read_groups("rollouts.jsonl")                                  JSON Lines, JSON, CSV, TSV (also .gz, .zst), Parquet
+    read_groups("completions/"), read_groups("logs/*.eval")        a folder or pattern: TRL's completions, Inspect logs
+    read_groups("saved_dataset/"), read_groups(dataset)            Hugging Face `datasets`: saved to disk, or an object
+    read_groups("hf:owner/name:train"), read_groups("-")           the same from the hub; standard input
+    read_groups(rows), read_groups(frame)                          dicts, a polars, pandas or Arrow table
+    read_groups(rollouts)                                          rollouts of the same prompt are a group
+
+A row is one rollout, or one query with a list of responses. Columns are found by their usual names (`COLUMNS`); one
+with another name is given as `columns={"response": "model_output"}`. Everything else in a row becomes metadata.
+docs/data.md lists the shapes.
+
+Which rows are one group:
+
+- A column that names the group (`GROUP_NAMES`, or the one the caller names) decides: rows with different ids are
+  different groups, whatever their prompts. A row without an id, among others that have one, is an error.
+- Without such a column the prompt decides.
+- Where there is a training step, the same query in two steps is two groups.
+- All rows of a group ask for the same: two different rubrics in one group are an error.
+
+So the group of a row depends on that row alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rubrank._plain import shortened
+from rubrank.errors import InvalidInput, UnknownName, counted
+from rubrank.rollouts.messages import (
+    are_messages,
+    convert_message,
+    convert_response_message,
+    convert_tool_calls,
+    parse_json_cell,
+)
+from rubrank.rollouts.rollout import Group, Rollout, to_rollout
+from rubrank.rollouts.shapes import convert_shape
+from rubrank.tables.columns import COLUMNS, GROUP_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
+from rubrank.tables.rows import Row, Source, read_rows
+from rubrank.tables.sources import describe_source, is_table
+
+_STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
+_ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
+_INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
+_KEY_FIELDS = ("group", "step")
+_LIST_COLUMNS = ("responses", "completions", "outputs", "generations", "rollouts", "samples")
+"""Names of columns that hold several responses."""
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """What a source holds, and how it was read."""
+
+    groups: list[Group]
+    shape: str
+    """Such as "CSV" or "Parquet, verl"."""
+    by: str
+    """What decided the groups, such as "prompt_id"."""
+
+    def __str__(self) -> str:
+        """read 512 rollouts in 64 groups (CSV, by prompt_id)."""
+        rollouts = sum(len(group.rollouts) for group in self.groups)
+        size = f"{counted(rollouts, 'rollout')} in {counted(len(self.groups), 'group')}"
+        warning = " Every group has one rollout: is that meant?" if rollouts == len(self.groups) > 1 else ""
+        return f"read {size} ({self.shape}, by {self.by}).{warning}"
+
+
+def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> list[Group]:
+    """All groups of a source; see the top of this file. `columns` maps a field to the name of its column."""
+    return read_rollouts(source, columns).groups
+
+
+def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> Rollouts:
+    """The same, with how the source was read."""
+    if isinstance(source, Group):
+        return Rollouts([source], "a group", "group")
+    where = str(source) if isinstance(source, str | Path) else "rollouts"
+    if not isinstance(source, str | Path | Mapping) and isinstance(source, Iterable) and not is_table(source):
+        source = list(source)
+        if source and all(isinstance(item, Group) for item in source):
+            _check_different_ids(source)
+            return Rollouts(source, "groups", "group")
+        if source and all(isinstance(item, Rollout) for item in source):
+            return Rollouts(_group_rollouts(source), "rollouts", "prompt")
+    groups, shapes, by = _read_rows(read_rows(source), where, columns)
+    return Rollouts(groups, ", ".join([describe_source(source), *shapes]), by)
+
+
+def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
+    """Rows, of one rollout each or of one query each, as groups in the order in which they first appear."""
+    return _read_rows(rows, where, columns)[0]
+
+
+def _read_rows(
+    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None
+) -> tuple[list[Group], list[str], str]:
+    """The groups, the names of their shapes, and what decided the groups."""
+    shapes: dict[str, None] = {}
+    converted: list[Row] = []
+    for number, row in enumerate(rows, start=1):
+        usual_row, shape = convert_shape(row, f"{where}: row {number}", columns)
+        converted.append(usual_row)
+        if shape:
+            shapes[shape] = None
+    if not converted:
+        raise InvalidInput(where, "rows", "at least one", "none", "")
+    named = _check_columns(converted[0], where, columns)
+    keys = _find_keys(converted, where, named.get("group"), named.get("step"))
+    column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
+    parts: list[_RowPart] = []
+    for number, row in enumerate(converted, start=1):
+        column_of = _with_new_columns(column_of, row)
+        place = f"{where}: row {number}"
+        values = _read_fields(row, column_of, place)
+        rollouts = _make_rollouts(row, {*column_of.values(), *keys.group}, values, column_of.get("response"), place)
+        label, key = _find_label(row, keys, place, values.get("prompt", ""))
+        parts.append(_RowPart(place, key, label, key[0], rollouts, _find_rubric(row, values)))
+    return _collect_groups(parts), list(shapes), str(keys)
+
+
+def _check_different_ids(groups: Sequence[Group]) -> None:
+    repeated = [id for id, count in Counter(group.id for group in groups).items() if count > 1]
+    if repeated:
+        got = f"{repeated[0]!r} twice"
+        raise InvalidInput("grade", "groups", "of different ids", got, "Put their rollouts together.")
+
+
+# ------------------------------------------------------------------------------------------------------------- columns
+
+
+def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The columns that the caller named; raises if one is not there, or if there is none for the response."""
+    named = dict(columns or {})
+    for field, names in named.items():
+        if field not in COLUMNS:
+            raise UnknownName.of("read_groups", "columns", field, COLUMNS)
+        for name in [names] if isinstance(names, str) else names:
+            if name not in row:
+                raise UnknownName.of(where, f"column of {field!r}", name, map(str, row))
+    if "response" not in _with_new_columns(named, row):
+        allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
+        remedy = "Name it: `column.response=NAME`."
+        raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
+    return named
+
+
+def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
+    """Field → column, with the fields that this row has and earlier rows did not; a column serves one field."""
+    found = dict(column_of)
+    for field, usual_names in COLUMNS.items():
+        if field in found or field in _KEY_FIELDS:
+            continue
+        taken = [column for other, column in found.items() if other not in _KEY_FIELDS]
+        free = [name for name in usual_names if name in row and name not in taken]
+        filled = [name for name in free if row[name] is not None]
+        if filled:
+            found[field] = filled[0]
+        elif free and field == "response":
+            found[field] = free[0]
+    return found
+
+
+def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str, Any]:
+    values = {}
+    for field, column in column_of.items():
+        value = row.get(column)
+        # An empty cell, as CSV has them, says nothing; but an empty response is a response.
+        if value is not None and (value != "" or field in ("response", "prompt")):
+            values[field] = value
+    if "response" not in values and values.get("tool_calls") is None:
+        got = f"nothing in {column_of['response']!r}"
+        raise InvalidInput(where, "response", "given", got, "Use '' for no answer.")
+    return values
+
+
+def _find_rubric(row: Row, values: Row) -> Any:
+    if "rubric" in values:
+        return values["rubric"]
+    if row.get("instruction_id_list") is not None:
+        return {name: row.get(name) for name in _INSTRUCTION_COLUMNS}
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ rollouts
+
+
+def _make_rollouts(row: Row, used: set[str], values: Row, response_column: Any, where: str) -> list[Rollout]:
+    """The rollouts of a row: one, or one for each response of a list."""
+    metadata = {str(key): value for key, value in row.items() if key not in used and value is not None}
+    metadata |= _read_metadata(values.get("metadata"))
+    shared: dict[str, Any] = {"metadata": metadata}
+    if "prompt" in values:
+        prompt = parse_json_cell(values["prompt"])
+        is_chat = are_messages(prompt)
+        shared["prompt"] = [convert_message(message) for message in prompt] if is_chat else values["prompt"]
+    if "tools" in values:
+        shared["tools"] = parse_json_cell(values["tools"])
+    for field in _ROLLOUT_FIELDS:
+        if field in values:
+            shared[field] = _read_rollout_field(field, values[field])
+    answers = _split_answers(values.get("response", ""), response_column, where)
+    return [_make_rollout(answer, shared, where) for answer in answers]
+
+
+def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
+    """The responses in a cell: one text or one conversation, or a list of such."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, str):
+        parsed = parse_json_cell(value)
+        is_list = isinstance(parsed, list) and column in _LIST_COLUMNS
+        # In a column for one response a JSON list of texts may well be the response; a list of messages is none.
+        if are_messages(parsed) or is_list:
+            value = parsed
+        elif column in _LIST_COLUMNS and value.lstrip().startswith("['"):
+            remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
+            raise InvalidInput(where, column, "a list", "the text of a Python list", remedy)
+    if not isinstance(value, Sequence) or isinstance(value, str) or are_messages(value):
+        return [value]
+    for number, answer in enumerate(value):
+        if answer is None:
+            raise InvalidInput(where, "response", "given", f"null at place {number}", "Use '' for no answer.")
+    return list(value)
+
+
+def _make_rollout(answer: Any, shared: Mapping[str, Any], where: str) -> Rollout:
+    data = dict(shared)
+    if isinstance(answer, Mapping) and "role" not in answer:
+        data |= _read_answer_object(answer, shared["metadata"], where)
+    else:
+        data["response"] = _read_answer(answer, where)
+    return to_rollout(data, where)
+
+
+def _read_answer(answer: Any, where: str) -> Any:
+    """A response as text, or as messages with the keys that ours have."""
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    if isinstance(answer, Mapping):
+        answer = [answer]
+    if not are_messages(answer):
+        return answer
+    if not any(message["role"] == "assistant" for message in answer):
+        got = f"only {', '.join(dict.fromkeys(str(message['role']) for message in answer))}"
+        raise InvalidInput(where, "response", "messages with one of the assistant", got, "Add its answer.")
+    return [convert_response_message(message) for message in answer]
+
+
+def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A response given as an object: its text, the fields of a rollout, and the rest as metadata."""
+    text = next((name for name in (*COLUMNS["response"], "content", "text") if name in answer), None)
+    if text is None:
+        allowed = "a text, messages, or an object with `response`"
+        got = f"the keys {', '.join(answer)}"
+        raise InvalidInput(where, "response", allowed, got, "Name its text `response`.")
+    data: dict[str, Any] = {}
+    used = {text, "metadata"}
+    for field in _ROLLOUT_FIELDS:
+        name = next((name for name in COLUMNS[field] if answer.get(name) is not None), None)
+        if name is not None:
+            data[field] = _read_rollout_field(field, answer[name])
+            used.add(name)
+    rest = {key: value for key, value in answer.items() if key not in used and value is not None}
+    data["response"] = _read_answer(answer[text], where)
+    data["metadata"] = {**metadata, **rest, **_read_metadata(answer.get("metadata"))}
+    return data
+
+
+def _read_rollout_field(field: str, value: Any) -> Any:
+    if field in _STRUCTURED_FIELDS:
+        value = parse_json_cell(value)
+    if field == "tool_calls" and isinstance(value, list | tuple):
+        return convert_tool_calls(value)
+    return value
+
+
+def _read_metadata(value: Any) -> dict[str, Any]:
+    """The content of a column or key `metadata`: usually an object, which is metadata itself."""
+    value = parse_json_cell(value)
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return {str(key): inner for key, inner in value.items()}
+    return {"metadata": value}
+
+
+# -------------------------------------------------------------------------------------------------------------- groups
+
+
+@dataclass(frozen=True)
+class _RowPart:
+    """What one row adds to a group."""
+
+    where: str
+    key: Hashable
+    """Equal for rows of the same group."""
+    label: str | None
+    """The name that the row gives its group; None: it has none, and gets a number."""
+    step: str | None
+    rollouts: Sequence[Rollout]
+    rubric: Any
+
+
+@dataclass(frozen=True)
+class _GroupKeys:
+    """The columns that decide which rows are a group."""
+
+    group: tuple[str, ...]
+    step: str | None
+
+    def __str__(self) -> str:
+        """In words: "prompt_id", "step and prompt"."""
+        name = "/".join(self.group) or "prompt"
+        return f"{self.step} and {name}" if self.step else name
+
+
+def _find_keys(rows: Sequence[Row], where: str, group: Any = None, step: str | None = None) -> _GroupKeys:
+    """The columns that name the group and the step; raises if two columns name different groups."""
+    if group is not None:
+        names = (group,) if isinstance(group, str) else tuple(group)
+        for name in names:
+            if not any(name in row for row in rows):
+                raise UnknownName.of(where, "the group column", name, map(str, rows[0]))
+    else:
+        present = [name for name in GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)]
+        for other in present[1:]:
+            if _partition(rows, present[0]) != _partition(rows, other):
+                got = f"two readings: by {present[0]!r} and by {other!r}"
+                remedy = f"Choose one: `group_column={present[0]}`."
+                raise InvalidInput(where, "the group", "in one column", got, remedy)
+        if not present:
+            present = [name for name in WEAK_GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)]
+        names = tuple(present[:1])
+    if step is None:
+        steps = [name for name in STEP_NAMES if name not in names and any(_is_filled(row.get(name)) for row in rows)]
+        step = steps[0] if steps else None
+    return _GroupKeys(names, step)
+
+
+def _partition(rows: Sequence[Row], name: str) -> list[int]:
+    """For each row the number of its value, by first appearance."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(repr(row.get(name)), len(numbers)) for row in rows]
+
+
+def _is_filled(value: Any) -> bool:
+    return value is not None and value != "" and value == value
+
+
+def _find_label(row: Row, keys: _GroupKeys, where: str, prompt: Any) -> tuple[str | None, tuple[str | None, str, str]]:
+    """The name that a row gives its group, if any, and a key that is equal for rows of the same group."""
+    step = None if keys.step is None else str(_read_key_cell(row, keys.step, where, "step"))
+    if not keys.group:
+        return None, (step, "prompt", as_key(prompt))
+    label = "/".join(str(_read_key_cell(row, name, where, "group")) for name in keys.group)
+    return label, (step, "label", label)
+
+
+def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
+    value = row.get(name)
+    if not _is_filled(value) or isinstance(value, Mapping | list):
+        got = f"{shortened(repr(value), 60)} in {name!r}" if _is_filled(value) else f"nothing in {name!r}"
+        remedy = f"Every row names its {what}, or none does."
+        raise InvalidInput(where, f"the {what}", "given, as in other rows", got, remedy)
+    return value
+
+
+def as_key(value: Any) -> str:
+    """Equal for equal prompts and rubrics, however they are written."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
+    """The groups, in the order in which they first appear."""
+    members: dict[Hashable, list[_RowPart]] = {}
+    for part in parts:
+        members.setdefault(part.key, []).append(part)
+    label_counts = Counter(rows[0].label for rows in members.values())
+    groups = []
+    for number, rows in enumerate(members.values()):
+        label, step = rows[0].label, rows[0].step
+        if label is None:
+            name = str(number)
+        elif label_counts[label] == 1:
+            name = label
+        else:
+            name = f"{label} (step {step})"  # the same query in another step has the same label
+        rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
+        groups.append(Group(id=name, rollouts=rollouts, rubric=_find_common_rubric(name, rows)))
+    return groups
+
+
+def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:
+    with_rubric = [row for row in rows if row.rubric is not None]
+    if not with_rubric:
+        return None
+    first = with_rubric[0]
+    for other in with_rubric[1:]:
+        if as_key(other.rubric) != as_key(first.rubric):
+            got = f"another than {first.where.rpartition(': ')[2]} has"
+            remedy = "A group is asked one rubric: give rows that ask for something else another group."
+            raise InvalidInput(other.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy)
+    return first.rubric
+
+
+def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:
+    """Rollouts of the same prompt, or of the same metadata["group"], are a group."""
+    rows = [rollout.metadata for rollout in rollouts]
+    keys = _find_keys(rows, "rollouts", "group" if any("group" in row for row in rows) else ())
+    parts = []
+    for number, (row, rollout) in enumerate(zip(rows, rollouts, strict=True)):
+        where = f"rollouts: rollout {number}"
+        label, key = _find_label(row, keys, where, repr(rollout.prompt))
+        parts.append(_RowPart(where, key, label, key[0], [rollout], None))
+    return _collect_groups(parts)
