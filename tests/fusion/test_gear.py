@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
-from rubrank.fusion.rules.graph import graph_of
+from rubrank.fusion.rules.graph import build_graph
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT
@@ -173,4 +173,4 @@ def test_an_edge_to_a_gate_is_left_to_the_gate():
     )
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1])
     with pytest.raises(UnknownName):
-        graph_of(("Style",), ((("NotEmpty", "strong"),),))
+        build_graph(("Style",), ((("NotEmpty", "strong"),),))

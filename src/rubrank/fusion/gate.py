@@ -30,7 +30,7 @@ from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import subtract_mean
+from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretched
 

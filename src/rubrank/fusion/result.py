@@ -27,7 +27,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, counted
 from rubrank.fusion.control.control import AttributeControl
 from rubrank.fusion.explain import explain_rollout, make_record
-from rubrank.fusion.rules.within import fill_unknown
+from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import outcomes, was_compared

@@ -52,7 +52,7 @@ from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
 from rubrank.fusion.rule import Reweighting, Stateful
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import subtract_mean
+from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import wins_of

@@ -46,7 +46,7 @@ import numpy as np
 from rubrank.fusion.control.markdown import MARKERS
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rules.within import by_row, shares
+from rubrank.fusion.rules.group_math import expand_rows, normalise_weights
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
@@ -111,7 +111,7 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
     for result in results:
         batch = result.batch
         if result.fit is None:
-            shares_NK = np.broadcast_to(shares(batch, result.used_weights_NK), (batch.N, batch.K))
+            shares_NK = np.broadcast_to(normalise_weights(batch, result.used_weights_NK), (batch.N, batch.K))
         else:
             shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
         asked_NK = batch.asked_NK
@@ -251,7 +251,7 @@ def gated_means(result: Fused) -> np.ndarray:
         unit_MK = unit_MK.copy()
         for g, k in batch.outcomes:
             unit_MK[batch.starts[g] : batch.starts[g + 1], k] = np.nan
-    means_M = _weighted_means(unit_MK, by_row(batch.weights_NK, batch))
+    means_M = _weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
     gated = result.gated
     if gated is None:  # the score is comparable between rules, so it is gated under rules without a gate, too
         layers = {criterion.name: criterion.layer for criterion in batch.gate_criteria}

@@ -11,8 +11,8 @@ A name is a small expression:
 
     gdpo                 a rule
     focal:gamma=2        with constants of its own, `:` between them: focal:gamma=2:eps=0.1
-    gdpo+                followed by the gate of the rubric's layers (gated.py)
-    rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r, which re-weight (reweighted.py)
+    gdpo+                followed by the gate of the rubric's layers (fusion/gate.py)
+    rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r (fusion/rlvr2.py)
     rlvr2*focal+         both
 
 How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
@@ -88,20 +88,19 @@ _R = TypeVar("_R", bound=type)
 
 @only_our_errors
 def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters: Any) -> Rule:
-    """The rule that a name or an expression stands for; a rule is handed back as it is.
+    """The rule that a name or an expression stands for; a rule is returned as it is.
 
-    gate: options of the gate of "+" (threshold, floor, shape, missing); what it gates by comes from the batch.
+    gate: options of the gate of "+" (threshold, floor, shape, missing); its criteria come from the batch.
     parameters: constants of the rule; in a composition, of the first one.
     """
     if not isinstance(expression, str):
-        return _checked(expression, gate)
+        return _check_rule(expression, gate)
     text = expression.strip()
-    plus = text.endswith("+")
     first, star, second = (part.strip() for part in text.removesuffix("+").partition("*"))
-    rule = _single(first, parameters)
+    rule = _parse_rule(first, parameters)
     if star:
-        rule = _composed(rule, _single(second, {}))
-    if plus:
+        rule = _compose(rule, _parse_rule(second, {}))
+    if text.endswith("+"):
         from rubrank.fusion.gate import Gated
 
         return Gated(rule) if gate is None else Gated(rule, gate)
@@ -110,7 +109,7 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     return rule
 
 
-def _checked(rule: Rule, gate: Gate | None) -> Rule:
+def _check_rule(rule: Rule, gate: Gate | None) -> Rule:
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "name") or not hasattr(rule, "bounded"):
         raise InvalidInput("find_rule", "rule", "a name such as 'rlvr2+', or a rule", brief(rule), "See docs/rules.md.")
     if gate is not None:
@@ -120,7 +119,7 @@ def _checked(rule: Rule, gate: Gate | None) -> Rule:
 
 @only_our_errors
 def rule_names() -> tuple[str, ...]:
-    """All rules, in the order of the table, then those of plug-ins and your own; ALIASES has their other names."""
+    """All rules in the order of the table, then those of plug-ins and your own; ALIASES has their other names."""
     load_plugins()
     return tuple(RULES)
 
@@ -136,83 +135,86 @@ def rule(name: str | None = None) -> Callable[[_R], _R]: ...
 def rule(name: Any = None) -> Any:
     """Register a rule's class under `name`, or under the `name` that it has: `@rule`, `@rule("best-case")`."""
 
-    def register(chosen: str | None, made: Any) -> Any:
-        known = getattr(made, "name", None) if chosen is None else chosen
-        if not isinstance(made, type):
-            raise InvalidInput("rule", "class", "a class called with a batch", shown(made), "See docs/extending.md.")
-        if not isinstance(known, str) or not _NAME.fullmatch(known):
+    def register(chosen_name: str | None, rule_type: Any) -> Any:
+        rule_name = getattr(rule_type, "name", None) if chosen_name is None else chosen_name
+        remedy = "See docs/extending.md."
+        if not isinstance(rule_type, type):
+            raise InvalidInput("rule", "class", "a class called with a batch", shown(rule_type), remedy)
+        if not isinstance(rule_name, str) or not _NAME.fullmatch(rule_name):
             allowed = "a text of small letters, digits, dots and hyphens"
-            raise InvalidInput("rule", "name", allowed, repr(known), "See docs/extending.md.")
-        if not hasattr(made, "bounded") or not any("__call__" in vars(base) for base in made.__mro__):
-            allowed = "one with `bounded` and `__call__(batch)`"
-            raise InvalidInput("rule", "class", allowed, shown(made), "See docs/extending.md.")
-        check_call("rule", made.__call__, "self", "batch")
-        check_free("rule", known, made, _taken, known in ALIASES)
-        if chosen is not None:
-            made.name = chosen  # type: ignore[attr-defined]
-        RULES[known] = made
-        return made
+            raise InvalidInput("rule", "name", allowed, repr(rule_name), remedy)
+        if not hasattr(rule_type, "bounded") or not any("__call__" in vars(base) for base in rule_type.__mro__):
+            raise InvalidInput("rule", "class", "one with `bounded` and `__call__(batch)`", shown(rule_type), remedy)
+        check_call("rule", rule_type.__call__, "self", "batch")
+        check_free("rule", rule_name, rule_type, _registered_class, rule_name in ALIASES)
+        if chosen_name is not None:
+            rule_type.name = chosen_name  # type: ignore[attr-defined]
+        RULES[rule_name] = rule_type
+        return rule_type
 
     return decorated(register, name)
 
 
-def _taken(name: str) -> Any:
-    return None if name not in RULES else rule_class(name)
+def _registered_class(name: str) -> type | None:
+    return rule_class(name) if name in RULES else None
 
 
 def rule_class(name: str) -> type:
     """The class of a rule; its fields are the constants."""
     if name not in RULES:
         load_plugins()
-    found = RULES.get(name)
-    if found is None:
+    if name not in RULES:
         raise UnknownName.of("find_rule", "rule", name, [*RULES, *ALIASES])
-    if isinstance(found, str):
-        module, _, attribute = found.partition(".")
-        home = "rubrank.fusion" if module == "rlvr2" else "rubrank.fusion.rules"
-        found = getattr(importlib.import_module(f"{home}.{module}"), attribute)
-        RULES[name] = found
-    return found
+    location = RULES[name]
+    if not isinstance(location, str):
+        return location
+    module, _, class_name = location.partition(".")
+    package = "rubrank.fusion" if module == "rlvr2" else "rubrank.fusion.rules"
+    rule_type: type = getattr(importlib.import_module(f"{package}.{module}"), class_name)
+    RULES[name] = rule_type
+    return rule_type
 
 
-def _single(text: str, parameters: dict[str, Any]) -> Rule:
-    name, *given = text.split(":")
-    name = name.strip().lower().replace("_", "-")
-    alias, *fixed = ALIASES.get(name, name).split(":")
-    found = rule_class(alias)
-    constants = {**dict(_constant(alias, part) for part in (*fixed, *given)), **parameters}
-    known = _constants_of(found)
+def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
+    """A single rule with its constants, such as "focal:gamma=2"."""
+    written_name, *written_constants = text.split(":")
+    name = written_name.strip().lower().replace("_", "-")
+    name, *alias_constants = ALIASES.get(name, name).split(":")
+    rule_type = rule_class(name)
+    constants = dict(_parse_constant(name, part) for part in (*alias_constants, *written_constants))
+    constants |= parameters
+    defaults = _constants_of(rule_type)
     for key, value in constants.items():
-        if key not in known:
-            raise _no_such(alias, key, list(known))
-        if isinstance(known[key], int | float) and isinstance(value, str) and not is_ours(found):
-            allowed = "true or false" if isinstance(known[key], bool) else "a number"
-            raise InvalidInput(alias, key, allowed, repr(value), "")
-    for key, default in known.items():
+        if key not in defaults and not defaults:
+            raise InvalidInput(name, "parameters", "none", repr(key), "It has no constants.")
+        if key not in defaults:
+            raise UnknownName.of(name, "parameter", key, list(defaults))
+        default = defaults[key]
+        if isinstance(default, int | float) and isinstance(value, str) and not is_ours(rule_type):
+            allowed = "true or false" if isinstance(default, bool) else "a number"
+            raise InvalidInput(name, key, allowed, repr(value), "")
+    for key, default in defaults.items():
         if default is inspect.Parameter.empty and key not in constants:
-            raise InvalidInput(alias, key, "given, as it has no default", "nothing", f"Such as {alias}:{key}=1.")
-    rule: Rule = found(**constants)
+            raise InvalidInput(name, key, "given, as it has no default", "nothing", f"Such as {name}:{key}=1.")
+    rule: Rule = rule_type(**constants)
     return rule
 
 
-def _constants_of(rule: type) -> dict[str, Any]:
-    """What can be set about a rule, with the defaults."""
-    hidden = {f.name for f in fields(rule) if not f.repr} if hasattr(rule, "__dataclass_fields__") else set()
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = [p for p in inspect.signature(rule).parameters.values() if p.kind in plain and p.name not in hidden]
-    return {p.name: p.default for p in found}
+def _constants_of(rule_type: type) -> dict[str, Any]:
+    """The constants that can be set, with their defaults; fields that are not shown cannot be set."""
+    hidden = set()
+    if hasattr(rule_type, "__dataclass_fields__"):
+        hidden = {field.name for field in fields(rule_type) if not field.repr}
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(rule_type).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind in kinds and p.name not in hidden}
 
 
-def _no_such(rule: str, key: str, known: list[str]) -> InvalidInput:
-    if known:
-        return UnknownName.of(rule, "parameter", key, known)
-    return InvalidInput(rule, "parameters", "none", repr(key), "It has no constants.")
-
-
-def _constant(rule: str, text: str) -> tuple[str, Any]:
+def _parse_constant(rule_name: str, text: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key or not value:
-        raise InvalidInput(rule, "parameter", "of the form name=value", repr(text), "Such as focal:gamma=2:eps=0.1.")
+        remedy = "Such as focal:gamma=2:eps=0.1."
+        raise InvalidInput(rule_name, "parameter", "of the form name=value", repr(text), remedy)
     if value.lower() in _WORDS:
         return key, _WORDS[value.lower()]
     try:
@@ -221,7 +223,8 @@ def _constant(rule: str, text: str) -> tuple[str, Any]:
         return key, value  # a word, such as method=exact
 
 
-def _composed(first: Rule, second: Rule) -> Rule:
+def _compose(first: Rule, second: Rule) -> Rule:
+    """RLVR² with the weights of another rule."""
     from rubrank.fusion.rlvr2 import RLVR2, Reweighted
     from rubrank.fusion.rule import Reweighting
 

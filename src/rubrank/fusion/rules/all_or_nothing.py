@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import fill_unknown
+from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 
 

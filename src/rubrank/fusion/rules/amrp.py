@@ -24,8 +24,8 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.group_math import mask_weights, weighted_mean
 from rubrank.fusion.rules.sa_mrpo import batch_means
-from rubrank.fusion.rules.within import asked_weights, weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
@@ -62,27 +62,31 @@ class AMRP(checks.CheckedRule):
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch; then w'."""
         self._learn(batch)
-        nominal = asked_weights(batch, batch.weights_NK)
+        nominal = mask_weights(batch, batch.weights_NK)
         urgent = nominal * self._urgency(batch.names)
         total = urgent.sum(1, keepdims=True)
         scale = np.divide(nominal.sum(1, keepdims=True), total, out=np.ones_like(total), where=total > 0.0)
         return np.clip(urgent * scale, self.low * nominal, self.high * nominal)
 
     def _learn(self, batch: ScoreBatch) -> None:
-        seen: np.ndarray = np.asarray((~batch.missing_MK).any(0))
-        memory, a = self.memory.criteria, self.rate
-        for name, x, is_seen in zip(batch.names, batch_means(batch).tolist(), seen.tolist(), strict=True):
-            if not is_seen:
+        memory = self.memory.criteria
+        a = self.rate
+        has_score_K = (~batch.missing_MK).any(0).tolist()
+        for name, x, has_score in zip(batch.names, batch_means(batch).tolist(), has_score_K, strict=True):
+            if not has_score:
                 continue
             if name not in memory:
                 memory[name] = (x, 0.0, x)
                 continue
             mean, variance, _ = memory[name]
-            memory[name] = (mean + a * (x - mean), (1.0 - a) * (variance + a * (x - mean) ** 2), mean)
+            new_mean = mean + a * (x - mean)
+            new_variance = (1.0 - a) * (variance + a * (x - mean) ** 2)
+            memory[name] = (new_mean, new_variance, mean)
 
     def _urgency(self, names: tuple[str, ...]) -> np.ndarray:
-        known = np.array([self.memory.criteria.get(name, (0.0, 0.0, 0.0)) for name in names])
-        mean, variance, before = known.T
+        """(K,): (short + δ)(1 + vol) e^{−prog} of each criterion."""
+        statistics = np.array([self.memory.criteria.get(name, (0.0, 0.0, 0.0)) for name in names])
+        mean, variance, before = statistics.T
         short = np.maximum(0.0, self.target - mean) / self.target
         volatility = np.sqrt(variance) / (np.maximum(mean, 0.0) + self.eps)
         progress = np.maximum(0.0, mean - before) / (1.0 + self.eps)
@@ -98,5 +102,5 @@ class AMRP(checks.CheckedRule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.check_state(self, _VERSION, state)["criteria"]
-        self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in found.items()}
+        saved = checks.check_state(self, _VERSION, state)["criteria"]
+        self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in saved.items()}

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
-from rubrank.fusion.rules.duels import wins_less_losses
-from rubrank.fusion.rules.within import asked_weights, by_row, row_sums
+from rubrank.fusion.rules.group_math import expand_rows, mask_weights, row_sums
+from rubrank.fusion.rules.wins import wins_minus_losses
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -29,7 +29,7 @@ class Borda(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Wins of each rollout."""
-        others_M = by_row(batch.sizes - 1.0, batch)
-        points_MK = 0.5 * (others_M[:, None] + wins_less_losses(batch))
-        weights = by_row(asked_weights(batch, batch.weights_NK), batch)
+        others_M = expand_rows(batch.sizes - 1.0, batch)
+        points_MK = 0.5 * (others_M[:, None] + wins_minus_losses(batch))
+        weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
         return Fused(batch, self.name, row_sums(points_MK, weights))

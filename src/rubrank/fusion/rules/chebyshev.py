@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, fill_unknown
+from rubrank.fusion.rules.group_math import expand_rows, fill_unknown
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
@@ -44,17 +44,19 @@ class Chebyshev(checks.CheckedRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best of the batch; then minus the largest distance."""
-        utopia_K = self._learned(batch) + self.tau
-        distance_MK = by_row(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
+        utopia_K = self._learn(batch) + self.tau
+        distance_MK = expand_rows(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
         value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
         return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
 
-    def _learned(self, batch: ScoreBatch) -> np.ndarray:
-        best, unit_MK = self.memory.best, batch.unit_MK
-        tops = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
-        for name, top in zip(batch.names, tops.tolist(), strict=True):
-            if top == top:  # NaN: no rollout has a score
-                best[name] = max(top, best.get(name, top))
+    def _learn(self, batch: ScoreBatch) -> np.ndarray:
+        """(K,): the best scores so far, this batch included."""
+        best = self.memory.best
+        unit_MK = batch.unit_MK
+        highest_K = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
+        for name, highest in zip(batch.names, highest_K.tolist(), strict=True):
+            if not np.isnan(highest):  # some rollout has a score
+                best[name] = max(highest, best.get(name, highest))
         return np.array([best.get(name, 0.0) for name in batch.names])
 
     def state(self) -> dict[str, Any]:
@@ -63,5 +65,5 @@ class Chebyshev(checks.CheckedRule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.check_state(self, _VERSION, state)["best"]
-        self.memory.best = {name: float(best) for name, best in found.items()}
+        saved = checks.check_state(self, _VERSION, state)["best"]
+        self.memory.best = {name: float(best) for name, best in saved.items()}

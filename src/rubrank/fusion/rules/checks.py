@@ -47,12 +47,16 @@ def flag(default: bool) -> Any:
 
 
 def _check_number(rule: Any, name: str, low: float | str, high: float, above: bool) -> None:
-    value, low = getattr(rule, name), getattr(rule, low) if isinstance(low, str) else low
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not fits or not (low < value if above else low <= value) or value > high:
-        more = f"{'>' if above else '≥'} {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-        default = next(f.default for f in fields(rule) if f.name == name)
-        raise InvalidInput(rule.name, name, f"a number {more}", repr(value), f"Use {default!r}.")
+    value = getattr(rule, name)
+    lowest = getattr(rule, low) if isinstance(low, str) else low
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and lowest <= value <= high and not (above and value == lowest):
+        return
+    allowed = f"a number from {lowest:g} to {high:g}"
+    if math.isinf(high):
+        allowed = f"a number {'>' if above else '≥'} {lowest:g}"
+    default = next(f.default for f in fields(rule) if f.name == name)
+    raise InvalidInput(rule.name, name, allowed, repr(value), f"Use {default!r}.")
 
 
 def _check_choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
@@ -68,13 +72,10 @@ def _check_flag(rule: Any, name: str) -> None:
 
 def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """A saved state, if it is this rule's and of this version."""
-    name, found = (state.get("rule"), state.get("version")) if isinstance(state, Mapping) else (None, None)
-    if name != rule.name or found != version:
-        raise InvalidInput(
-            rule.name,
-            "state",
-            f"one that {rule.name!r} saved, version {version}",
-            f"{name!r}, version {found}",
-            "Restore each rule from its own state.",
-        )
+    saved_name = state.get("rule") if isinstance(state, Mapping) else None
+    saved_version = state.get("version") if isinstance(state, Mapping) else None
+    if saved_name != rule.name or saved_version != version:
+        allowed = f"one that {rule.name!r} saved, version {version}"
+        got = f"{saved_name!r}, version {saved_version}"
+        raise InvalidInput(rule.name, "state", allowed, got, "Restore each rule from its own state.")
     return state

@@ -16,8 +16,8 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
-from rubrank.fusion.rules.duels import wins_less_losses
-from rubrank.fusion.rules.within import by_row, row_sums
+from rubrank.fusion.rules.group_math import expand_rows, row_sums
+from rubrank.fusion.rules.wins import wins_minus_losses
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -30,5 +30,5 @@ class Copeland(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Majorities of each rollout."""
-        signs_MK = np.sign(wins_less_losses(batch))
-        return Fused(batch, self.name, row_sums(signs_MK, by_row(batch.weights_NK, batch)))
+        signs_MK = np.sign(wins_minus_losses(batch))
+        return Fused(batch, self.name, row_sums(signs_MK, expand_rows(batch.weights_NK, batch)))

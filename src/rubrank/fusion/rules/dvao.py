@@ -17,7 +17,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, centred, row_sums, shares
+from rubrank.fusion.rules.group_math import centre, expand_rows, normalise_weights, row_sums
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -32,16 +32,16 @@ class DVAO(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
-        around_MK, std_NK, _ = centred(batch.unit_MK, batch, 0)
+        around_MK, std_NK, _ = centre(batch.unit_MK, batch, 0)
         weights_NK = self._shares(batch, std_NK)
-        value_M = row_sums(around_MK, by_row(weights_NK / (std_NK + self.eps), batch))
+        value_M = row_sums(around_MK, expand_rows(weights_NK / (std_NK + self.eps), batch))
         return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K): v, which add up to 1; all 0 in a group that nothing tells apart."""
-        return self._shares(batch, centred(batch.unit_MK, batch, 0).std_NK)
+        return self._shares(batch, centre(batch.unit_MK, batch, 0).std_NK)
 
     def _shares(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
-        told = shares(batch, batch.weights_NK) * std_NK
-        total = told.sum(1, keepdims=True)
-        return np.divide(told, total, out=np.zeros_like(told), where=total > self.eps)
+        weighted_NK = normalise_weights(batch, batch.weights_NK) * std_NK
+        total_N1 = weighted_NK.sum(1, keepdims=True)
+        return np.divide(weighted_NK, total_N1, out=np.zeros_like(weighted_NK), where=total_N1 > self.eps)

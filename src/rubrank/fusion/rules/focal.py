@@ -21,7 +21,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, seen_or_zero, shares, sums, weighted_mean
+from rubrank.fusion.rules.group_math import expand_rows, normalise_weights, sum_groups, weighted_mean, zero_missing
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -39,33 +39,33 @@ class Focal(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The re-weighted mean of each rollout's scores."""
         pace_NK = self.pace(batch)
-        weights_NK = self._focused(batch, pace_NK)
+        weights_NK = self._focus(batch, pace_NK)
         value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
         return Fused(batch, self.name, value_M, weights_NK, {"pace": pace_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K): f."""
-        return self._focused(batch, self.pace(batch))
+        return self._focus(batch, self.pace(batch))
 
     def pace(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K): how far each criterion is, seen by the better rollouts; 0 where no rollout has a score."""
-        at, unit_MK = batch.starts[:-1], batch.unit_MK
+        unit_MK = batch.unit_MK
         score_M = weighted_mean(unit_MK, batch.weights_NK, batch)
-        score_M = score_M - by_row(np.maximum.reduceat(score_M, at), batch)
+        score_M = score_M - expand_rows(np.maximum.reduceat(score_M, batch.starts[:-1]), batch)
         odds_M1 = np.exp(score_M / self.temperature)[:, None]
-        total = sums(odds_M1, batch)
+        total = sum_groups(odds_M1, batch)
         if not batch.complete:
-            total = sums(np.where(batch.missing_MK, 0.0, odds_M1), batch)
+            total = sum_groups(np.where(batch.missing_MK, 0.0, odds_M1), batch)
         pace = np.divide(
-            sums(seen_or_zero(unit_MK * odds_M1, batch), batch),
+            sum_groups(zero_missing(unit_MK * odds_M1, batch), batch),
             total,
             out=np.zeros((batch.N, batch.K)),
             where=total > 0.0,
         )
         return np.clip(pace, 0.0, 1.0, out=pace)
 
-    def _focused(self, batch: ScoreBatch, pace_NK: np.ndarray) -> np.ndarray:
-        base = shares(batch, batch.weights_NK)
+    def _focus(self, batch: ScoreBatch, pace_NK: np.ndarray) -> np.ndarray:
+        base = normalise_weights(batch, batch.weights_NK)
         focus = base * (1.0 - pace_NK + self.eps) ** self.gamma
         total = focus.sum(1, keepdims=True)
         return np.where(total > 0.0, focus / np.where(total > 0.0, total, 1.0), base)

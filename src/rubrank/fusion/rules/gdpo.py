@@ -27,7 +27,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, row_sums, z_scores
+from rubrank.fusion.rules.group_math import expand_rows, row_sums, z_scores
 from rubrank.scores.batch import ScoreBatch
 
 Conditions = tuple[tuple[str, str, float], ...]
@@ -43,7 +43,7 @@ def check_conditions(rule: Any, name: str) -> None:
 
 @dataclass(frozen=True)
 class GDPO(checks.CheckedRule):
-    """Group reward-decoupled normalisation."""
+    """Group reward-sum_z_scores normalisation."""
 
     name: ClassVar[str] = "gdpo"
     bounded: ClassVar[bool] = False
@@ -60,45 +60,42 @@ class GDPO(checks.CheckedRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
-        batch = conditioned(self.name, self.conditions, batch)
-        pre_norm_M = decoupled(batch, batch.weights_NK, self.eps, self.floor)
-        value_M = normalised(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
+        batch = apply_conditions(self.name, self.conditions, batch)
+        pre_norm_M = sum_z_scores(batch, batch.weights_NK, self.eps, self.floor)
+        value_M = normalise_batch(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
         return Fused(batch, self.name, value_M, details={"pre_norm": pre_norm_M})
 
 
-def decoupled(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: float) -> np.ndarray:
+def sum_z_scores(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: float) -> np.ndarray:
     """(M,): Σ w (s − mean)/(std + eps) within groups, ddof 1."""
     z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=eps, floor=floor)
-    return row_sums(z_MK, by_row(weights_NK, batch))
+    return row_sums(z_MK, expand_rows(weights_NK, batch))
 
 
-def normalised(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.ndarray:
+def normalise_batch(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.ndarray:
     """(M,): (A − mean)/(std + eps) over the batch, ddof 1; 0 for who has no score, and for a batch of one."""
-    if batch.complete:
-        return _normalised(values_M, eps)
-    scored = ~batch.missing_MK.all(1)
-    result = np.zeros_like(values_M)
-    result[scored] = _normalised(values_M[scored], eps)
-    return result
+    has_score = slice(None) if batch.complete else ~batch.missing_MK.all(1)
+    values = values_M[has_score]
+    result_M = np.zeros_like(values_M)
+    if len(values) > 1:
+        around = values - values.mean()
+        result_M[has_score] = around / (np.sqrt(around @ around / (len(values) - 1)) + eps)
+    return result_M
 
 
-def _normalised(values: np.ndarray, eps: float) -> np.ndarray:
-    if len(values) < 2:
-        return np.zeros_like(values)
-    around = values - values.mean()
-    return around / (np.sqrt(around @ around / (len(values) - 1)) + eps)
-
-
-def conditioned(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreBatch:
+def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreBatch:
     """The batch in which easy criteria count only where hard ones are met."""
     if not conditions:
         return batch
-    given, unit = batch.unit_MK, batch.unit_MK.copy()
+    original_MK = batch.unit_MK
+    unit_MK = original_MK.copy()
     for easy, hard, threshold in conditions:
         for name in (easy, hard):
             if name not in batch.names:
                 raise UnknownName.of(owner, "conditions", name, batch.names)
-        e, h = batch.names.index(easy), batch.names.index(hard)
-        unit[given[:, h] < threshold, e] = 0.0
-        unit[np.isnan(given[:, h]) | np.isnan(given[:, e]), e] = np.nan
-    return batch.with_unit(unit)
+        easy_M = original_MK[:, batch.names.index(easy)]
+        hard_M = original_MK[:, batch.names.index(hard)]
+        k = batch.names.index(easy)
+        unit_MK[hard_M < threshold, k] = 0.0
+        unit_MK[np.isnan(hard_M) | np.isnan(easy_M), k] = np.nan
+    return batch.with_unit(unit_MK)

@@ -27,9 +27,9 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.graph import Graph, graphs_of
+from rubrank.fusion.rules.graph import Graph, build_graphs
 from rubrank.fusion.rules.healthbench import share_of_points
-from rubrank.fusion.rules.points import points_of
+from rubrank.fusion.rules.points import read_points
 from rubrank.scores.batch import ScoreBatch
 
 _MOST_EXACT = 10
@@ -57,7 +57,7 @@ class GEAR(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The points that each rollout has credit for."""
-        points_NK, presence_MK = points_of(batch)
+        points_NK, presence_MK = read_points(batch)
         credit_MK = self.credits(batch, presence_MK)
         if not batch.complete:
             credit_MK[batch.missing_MK] = 0.0
@@ -69,16 +69,16 @@ class GEAR(checks.LocalRule):
         """(M, K): q; of a missing score, what its prerequisites leave of 1."""
         met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
         q_KM = np.array(met_MK.T, order="C")  # columns in one piece each: that is how the graph is walked
-        for graph, columns, groups in graphs_of(batch):
+        for graph, columns, groups in build_graphs(batch):
             if len(groups) == batch.N and columns == list(range(batch.K)):
                 self._walk(graph, q_KM)
                 continue
             rows_N = np.zeros(batch.N, bool)
             rows_N[groups] = True
             part = np.ix_(np.array(columns), np.flatnonzero(rows_N[batch.group_of_row]))
-            some = q_KM[part]
-            self._walk(graph, some)
-            q_KM[part] = some
+            part_KM = q_KM[part]
+            self._walk(graph, part_KM)
+            q_KM[part] = part_KM
         return q_KM.T
 
     def _walk(self, graph: Graph, q_KM: np.ndarray) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import fill_unknown, weighted_mean
+from rubrank.fusion.rules.group_math import fill_unknown, weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -33,6 +33,6 @@ class Geometric(checks.LocalRule):
         """The geometric mean of each rollout's scores."""
         logs_MK = np.log(np.maximum(batch.unit_MK, 0.0) + self.eps)
         value_M = np.exp(weighted_mean(logs_MK, batch.weights_NK, batch))
-        if not batch.complete:  # the fill_unknown value is the mean of means, not of logs
+        if not batch.complete:  # fill with the mean of means, not of logs
             value_M = fill_unknown(np.where(batch.missing_MK.all(1), np.nan, value_M), batch, 0.5)
         return Fused(batch, self.name, value_M)

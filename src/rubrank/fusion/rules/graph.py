@@ -1,7 +1,7 @@
 """The graph of a rubric's prerequisites: what GEAR walks along.
 
     criteria = A;  B depends on A (strong);  C depends on A (weak) and B (trigger)
-    graph_of(…)      order A, B, C;  parents of C: (A, "weak"), (B, "trigger")
+    build_graph(…)      order A, B, C;  parents of C: (A, "weak"), (B, "trigger")
 
 Read once for each list of criteria and remembered. A cycle, a loop, an edge given twice or to nowhere is an error.
 """
@@ -34,16 +34,16 @@ class Graph:
         group = list(range(len(self.parents)))
         for k in self.order:
             for j, _ in self.parents[k]:
-                old, new = group[k], group[j]
-                group = [new if g == old else g for g in group]
-        found: dict[int, list[int]] = {}
+                merged = group[k]
+                group = [group[j] if g == merged else g for g in group]
+        members_of: dict[int, list[int]] = {}
         roots = [k for k in range(len(self.parents)) if k not in self.order]
         for k in (*roots, *self.order):
-            found.setdefault(group[k], []).append(k)
-        return [members for members in found.values() if len(members) > 1]
+            members_of.setdefault(group[k], []).append(k)
+        return [members for members in members_of.values() if len(members) > 1]
 
 
-class Placed(NamedTuple):
+class PlacedGraph(NamedTuple):
     """A graph, where its criteria stand in the batch, and the groups that have it."""
 
     graph: Graph
@@ -51,52 +51,55 @@ class Placed(NamedTuple):
     groups: list[int]
 
 
-def graphs_of(batch: ScoreBatch) -> list[Placed]:
+def build_graphs(batch: ScoreBatch) -> list[PlacedGraph]:
     """The different graphs of a batch; those without edges are left out."""
     rubrics: dict[int, tuple[CriterionData, ...]] = {0: batch.criteria}
     groups = {0: list(range(batch.N))}
-    if batch.own is not None:
-        rubrics, groups = {id(own): own for own in batch.own}, {id(own): [] for own in batch.own}
-        for g, own in enumerate(batch.own):
-            groups[id(own)].append(g)
+    if batch.own is not None:  # groups often share a rubric, so each is read once
+        rubrics = {id(rubric): rubric for rubric in batch.own}
+        groups = {id(rubric): [] for rubric in batch.own}
+        for g, rubric in enumerate(batch.own):
+            groups[id(rubric)].append(g)
     number = {name: k for k, name in enumerate(batch.names)}
     gates = tuple(c.name for c in batch.gate_criteria)
-    found: dict[tuple[Any, ...], Placed] = {}
+    graphs: dict[tuple[Any, ...], PlacedGraph] = {}
     for key, rubric in rubrics.items():
         ranked = [c for c in rubric if c.name in number]
-        names, edges = tuple(c.name for c in ranked), tuple(c.depends for c in ranked)
+        names = tuple(c.name for c in ranked)
+        edges = tuple(c.depends for c in ranked)
         if not any(edges) or not groups[key]:
             continue
-        same = found.setdefault(
-            (names, edges), Placed(graph_of(names, edges, gates), [number[name] for name in names], [])
-        )
-        same.groups.extend(groups[key])
-    return [placed for placed in found.values() if placed.graph.order]
+        if (names, edges) not in graphs:
+            columns = [number[name] for name in names]
+            graphs[names, edges] = PlacedGraph(build_graph(names, edges, gates), columns, [])
+        graphs[names, edges].groups.extend(groups[key])
+    return [placed for placed in graphs.values() if placed.graph.order]
 
 
 @lru_cache(maxsize=4096)
-def graph_of(names: tuple[str, ...], depends: Edges, elsewhere: tuple[str, ...] = ()) -> Graph:
+def build_graph(names: tuple[str, ...], depends: Edges, elsewhere: tuple[str, ...] = ()) -> Graph:
     """The graph of criteria by name; an edge to a criterion `elsewhere` (a gate) is left out: the gate acts itself."""
     number = {name: k for k, name in enumerate(names)}
     for name, edges in zip(names, depends, strict=True):
         _check_edges(name, edges, {*names, *elsewhere})
     parents = tuple(tuple((number[on], kind) for on, kind in edges if on in number) for edges in depends)
-    return Graph(_topological(names, parents), parents)
+    return Graph(_sort_topologically(names, parents), parents)
 
 
-def _check_edges(name: str, edges: tuple[tuple[str, str], ...], known: set[str]) -> None:
-    listed = [on for on, _ in edges]
-    for on in listed:
-        if on not in known:
-            raise UnknownName.of(f"criterion {name!r}", "depends", on, known)
-        if on == name:
-            raise InvalidInput(f"criterion {name!r}", "depends", "on other criteria", "itself", "")
-        if listed.count(on) > 1:
-            got = f"{on!r} twice"
-            raise InvalidInput(f"criterion {name!r}", "depends", "each criterion once", got, "Keep one of the edges.")
+def _check_edges(name: str, edges: tuple[tuple[str, str], ...], names: set[str]) -> None:
+    owner = f"criterion {name!r}"
+    parents = [parent for parent, _ in edges]
+    for parent in parents:
+        if parent not in names:
+            raise UnknownName.of(owner, "depends", parent, names)
+        if parent == name:
+            raise InvalidInput(owner, "depends", "on other criteria", "itself", "")
+        if parents.count(parent) > 1:
+            got = f"{parent!r} twice"
+            raise InvalidInput(owner, "depends", "each criterion once", got, "Keep one of the edges.")
 
 
-def _topological(names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]) -> tuple[int, ...]:
+def _sort_topologically(names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]) -> tuple[int, ...]:
     done = {k for k, above in enumerate(parents) if not above}
     order: list[int] = []
     while len(done) < len(parents):

@@ -18,8 +18,8 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.points import points_of
-from rubrank.fusion.rules.within import by_row, fill_unknown, row_sums, seen_or_zero
+from rubrank.fusion.rules.group_math import expand_rows, fill_unknown, row_sums, zero_missing
+from rubrank.fusion.rules.points import read_points
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -38,9 +38,9 @@ class HealthBench(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Points of each rollout."""
-        points_NK, presence_MK = points_of(batch)
-        reachable_NK, clip = np.maximum(points_NK, 0.0), self.clip
-        value_M = share_of_points(seen_or_zero(presence_MK, batch), points_NK, reachable_NK, batch, clip)
+        points_NK, presence_MK = read_points(batch)
+        reachable_NK = np.maximum(points_NK, 0.0)
+        value_M = share_of_points(zero_missing(presence_MK, batch), points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK)
 
 
@@ -51,12 +51,13 @@ def share_of_points(
 
     Cut at 0 and 1 first: a rollout without scores gets the mean of what the others have in the end.
     """
-    won = row_sums(presence_MK, by_row(points_NK, batch))
-    reachable = by_row(reachable_NK.sum(1), batch)
+    won = row_sums(presence_MK, expand_rows(points_NK, batch))
+    reachable = expand_rows(reachable_NK.sum(1), batch)
     if not batch.complete:
-        reachable = row_sums((~batch.missing_MK).astype(float), by_row(reachable_NK, batch))
+        reachable = row_sums((~batch.missing_MK).astype(float), expand_rows(reachable_NK, batch))
     value = np.divide(won, reachable, out=np.zeros(len(won)), where=reachable > 0.0)
-    value = np.clip(value, 0.0, 1.0) if clip else value
+    if clip:
+        value = np.clip(value, 0.0, 1.0)
     if not batch.complete:
         value[batch.missing_MK.all(1)] = np.nan
     return fill_unknown(value, batch, 0.5 if clip else 0.0)

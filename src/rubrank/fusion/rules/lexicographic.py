@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import asked_weights, dense_ranks, rank_shares, weighted_mean
+from rubrank.fusion.rules.group_math import dense_ranks, mask_weights, rank_shares, weighted_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import SPREAD
 
@@ -39,13 +39,16 @@ class Lexicographic(checks.LocalRule):
         """The place of each rollout."""
         tiers_NK = batch.read(lambda c: np.inf if c.tier is None else float(c.tier))
         base = batch.sizes.max(initial=0) + 1.0
-        places_M, most = np.zeros(len(batch.unit_MK)), 1.0
+        places_M = np.zeros(len(batch.unit_MK))
+        largest = 1.0
         for tier in np.unique(tiers_NK):
-            weights_NK = asked_weights(batch, batch.weights_NK) * (tiers_NK == tier)
+            weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
             place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
-            if most * base > _EXACT:
-                places_M, most = dense_ranks(-places_M, batch, 0.0).astype(float), base
-            # Like digits: places above decide, and equal ones are told apart by the place in this tier.
-            places_M, most = places_M * base + place_M, most * base
+            if largest * base > _EXACT:
+                places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
+                largest = base
+            # Like digits: the tiers above decide, and equal places are told apart by the place in this tier.
+            places_M = places_M * base + place_M
+            largest *= base
         ranks_M = dense_ranks(-places_M, batch, 0.0)
         return Fused(batch, self.name, rank_shares(ranks_M, batch, 0.5), details={"rank": ranks_M})

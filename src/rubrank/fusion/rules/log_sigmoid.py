@@ -20,7 +20,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import asked_weights, by_row, seen_or_zero, weighted_mean
+from rubrank.fusion.rules.group_math import expand_rows, mask_weights, weighted_mean, zero_missing
 from rubrank.scores.batch import ScoreBatch
 
 _REFERENCE = 0.5
@@ -38,24 +38,24 @@ class LogSigmoid(checks.LocalRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
-        if not all(isinstance(ref, int | float) and np.isfinite(ref) for ref in given):
+        references = self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
+        if not all(isinstance(reference, int | float) and np.isfinite(reference) for reference in references):
             allowed = "a number, or one for each criterion by name"
             raise InvalidInput(self.name, "reference", allowed, repr(self.reference), "Use 0.5.")
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The sum of each rollout's log-sigmoids."""
-        margin_MK = seen_or_zero((batch.unit_MK - self._references(batch)) / self.temperature, batch)
+        margin_MK = zero_missing((batch.unit_MK - self._references(batch)) / self.temperature, batch)
         logs_MK = -np.logaddexp(0.0, -margin_MK)
-        weight = by_row(asked_weights(batch, batch.weights_NK).sum(1), batch)
+        weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
         value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)
         return Fused(batch, self.name, value_M)
 
     def _references(self, batch: ScoreBatch) -> np.ndarray:
-        given = self.reference
-        if not isinstance(given, Mapping):
-            return np.array(given)
-        for name in given:
+        """(K,), or one number for all criteria."""
+        if not isinstance(self.reference, Mapping):
+            return np.array(self.reference)
+        for name in self.reference:
             if name not in batch.names:
                 raise UnknownName.of(self.name, "reference", name, batch.names)
-        return np.array([given.get(name, _REFERENCE) for name in batch.names])
+        return np.array([self.reference.get(name, _REFERENCE) for name in batch.names])

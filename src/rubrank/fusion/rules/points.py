@@ -13,24 +13,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rubrank.fusion.rules.group_math import expand_rows
 from rubrank.scores.batch import ScoreBatch
 
 
 class Points(NamedTuple):
     """Points and presence of every criterion."""
 
-    NK: np.ndarray
+    points_NK: np.ndarray
     """(N, K) or (1, K); negative for what should not be there."""
     presence_MK: np.ndarray
     """From 0 to 1: how much of it is there; NaN = missing."""
 
 
-def points_of(batch: ScoreBatch) -> Points:
+def read_points(batch: ScoreBatch) -> Points:
     """Read the points of every group's rubric."""
-    given = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
-    points_NK = np.where(np.isnan(given), batch.weights_NK, given)
-    negative = points_NK < 0.0
-    if not negative.any():
+    rubric_NK = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
+    points_NK = np.where(np.isnan(rubric_NK), batch.weights_NK, rubric_NK)
+    is_negative_NK = points_NK < 0.0
+    if not is_negative_NK.any():
         return Points(points_NK, batch.unit_MK)
-    rows = negative.take(batch.group_of_row, axis=0) if len(negative) > 1 else negative
-    return Points(points_NK, np.where(rows, 1.0 - batch.unit_MK, batch.unit_MK))
+    presence_MK = np.where(expand_rows(is_negative_NK, batch), 1.0 - batch.unit_MK, batch.unit_MK)
+    return Points(points_NK, presence_MK)

@@ -26,11 +26,11 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import asked_weights, by_row, centred, fill_unknown, row_sums, seen_or_zero
+from rubrank.fusion.rules.group_math import centre, expand_rows, fill_unknown, mask_weights, row_sums, zero_missing
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
-_EVERYBODY = ""  # the only label of memory_of="criterion"
+_ALL_QUERIES = ""  # the only label of memory_of="criterion"
 
 
 @dataclass
@@ -58,66 +58,70 @@ class POW3R(checks.CheckedRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh it."""
         members = _categories(batch)
-        alpha_NK = self._learned(batch, members)
-        weights_NK = asked_weights(batch, batch.weights_NK) * alpha_NK
+        alpha_NK = self._learn(batch, members)
+        weights_NK = mask_weights(batch, batch.weights_NK) * alpha_NK
         value_M = _mean_of_categories(batch, weights_NK, members)
         return Fused(batch, self.name, value_M, _flat(weights_NK, members), {"alpha": alpha_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch; then what each criterion weighs in R. Add up to 1."""
         members = _categories(batch)
-        return _flat(asked_weights(batch, batch.weights_NK) * self._learned(batch, members), members)
+        return _flat(mask_weights(batch, batch.weights_NK) * self._learn(batch, members), members)
 
-    def _learned(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
+    def _learn(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
         """(N, K): α after this batch."""
-        wanted, asked = self._wanted(batch, members), batch.asked_NK
+        target_NK = self._target(batch, members)
+        is_asked_NK = batch.asked_NK
         if self.memory_of == "query":
-            return self._moved([str(label) for label in batch.labels], batch.names, wanted, asked)
-        count = asked.sum(0)
-        mean = np.where(asked, wanted, 0.0).sum(0) / np.maximum(count, 1)
-        return np.broadcast_to(self._moved([_EVERYBODY], batch.names, mean[None], count[None] > 0), asked.shape)
+            return self._move([str(label) for label in batch.labels], batch.names, target_NK, is_asked_NK)
+        count_K = is_asked_NK.sum(0)
+        mean_K = np.where(is_asked_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
+        alpha_1K = self._move([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
+        return np.broadcast_to(alpha_1K, is_asked_NK.shape)
 
-    def _moved(self, labels: list[str], names: tuple[str, ...], wanted: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """α, moved towards what is wanted where it is asked for, from what is remembered or 1."""
-        known = [self.memory.alpha.setdefault(label, {}) for label in labels]
-        alpha, at = np.ones(asked.shape), np.nonzero(asked)
-        cells = list(zip(at[0].tolist(), at[1].tolist(), strict=True))
-        old = np.array([known[g].get(names[k], 1.0) for g, k in cells])
-        alpha[at] = (1.0 - self.rate) * old + self.rate * wanted[at]
-        for (g, k), new in zip(cells, alpha[at].tolist(), strict=True):
-            known[g][names[k]] = new
-        return alpha
+    def _move(
+        self, labels: list[str], names: tuple[str, ...], target_NK: np.ndarray, is_asked_NK: np.ndarray
+    ) -> np.ndarray:
+        """Move α from its remembered value (1 at first) towards the target, where a group asks for the criterion."""
+        alpha_NK = np.ones(is_asked_NK.shape)
+        for g, label in enumerate(labels):
+            remembered = self.memory.alpha.setdefault(label, {})
+            for k in np.flatnonzero(is_asked_NK[g]).tolist():
+                old = remembered.get(names[k], 1.0)
+                remembered[names[k]] = (1.0 - self.rate) * old + self.rate * float(target_NK[g, k])
+                alpha_NK[g, k] = remembered[names[k]]
+        return alpha_NK
 
-    def _wanted(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
+    def _target(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
         """(N, K): α̂, of what a group asks."""
-        std = centred(batch.unit_MK, batch, 0).std_NK
-        tells = np.sqrt(std * std + self.eps)
-        weights = np.broadcast_to(asked_weights(batch, batch.weights_NK), tells.shape)
-        relative = np.ones_like(tells)
+        std = centre(batch.unit_MK, batch, 0).std_NK
+        spread = np.sqrt(std * std + self.eps)
+        weights = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread.shape)
+        relative = np.ones_like(spread)
         for member in members:
             inside = weights * member
             total = inside.sum(1, keepdims=True)
-            mean = (inside * tells).sum(1, keepdims=True) / np.where(total > 0.0, total, 1.0)
-            relative = np.where(member & (mean > 0.0), tells / np.where(mean > 0.0, mean, 1.0), relative)
+            mean = (inside * spread).sum(1, keepdims=True) / np.where(total > 0.0, total, 1.0)
+            relative = np.where(member & (mean > 0.0), spread / np.where(mean > 0.0, mean, 1.0), relative)
         return np.clip((1.0 - self.mix) + self.mix * relative, self.low, self.high)
 
     def state(self) -> dict[str, Any]:
         """α by label and criterion."""
-        alpha = {label: dict(known) for label, known in self.memory.alpha.items()}
+        alpha = {label: dict(alpha_of) for label, alpha_of in self.memory.alpha.items()}
         return {"rule": self.name, "version": _VERSION, "memory_of": self.memory_of, "alpha": alpha}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        found = checks.check_state(self, _VERSION, state)
-        if found["memory_of"] != self.memory_of:
+        saved = checks.check_state(self, _VERSION, state)
+        if saved["memory_of"] != self.memory_of:
             raise InvalidInput(
                 self.name,
                 "state",
                 f"with memory_of={self.memory_of!r}",
-                repr(found["memory_of"]),
+                repr(saved["memory_of"]),
                 "Make the rule as it was when the state was saved.",
             )
-        self.memory.alpha = {label: dict(known) for label, known in found["alpha"].items()}
+        self.memory.alpha = {label: dict(alpha_of) for label, alpha_of in saved["alpha"].items()}
 
 
 def _categories(batch: ScoreBatch) -> list[np.ndarray]:
@@ -127,19 +131,23 @@ def _categories(batch: ScoreBatch) -> list[np.ndarray]:
 
 
 def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
-    unit_MK, seen_MK = seen_or_zero(batch.unit_MK, batch), (~batch.missing_MK).astype(float)
-    total, count = np.zeros(len(unit_MK)), np.zeros(len(unit_MK))
+    unit_MK = zero_missing(batch.unit_MK, batch)
+    has_score_MK = (~batch.missing_MK).astype(float)
+    total_M = np.zeros(len(unit_MK))
+    count_M = np.zeros(len(unit_MK))
     for member in members:
-        inside = by_row(weights_NK * member, batch)
-        weight = row_sums(seen_MK, inside)
-        total += np.divide(row_sums(unit_MK, inside), weight, out=np.zeros_like(weight), where=weight > 0.0)
-        count += weight > 0.0
-    return fill_unknown(np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0.0), batch, 0.5)
+        inside = expand_rows(weights_NK * member, batch)
+        weight_M = row_sums(has_score_MK, inside)
+        total_M += np.divide(row_sums(unit_MK, inside), weight_M, out=np.zeros_like(weight_M), where=weight_M > 0.0)
+        count_M += weight_M > 0.0
+    mean_M = np.divide(total_M, count_M, out=np.full(len(total_M), np.nan), where=count_M > 0.0)
+    return fill_unknown(mean_M, batch, 0.5)
 
 
 def _flat(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
     """Weights within categories → weights of the whole: each category counts the same."""
-    flat, count = np.zeros_like(weights_NK), np.zeros((len(weights_NK), 1))
+    flat = np.zeros_like(weights_NK)
+    count = np.zeros((len(weights_NK), 1))
     for member in members:
         inside = weights_NK * member
         total = inside.sum(1, keepdims=True)

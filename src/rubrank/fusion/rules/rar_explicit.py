@@ -18,7 +18,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import weighted_mean
+from rubrank.fusion.rules.group_math import weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
 

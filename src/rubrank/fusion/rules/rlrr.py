@@ -19,7 +19,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, dense_ranks, rank_shares, weighted_mean
+from rubrank.fusion.rules.group_math import dense_ranks, expand_rows, rank_shares, weighted_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import SPREAD
 
@@ -48,5 +48,5 @@ class RLRR(checks.LocalRule):
     def _hybrid(self, batch: ScoreBatch, ranks_M: np.ndarray) -> np.ndarray:
         verified = np.array([c.verifier is not None for c in batch.criteria], bool)
         weights_NK = batch.weights_NK * verified if verified.any() else batch.weights_NK
-        last = by_row(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+        last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
         return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(last / ranks_M - 1.0)

@@ -26,7 +26,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import weighted_mean
+from rubrank.fusion.rules.group_math import weighted_mean
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 
@@ -69,7 +69,9 @@ class RuleFusion(checks.LocalRule):
         return criterion.name in self.hard
 
     def _check_names(self, batch: ScoreBatch) -> None:
-        known = {*batch.names, *(c.name for c in batch.gate_criteria)}
-        for name in () if isinstance(self.hard, str) else self.hard:
-            if name not in known:
-                raise UnknownName.of(self.name, "hard", name, known)
+        if isinstance(self.hard, str):
+            return
+        names = {*batch.names, *(c.name for c in batch.gate_criteria)}
+        for name in self.hard:
+            if name not in names:
+                raise UnknownName.of(self.name, "hard", name, names)

@@ -18,7 +18,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, row_sums, shares, z_scores
+from rubrank.fusion.rules.group_math import expand_rows, normalise_weights, row_sums, z_scores
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -36,7 +36,7 @@ class RVPO(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The soft minimum of each rollout."""
         z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
-        share = by_row(shares(batch, batch.weights_NK), batch)
+        share = expand_rows(normalise_weights(batch, batch.weights_NK), batch)
         return Fused(batch, self.name, self._soft_minimum(z_MK, share))
 
     def _soft_minimum(self, z_MK: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -17,8 +17,8 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.gdpo import Conditions, check_conditions, conditioned, decoupled, normalised
-from rubrank.fusion.rules.within import seen_or_zero
+from rubrank.fusion.rules.gdpo import Conditions, apply_conditions, check_conditions, normalise_batch, sum_z_scores
+from rubrank.fusion.rules.group_math import zero_missing
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -37,10 +37,10 @@ class SAMRPO(checks.CheckedRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The advantage of each rollout."""
-        batch = conditioned(self.name, self.conditions, batch)
+        batch = apply_conditions(self.name, self.conditions, batch)
         weights_NK = self.weights(batch)
-        pre_norm_M = decoupled(batch, weights_NK, self.eps, self.floor)
-        value_M = normalised(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
+        pre_norm_M = sum_z_scores(batch, weights_NK, self.eps, self.floor)
+        value_M = normalise_batch(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
         return Fused(batch, self.name, value_M, weights_NK, {"pre_norm": pre_norm_M})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
@@ -54,4 +54,4 @@ def batch_means(batch: ScoreBatch) -> np.ndarray:
     if batch.complete:
         return np.asarray(batch.unit_MK.mean(0)) if len(batch.unit_MK) else np.zeros(batch.K)
     count = (~batch.missing_MK).sum(0)
-    return np.asarray(seen_or_zero(batch.unit_MK, batch).sum(0) / np.maximum(count, 1))
+    return np.asarray(zero_missing(batch.unit_MK, batch).sum(0) / np.maximum(count, 1))

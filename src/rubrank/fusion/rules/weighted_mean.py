@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
-from rubrank.fusion.rules.within import weighted_mean
+from rubrank.fusion.rules.group_math import weighted_mean
 from rubrank.scores.batch import ScoreBatch
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.within import by_row, row_sums, z_scores
+from rubrank.fusion.rules.group_math import expand_rows, row_sums, z_scores
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -31,4 +31,4 @@ class ZScore(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The weighted sum of each rollout's z-scores."""
         z_MK = z_scores(batch.unit_MK, batch, ddof=0, eps=0.0, floor=self.floor)
-        return Fused(batch, self.name, row_sums(z_MK, by_row(batch.weights_NK, batch)))
+        return Fused(batch, self.name, row_sums(z_MK, expand_rows(batch.weights_NK, batch)))

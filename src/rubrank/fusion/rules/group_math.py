@@ -15,12 +15,12 @@ import numpy as np
 from rubrank.scores.batch import ScoreBatch
 
 
-def sums(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def sum_groups(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """(M, …) → (N, …): sums over the rollouts of each group."""
     return np.asarray(np.add.reduceat(values, batch.starts[:-1], axis=0))
 
 
-def by_row(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def expand_rows(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """(N, …) → (M, …): each group's value for each of its rollouts; (1, …) is left to broadcasting."""
     return values.take(batch.group_of_row, axis=0) if len(values) > 1 else values
 
@@ -30,48 +30,47 @@ def row_sums(left_MK: np.ndarray, right: np.ndarray) -> np.ndarray:
     return left_MK @ right[0] if len(right) == 1 else np.einsum("mk,mk->m", left_MK, right)
 
 
-def seen_or_zero(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def zero_missing(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """The values, 0 where a score is missing."""
     return values_MK if batch.complete else np.where(batch.missing_MK, 0.0, values_MK)
 
 
-def asked_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
+def mask_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
     """Weights, 0 for what a group does not ask; (N, K), or (1, K) where all weigh and ask alike."""
     return weights_NK if batch.complete else weights_NK * batch.asked_NK
 
 
-def shares(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
+def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
     """Weights that add up to 1 over what a group asks; all 0 where it asks nothing."""
-    weights = asked_weights(batch, weights_NK)
+    weights = mask_weights(batch, weights_NK)
     total = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
 
 def weighted_mean(values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBatch, empty: float = 0.5) -> np.ndarray:
     """(M,): Σ w v / Σ w over the criteria that a rollout has scores on; see `fill_unknown` for one that has none."""
-    weights = by_row(weights_NK, batch)
+    weights = expand_rows(weights_NK, batch)
     if batch.complete:
-        return _over(row_sums(values_MK, weights), by_row(weights_NK.sum(axis=1), batch), batch, empty)
-    values = np.where(batch.missing_MK, 0.0, values_MK)
-    return _over(row_sums(values, weights), row_sums((~batch.missing_MK).astype(float), weights), batch, empty)
-
-
-def _over(total_M: np.ndarray, weight: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray:
+        total_M = row_sums(values_MK, weights)
+        weight = expand_rows(weights_NK.sum(axis=1), batch)
+    else:
+        total_M = row_sums(np.where(batch.missing_MK, 0.0, values_MK), weights)
+        weight = row_sums((~batch.missing_MK).astype(float), weights)
     if weight.min(initial=np.inf) > 0.0:
         return np.asarray(total_M / weight)
-    mean = np.divide(total_M, weight, out=np.full(len(total_M), np.nan), where=weight > 0.0)
-    return fill_unknown(mean, batch, empty)
+    mean_M = np.divide(total_M, weight, out=np.full(len(total_M), np.nan), where=weight > 0.0)
+    return fill_unknown(mean_M, batch, empty)
 
 
 def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray:
-    """NaN (no score at all) → the mean of the group's others, neither praise nor blame; `empty` without any."""
-    unknown = np.isnan(values_M)
-    if not unknown.any():
+    """Replace NaN (no score at all) by the mean of the rest of the group, or by `empty` if there is none."""
+    is_unknown_M = np.isnan(values_M)
+    if not is_unknown_M.any():
         return values_M
-    count = sums((~unknown).astype(float), batch)
-    total = sums(np.where(unknown, 0.0, values_M), batch)
-    mean = np.divide(total, count, out=np.full(len(total), empty), where=count > 0.0)
-    return np.where(unknown, by_row(mean, batch), values_M)
+    count_N = sum_groups((~is_unknown_M).astype(float), batch)
+    total_N = sum_groups(np.where(is_unknown_M, 0.0, values_M), batch)
+    mean_N = np.divide(total_N, count_N, out=np.full(len(total_N), empty), where=count_N > 0.0)
+    return np.where(is_unknown_M, expand_rows(mean_N, batch), values_M)
 
 
 def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
@@ -82,35 +81,35 @@ def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     return np.asarray(values_M - mean_N[batch.group_of_row])
 
 
-class Centred(NamedTuple):
+class CentredScores(NamedTuple):
     """Scores minus their group's mean, and their spread."""
 
-    MK: np.ndarray
-    """0 where a score is missing."""
+    around_MK: np.ndarray
+    """Scores minus the mean; 0 where a score is missing."""
     std_NK: np.ndarray
     count_NK: np.ndarray
     """Scores in the group; (N, 1) if none is missing."""
 
 
-def centred(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> Centred:
+def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> CentredScores:
     """Centre every criterion in every group; the spread of fewer than two scores is 0."""
     count = batch.sizes[:, None].astype(float)
     if not batch.complete:
-        count = sums((~batch.missing_MK).astype(float), batch)
-    mean = sums(seen_or_zero(unit_MK, batch), batch) / np.maximum(count, 1.0)
-    around = unit_MK - by_row(mean, batch)
+        count = sum_groups((~batch.missing_MK).astype(float), batch)
+    mean = sum_groups(zero_missing(unit_MK, batch), batch) / np.maximum(count, 1.0)
+    around = unit_MK - expand_rows(mean, batch)
     if not batch.complete:
         around[batch.missing_MK] = 0.0
-    std = sums(around * around, batch)
+    std = sum_groups(around * around, batch)
     std /= np.maximum(count - ddof, 1.0)
-    return Centred(around, np.sqrt(std, out=std), count)
+    return CentredScores(around, np.sqrt(std, out=std), count)
 
 
 def z_scores(unit_MK: np.ndarray, batch: ScoreBatch, *, ddof: int, eps: float, floor: float) -> np.ndarray:
     """(M, K): (s − mean)/(std + eps) within the group; 0 for a missing score, and where the std is at most `floor`."""
-    around, std, _ = centred(unit_MK, batch, ddof)
+    around, std, _ = centre(unit_MK, batch, ddof)
     scale = np.divide(1.0, std + eps, out=np.zeros_like(std), where=std > floor)
-    around *= by_row(scale, batch)
+    around *= expand_rows(scale, batch)
     return around
 
 
@@ -121,11 +120,11 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
     level = np.zeros(len(values_M), np.int64)  # counted from the first of a group, wherever that stands
     np.cumsum(best_first[:-1] - best_first[1:] > tie, out=level[1:])
     ranks = np.empty(len(values_M), np.int64)
-    ranks[order] = level - by_row(level[batch.starts[:-1]], batch) + 1
+    ranks[order] = level - expand_rows(level[batch.starts[:-1]], batch) + 1
     return ranks
 
 
 def rank_shares(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.ndarray:
     """Dense ranks as shares: 1 for the best, 0 for the worst; `single` where all share one rank."""
-    last = by_row(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+    last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
     return np.where(last > 1, (last - ranks_M) / np.maximum(last - 1, 1), single)
