@@ -36,7 +36,7 @@ Group standardisation would give a noisy tie-break the gradient of a unanimous v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -44,14 +44,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank._choices import Pool, Scale, Span
-from rubrank.errors import InvalidInput, only_our_errors, refuses_wrong_kinds
+from rubrank.errors import InvalidInput, UnknownOption, only_our_errors, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.control import BatchEstimate, control_attributes, make_fit_data
 from rubrank.fusion.control.estimate import RunningEstimate
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
-from rubrank.fusion.rule import Reweighting, Stateful
-from rubrank.fusion.rules import checks
+from rubrank.fusion.rule import Reweighting, Rule, Stateful, apply_rule
+from rubrank.fusion.rules import checks, find_rule
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
@@ -326,6 +326,7 @@ class Utilities(NamedTuple):
 def fuse(
     scores: ArrayLike,
     *,
+    rule: str | Rule | None = None,
     weights: PerCriterion = None,
     margins: PerCriterion = None,
     groups: Any = None,
@@ -339,6 +340,7 @@ def fuse(
     """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
 
     scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
+    rule: another rule than RLVR², such as "gdpo"; see `find_rule`.
     weights: how much a criterion matters, > 0; (K,), (N, K), or by name. Only their ratios count.
     margins: differences of at most this much are ties, ≥ 0; the same forms.
     groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
@@ -347,7 +349,7 @@ def fuse(
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
     outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`.
     options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
-        seed; scale="utility" gives advantages instead of rewards.
+        seed; scale="utility" gives advantages instead of rewards. With another rule, constants of that rule.
     """
     arrays = {
         "weights": weights,
@@ -359,7 +361,7 @@ def fuse(
         "attribute_names": attribute_names,
         "outcomes": outcomes,
     }
-    return _fuse_arrays("fuse", scores, arrays, options).reward
+    return _fuse_arrays("fuse", scores, arrays, options, rule).reward
 
 
 @only_our_errors
@@ -397,20 +399,33 @@ def utilities(
     return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
 
-def _fuse_arrays(owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any]) -> Fused:
-    """Fuse with RLVR²; errors name the function that was called."""
+def _fuse_arrays(
+    owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any], rule: str | Rule | None = None
+) -> Fused:
+    """Fuse with RLVR², or another rule; errors name the function that was called."""
+    if rule is not None:
+        for name in () if isinstance(rule, str) else options:
+            raise UnknownOption.of(owner, "keyword", name, arrays)  # a rule object has its constants already
+        if isinstance(rule, str) and arrays["attributes"] is not None:
+            options.setdefault("adjust", "remove")  # raises for a rule that cannot adjust
+        return apply_rule(find_rule(rule, **options), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
+    for name in options:
+        if name not in _OPTION_NAMES:
+            raise UnknownOption.of(owner, "keyword", name, [*arrays, *_OPTION_NAMES, "rule"])
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     try:
         # Checking options takes longer than a small fit, so rules with plain options are kept. A rule that learns from
         # batch to batch must be a new one.
         is_plain = all(type(value) in (str, int, float) for value in options.values()) and options.get("pool") != "run"
-        rule = _make_rule(**options) if is_plain else RLVR2(**options)
-        return rule(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
+        rlvr2 = _make_rule(**options) if is_plain else RLVR2(**options)
+        return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     except InvalidInput as error:
         if error.owner != RLVR2.name:
             raise
         raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
 
 
+_OPTION_NAMES = tuple(option.name for option in fields(RLVR2) if option.repr)
+"""The options of RLVR²; what is not shown is what the rule has learnt."""
 _make_rule = lru_cache(maxsize=64, typed=True)(RLVR2)
