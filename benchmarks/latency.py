@@ -201,7 +201,8 @@ def at_places(calls: int, places: int, delay: float) -> Iterator[Row]:
 
 def batched(rollouts: int, delay: float) -> Iterator[Row]:
     """A step as trainers grade it."""
-    from rubrank import Group, grade, rollout_of
+    from rubrank import Group, grade
+    from rubrank.training.rollouts import rollout_of
 
     size, K = 8, 8
     groups = [

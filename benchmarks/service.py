@@ -32,7 +32,8 @@ from typing import Any
 import aiohttp
 import yaml
 
-from rubrank import Group, RewardEngine, rollout_of
+from rubrank import Group, RewardEngine
+from rubrank.training.rollouts import rollout_of
 
 HERE = Path(__file__).resolve().parent
 JUDGE = HERE.parent / "tests" / "judges" / "server.py"

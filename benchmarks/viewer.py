@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from rubrank import grade, load_demo_groups, records_of
+from rubrank import grade, records_of
+from rubrank.cli.demo.groups import load_demo_groups
 
 QUESTIONS = {
     "first rows": "groups?run=0",

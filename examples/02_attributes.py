@@ -12,6 +12,7 @@ import numpy as np
 
 import rubrank
 from rubrank import RLVR2, ScoreBatch, attenuate
+from rubrank.fusion.control.markdown import MARKERS, markdown_counts
 
 N, G = 200, 8  # queries, responses to each
 rng = np.random.default_rng(0)
@@ -58,6 +59,6 @@ for k in range(2):
 # Lengths and Markdown need not be counted by hand:
 texts = ["<think>Two and two make four.</think>It is 4.", "# Answer\n\n- **4**\n- because 2 + 2 = 4"]
 print("\nreasoning, answer, total, in words:", rubrank.lengths(texts).stack().tolist())
-counts = rubrank.markdown_counts(texts)[1].tolist()
-markers = [f"{count} × {name}" for name, count in zip(rubrank.MARKERS, counts, strict=True) if count]
+counts = markdown_counts(texts)[1].tolist()
+markers = [f"{count} × {name}" for name, count in zip(MARKERS, counts, strict=True) if count]
 print("Markdown in the second one:", ", ".join(markers))

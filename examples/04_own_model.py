@@ -8,7 +8,7 @@ A model turns wins (n, n) into utilities (n,): wins[i, j] says how often i beat 
 import numpy as np
 
 import rubrank
-from rubrank import maximise
+from rubrank.fusion.models.newton import maximise
 
 
 @rubrank.utility_model

@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from rubrank import GroupRecord, Measure, Resampling, ratio_measure, read_records
+from rubrank import read_records
+from rubrank.records.record import GroupRecord
+from rubrank.studies.statistics.resampling import Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
 SHOWN = 12

@@ -16,12 +16,12 @@ import pytest
 from judges.server import MODEL, Answer, Asked, Server
 from typer.testing import CliRunner, Result
 
-from rubrank import discrete
 from rubrank.cli.app import app
 from rubrank.judges.judge import load_judges
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import discrete
 
 DOC = Path(__file__).parents[2] / "docs" / "judges.md"
 REPLY = '{"reasoning": "It names one.", "finding": "in my words", "verdict": 1}'

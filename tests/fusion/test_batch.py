@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 from cases import folded
 
-from rubrank import (
-    InvalidInput,
-    RubrankError,
-    ScoreBatch,
-    SolverError,
-    UnknownName,
-    attenuate,
-    fuse,
-    outcomes,
-    utilities,
-)
-from rubrank.errors import BadTable
+from rubrank import InvalidInput, RubrankError, ScoreBatch, UnknownName, attenuate, fuse, utilities
+from rubrank.errors import BadTable, SolverError
+from rubrank.scores.outcomes import outcomes
 
 SCORES = np.array([[1.0, 0.2, 7.0], [1.0, 0.9, 3.0], [0.0, 0.5, 5.0], [0.0, 0.6, 2.0]])
 CUBE = np.stack([SCORES, SCORES[::-1], SCORES[:, ::-1]])

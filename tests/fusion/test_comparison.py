@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrank import outcomes
+from rubrank.scores.outcomes import outcomes
 
 NAN = np.nan
 

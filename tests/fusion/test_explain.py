@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ordinal import rlvr2
 
-from rubrank import FusedGroup, Gate, ScoreBatch, attenuate, find_rule
+from rubrank import Gate, ScoreBatch, attenuate, find_rule
+from rubrank.fusion.result import FusedGroup
 
 NAN = np.nan
 

@@ -12,7 +12,8 @@ from cases import folded
 from ordinal import rlvr2
 
 import rubrank
-from rubrank import Fused, FusedGroup, Gate, InvalidInput, attenuate
+from rubrank import Fused, Gate, InvalidInput, attenuate
+from rubrank.fusion.result import FusedGroup
 
 NAN = np.nan
 BORDA = {"model": "borda"}  # (wins − losses) / 2: utilities that can be worked out by hand

@@ -7,11 +7,12 @@ import pytest
 from cases import folded
 from ordinal import rlvr2
 
-from rubrank import Gate, attenuate, fuse, outcomes
+from rubrank import Gate, attenuate, fuse
 from rubrank.fusion.rlvr2 import make_positive
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.outcomes import outcomes
 from rubrank.verifiers.verifier import UNIT, Domain
 
 NAN = np.nan

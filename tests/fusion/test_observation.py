@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ordinal import rlvr2
 from scipy.optimize import minimize
 
-from rubrank import Gate, InvalidInput, UnknownName, attenuate, fuse, outcomes, utilities
+from rubrank import Gate, InvalidInput, UnknownName, attenuate, fuse, utilities
+from rubrank.scores.outcomes import outcomes
 
 NAN = float("nan")
 

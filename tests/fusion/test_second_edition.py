@@ -8,11 +8,12 @@ from cases import examples, folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank import RLVR2, Gate, Gated, InvalidInput, ScoreBatch, find_rule, fuse, outcomes, rule_names
+from rubrank import RLVR2, Gate, Gated, InvalidInput, ScoreBatch, find_rule, fuse, rule_names
 from rubrank.fusion.models.model import find_model
 from rubrank.fusion.rlvr2 import reference_spread
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.outcomes import outcomes
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.trl import RubricReward
 from rubrank.verifiers.verifier import UNIT

@@ -13,6 +13,7 @@ import api_calls
 import command_lines
 
 import rubrank
+from rubrank.fusion.control.attributes import find_attribute
 
 SECONDS = 20.0
 
@@ -44,5 +45,5 @@ def test_what_a_caller_raises_comes_through():
 
 def test_the_cause_is_kept():
     with pytest.raises(rubrank.InvalidInput, match="find_attribute: the arguments must be") as error:
-        rubrank.find_attribute([])  # type: ignore[arg-type]
+        find_attribute([])  # type: ignore[arg-type]
     assert isinstance(error.value.__cause__, TypeError)

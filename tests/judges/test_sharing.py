@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judges.server import MODEL, Answer, Server
 
-from rubrank import Judge, Judges, RewardEngine, rollout_of
+from rubrank import Judge, RewardEngine
 from rubrank.judges.client.limits import Demand, LimitShares
 from rubrank.judges.client.runtime import close_runtime, runtime
+from rubrank.judges.judge import Judges
 from rubrank.rollouts.rollout import Group
+from rubrank.training.rollouts import rollout_of
 
 NAME = "endpoint"
 

@@ -20,9 +20,10 @@ from rubrank_lab.laboratory import Laboratory
 from rubrank_lab.runtime import STEPS, read_steps
 from typer.testing import CliRunner
 
-from rubrank import load_job, make_plan
 from rubrank.cli.app import app
 from rubrank.cli.verbs import lab
+from rubrank.training.job.config import load_job
+from rubrank.training.job.plan import make_plan
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECIPE = Path(__file__).parents[2] / "recipes" / "lab"

@@ -17,6 +17,7 @@ from rubrank_lab.truth import read, truth
 from rubrank_lab.world import TOPICS, Ask, answer, draw_ask, tokens
 
 import rubrank
+from rubrank.rubrics.public import to_rubric
 
 ASK = Ask("bees", 2, mention=("honey", "wax"), avoid="odd", closing=True)
 HONEY, WAX = (f"bees {TOPICS['bees'][noun]} {noun}." for noun in ("honey", "wax"))
@@ -103,7 +104,7 @@ def test_every_ask_has_a_rubric_of_its_own(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
     held = [json.loads(line) for line in (tmp_path / "held_out.jsonl").read_text().splitlines()]
     assert not {row["prompt"] for row in rows} & {row["prompt"] for row in held}
-    rubrics = [rubrank.to_rubric(json.loads(row["rubric"])) for row in rows]
+    rubrics = [to_rubric(json.loads(row["rubric"])) for row in rows]
     ranked = [{c.name for c in rubric.criteria if c.value_layer == "quality"} for rubric in rubrics]
     assert len(set.union(*ranked)) >= 12
     assert len({frozenset(names) for names in ranked}) > 50
@@ -115,7 +116,7 @@ def test_every_ask_has_a_rubric_of_its_own(tmp_path):
 def test_binary_rows_have_yes_no_criteria_alone():
     chance = random.Random(1)
     for number in range(40):
-        rubric = rubrank.to_rubric(json.loads(row_of(draw_ask(chance), number, only="binary")["rubric"]))
+        rubric = to_rubric(json.loads(row_of(draw_ask(chance), number, only="binary")["rubric"]))
         assert not set(rubric.names) & set(JUDGED)
         assert {c.value_domain.kind for c in rubric.criteria} == {"binary"}
 

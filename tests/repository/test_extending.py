@@ -16,8 +16,9 @@ from cases import folded
 
 import rubrank
 from rubrank import judges
-from rubrank.fusion import attributes, model
-from rubrank.judges.judge import Call, Judge, Judgment, Reply, Usage
+from rubrank.fusion.control import attributes
+from rubrank.fusion.models import model
+from rubrank.judges.judge import Call, Judge, Judges, Judgment, Reply, Usage
 from rubrank.judges.step import judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import judged
@@ -299,7 +300,7 @@ def ask(kind):
     group = Group(id="tea", rollouts=tuple(Rollout(prompt="q", response=text) for text in GROUPS[0]["responses"]))
     asker = Says()
     wanted = [np.ones((2, 1), dtype=bool)]
-    found = judge_groups([group], [(CRITERION,)], wanted, rubrank.Judges(judges=(judge,)), asker_of=lambda _: asker)
+    found = judge_groups([group], [(CRITERION,)], wanted, Judges(judges=(judge,)), asker_of=lambda _: asker)
     return found, asker
 
 

@@ -18,8 +18,9 @@ from few_columns import allow_few_columns
 from typer.testing import CliRunner
 
 import rubrank
-from rubrank import BadTable, Gate, InvalidInput, UnknownName
+from rubrank import Gate, InvalidInput, UnknownName
 from rubrank.cli.app import app
+from rubrank.errors import BadTable
 from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.options import FuseOptions
 from rubrank.scores import output as score_output

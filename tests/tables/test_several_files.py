@@ -7,7 +7,8 @@ import json
 import polars as pl
 import pytest
 
-from rubrank import BadTable, fuse_file, grade
+from rubrank import fuse_file, grade
+from rubrank.errors import BadTable
 from rubrank.scores.files import has_rubric
 
 LENGTHS = [

@@ -17,7 +17,8 @@ from cases import thinned
 from few_columns import allow_few_columns
 
 import rubrank
-from rubrank import BadTable, InvalidInput, ScoreBatch, UnknownName
+from rubrank import InvalidInput, ScoreBatch, UnknownName
+from rubrank.errors import BadTable
 from rubrank.fusion import files
 from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import make_fuse_rule

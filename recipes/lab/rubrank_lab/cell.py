@@ -175,10 +175,12 @@ def checkpoint_of(cell: Cell, work: Path) -> Path:
 
 def train(config: Path, branch: Path | None) -> None:
     """What `rubrank train CONFIG [--branch CHECKPOINT]` does."""
-    import rubrank
     import rubrank_lab.task  # noqa: F401 registers verifiers, judge and rule
+    from rubrank.training.job.config import load_job
+    from rubrank.training.job.plan import make_plan
+    from rubrank.training.job.run import run
 
-    rubrank.run_job(rubrank.make_plan(rubrank.load_job(config), branch=branch))
+    run(make_plan(load_job(config), branch=branch))
 
 
 def _clear(run: Path, keep: bool, records: bool) -> None:

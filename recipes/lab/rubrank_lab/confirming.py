@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import rubrank
+from rubrank.records.record import GroupRecord
 from rubrank_lab.comparing import Difference, difference, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves
@@ -95,7 +96,7 @@ def read(folder: Path) -> list[Row]:
         ]
 
 
-def measured(records: Iterable[rubrank.GroupRecord], rule: str, seed: int) -> list[Row]:
+def measured(records: Iterable[GroupRecord], rule: str, seed: int) -> list[Row]:
     """Means over the answers of each bin."""
     groups = list(records)
     steps = 1 + max(record.step or 0 for record in groups if record.metadata["mode"] == "train")
@@ -112,7 +113,7 @@ def measured(records: Iterable[rubrank.GroupRecord], rule: str, seed: int) -> li
     ]
 
 
-def answers(record: rubrank.GroupRecord) -> Iterable[dict[str, float]]:
+def answers(record: GroupRecord) -> Iterable[dict[str, float]]:
     """What each answer of a group came to; a constraint is what the row itself asks for, by its IFEval name."""
     names = [criterion.name for criterion in record.criteria]
     gates = {criterion.name for criterion in record.criteria if criterion.layer == "global_quality"}

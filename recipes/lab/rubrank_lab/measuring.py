@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rubrank import MARKERS, GroupRecord, markdown_density, read_records
+from rubrank import markdown_density, read_records
+from rubrank.fusion.control.markdown import MARKERS
+from rubrank.records.record import GroupRecord
 from rubrank_lab import truth
 from rubrank_lab.rows import JUDGED
 from rubrank_lab.world import parsed

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import rubrank
+from rubrank.studies.replay.logged import read_logged
 from rubrank_lab.files import reading, replacing
 
 GROUPS, CALLS = 128, 30
@@ -44,7 +45,7 @@ class Times:
 
 def time_fusion(records: Path, rules: Sequence[str], calls: int = CALLS) -> dict[str, float]:
     """Rule → milliseconds."""
-    table = rubrank.read_logged(records).table
+    table = read_logged(records).table
     trained = [group for group in table.groups if not group.id.startswith("eval")][:GROUPS]
     found = {rule: float("inf") for rule in rules}
     for _ in range(calls):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrank import MARKERS
+from rubrank.fusion.control.markdown import MARKERS
 from rubrank_lab.comparing import Summary, summary
 from rubrank_lab.document import Heading, Paragraph, Part, Picture, Table
 from rubrank_lab.figures import curves

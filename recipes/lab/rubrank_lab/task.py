@@ -27,7 +27,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 import rubrank
-from rubrank import Call, Judge, Judgment, Question, Reply, absolute_call, read_absolute
+from rubrank import Call, Judge, Judgment, Question, Reply
+from rubrank.judges.parsing import read_absolute
+from rubrank.judges.prompting import absolute_call
+from rubrank.verifiers.verifier import TERNARY, Domain
 from rubrank_lab import truth
 from rubrank_lab.world import Ask, parsed
 
@@ -46,7 +49,7 @@ def fact_count(rollout: rubrank.Rollout) -> tuple[float, str]:
     return float(seen.claims == ask.facts), f"{seen.claims} sentences for {ask.facts}"
 
 
-@rubrank.verifier("LabCoverage", domain=rubrank.TERNARY)
+@rubrank.verifier("LabCoverage", domain=TERNARY)
 def covered(rollout: rubrank.Rollout) -> float:
     """None, some or all of the nouns to be mentioned."""
     return truth.coverage(*_seen(rollout))
@@ -64,7 +67,7 @@ def variety(rollout: rubrank.Rollout) -> float:
     return _seen(rollout)[1].distinct
 
 
-@rubrank.verifier("LabDensity", domain=rubrank.Domain("continuous", low=0.0, high=1e6))
+@rubrank.verifier("LabDensity", domain=Domain("continuous", low=0.0, high=1e6))
 def dense(rollout: rubrank.Rollout, *, times: float = 100.0, power: float = 1.0, plus: float = 0.0) -> float:
     """Share of the words that name something of the topic, on a scale of one's choice."""
     return times * truth.density(_seen(rollout)[1]) ** power + plus
