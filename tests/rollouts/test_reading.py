@@ -321,7 +321,7 @@ def test_sources_that_are_none(tmp_path):
         read_groups(3)
 
 
-# ------------------------------------------------------------------------------------------------ responses that mislead
+# ----------------------------------------------------------------------------------------------- responses that mislead
 
 
 def test_a_null_among_responses_is_refused():

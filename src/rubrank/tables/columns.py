@@ -65,6 +65,15 @@ RESPONSE_NAMES = (
 )
 REASON_NAMES = ("reason", "explanation", "rationale")
 
+ROLLOUT_ID_NAMES = ("rollout", "rollout_id", "rollout_index", "response_id", "completion_id", "answer_id")
+"""Columns that tell the rollouts of a group apart."""
+_TEXTS = """answer answers target targets gold label labels ground_truth gts reference references solution expected
+    choice choices final_answer predicted prediction category subject language model"""
+TEXT_NAMES = frozenset(_TEXTS.split())
+"""Columns whose texts may look like scores, such as the answer "42", and are none."""
+RECORD_COLUMNS = ({"criteria", "scores", "reward", "ranking"}, {"record", "rule", "rollouts"})
+"""Columns by which a file of records is recognised: JSON Lines, and Parquet."""
+
 _COUNTERS = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
     rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
 _EARLIER_RESULTS = "reward rewards return advantage ranking no_signal logprob logprobs"

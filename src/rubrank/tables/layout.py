@@ -9,6 +9,7 @@ layout.scores_of(rows, names)       a matrix: one row per rollout, one column pe
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +20,22 @@ import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
 from rubrank.tables.cells import Numbers, convert_csv_column, first_true, is_inexact_integer, read_numbers
-from rubrank.tables.columns import ATTRIBUTES, BOOKKEEPING, GROUP_NAMES, SCORES, STEP_NAMES, Columns
+from rubrank.tables.columns import (
+    ATTRIBUTES,
+    BOOKKEEPING,
+    COLUMNS,
+    CRITERION_NAMES,
+    GROUP_NAMES,
+    ROLLOUT_ID_NAMES,
+    SCORES,
+    STEP_NAMES,
+    TEXT_NAMES,
+    Columns,
+)
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
+
+_SAMPLED_CELLS = 100
+_SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +130,9 @@ def find_layout(
     if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
         scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
         layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
+    if columns.criteria is None:
+        _check_similar_names(table, names)
+    _check_rollouts_once(table, layout.labels)
     if not any_order:
         _check_adjacent(table, layout.labels, "group")
         if columns.batch and whole_batches:
@@ -248,6 +266,7 @@ def _choose_criteria(
             continue
         numbers = read_numbers(table, path)
         if not numbers.is_mostly_numbers:
+            _refuse_scores_as_text(table, path)
             continue
         name = path[0]
         if name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name:
@@ -259,6 +278,48 @@ def _choose_criteria(
         remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
     return criteria, tuple(left_out)
+
+
+def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
+    """Raise if a column that would be left out holds scores in another form: 8/10, 70%, "8", yes and no."""
+    name = path[0].lower()
+    cells = table.cells(path)
+    is_text_column = name in TEXT_NAMES or any(name in names for names in COLUMNS.values())
+    if cells.dtype != pl.String or is_text_column or name in BOOKKEEPING or name in GROUP_NAMES:
+        return
+    sample = cells.drop_nulls().head(_SAMPLED_CELLS)
+    if len(sample) and sample.str.contains(_SCORE_AS_TEXT).all():
+        index = first_true(cells.is_not_null())
+        remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
+        raise table.cell_error(index, path, "a number, or a text that is no score", remedy)
+
+
+def _check_similar_names(table: Table, names: Sequence[str]) -> None:
+    """Raise if two criteria have the same name but for upper case, spaces or the way Unicode writes it."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), name)
+        if other != name:
+            remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
+            raise BadTable(str(table.path), "the criteria", "of different names", f"{other!r} and {name!r}", remedy)
+
+
+def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
+    """Raise if a column that tells rollouts apart says that a rollout is there twice."""
+    if any(name in table.frame.columns for name in CRITERION_NAMES):
+        return  # a row is one score, though it is read as a rollout
+    name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
+    if name is None or table.frame.schema[name].is_nested() or table.frame.get_column(name).null_count():
+        return
+    rollouts = pl.DataFrame({"label": labels, "rollout": table.frame.get_column(name)})
+    if rollouts.n_unique() == labels.n_unique():  # the same in all rows of a group: it tells no rollouts apart
+        return
+    is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
+    if is_repeated.any():
+        index = first_true(is_repeated)
+        where = f"{table.unit} {table.rows[index]}"
+        got = f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}"
+        raise BadTable(str(table.path), where, "a rollout that is there once", got, "Remove the copies.")
 
 
 def _column_paths(table: Table) -> Iterator[ColumnPath]:

@@ -25,6 +25,7 @@ from rubrank.tables.columns import (
     GROUP_NAMES,
     REASON_NAMES,
     REASONS,
+    RECORD_COLUMNS,
     RESPONSE_NAMES,
     SCORE_NAMES,
     SCORES,
@@ -53,6 +54,9 @@ def read_table(source: Any, columns: Columns | None = None) -> Table:
     table = read_source(source)
     if not len(table.frame):
         raise BadTable(str(table.path), "the table", "at least one row", "none", "")
+    if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
+        remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
+        raise BadTable(str(table.path), "the table", "scores of rollouts", "records of groups that were fused", remedy)
     names = find_long_columns(table, columns or Columns())
     return table if names is None else widen(table, names)
 
