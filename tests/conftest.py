@@ -87,7 +87,7 @@ REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
     ("rubrank.fusion.control.attributes", "ATTRIBUTES"): lambda name, found: (
         name.endswith("_length") or name == "markdown"
     ),
-    ("rubrank.fusion.control.attributes", "_made"): lambda name, found: False,
+    ("rubrank.fusion.control.attributes", "_sources"): lambda name, found: False,
     ("rubrank.judges", "KINDS"): lambda name, found: isinstance(found, str),
 }
 

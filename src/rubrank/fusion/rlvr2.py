@@ -242,7 +242,7 @@ class ReferenceSpread(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def reference_spread(model: UtilityModel, prior: float, size: int) -> ReferenceSpread:
+def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
     """Of a group of this size; (1, 1) for a single rollout."""
     if size < 2:
         return ReferenceSpread(1.0, 1.0)

@@ -3,18 +3,17 @@
     Attribute("shouting", ("capitals",), lambda texts: ...)      texts (…) → values (…, 1)
 
 A criterion says what is good; an attribute says what a judge may be swayed by: length, headings, bold print. Fusing
-with attributes asks how much of a ranking they explain, so that only the rest is rewarded. All an attribute owes is
-numbers: finite, at least 0, one row of `columns` per text, in the leading shape of the texts. Texts come as a list, or
-as N lists of G texts; values follow as (n, D) or (N, G, D).
+with attributes estimates how much of a ranking they explain, so that only the rest is rewarded. An attribute returns
+numbers that are finite and at least 0: one row of `columns` per text, in the leading shape of the texts. Texts come as
+a list, or as N lists of G texts; values follow as (n, D) or (N, G, D).
 
-To add one, decorate a function of one text (docs/extending.md); it is then known by name everywhere:
+To add one, decorate a function of one text (docs/extending.md); it can then be used by name everywhere:
 
     @rubrank.attribute("shouting")
     def capitals(text):
         return sum(map(str.isupper, text))
 
-What can count many texts faster than one at a time makes an `Attribute` of its own, and hands it to `measure`.
-An implementation of ours is one file in `attributes/`, with a test for every column.
+Code that counts many texts faster than one at a time makes an `Attribute` itself, and passes it to `measure`.
 """
 
 from __future__ import annotations
@@ -45,18 +44,20 @@ class Attribute:
     def rows(self, texts: list[str]) -> NDArray[np.float64]:
         """Values (len(texts), D) as floats, after checking that they keep the contract."""
         values = np.asarray(self.measure(texts), dtype=np.float64)
+        remedy = "Return one row of columns for every text."
         if values.ndim != 2 or values.shape[1] != len(self.columns):
             allowed = f"an array whose last axis holds the {len(self.columns)} columns {self.columns}"
-            raise self._broken(allowed, f"shape {values.shape}", "Return one row of columns for every text.")
+            raise self._error(allowed, f"shape {values.shape}", remedy)
         if len(values) != len(texts):
             allowed = f"an array of one row for each of the {len(texts)} texts"
-            raise self._broken(allowed, f"{len(values)}", "Return one row of columns for every text.")
-        if not (np.isfinite(values).all() and (values >= 0).all()):
-            bad = values[~(np.isfinite(values) & (values >= 0))][0]
-            raise self._broken("finite and at least 0", str(bad), "Count something, and count nothing as 0.")
+            raise self._error(allowed, f"{len(values)}", remedy)
+        is_wrong = ~(np.isfinite(values) & (values >= 0))
+        if is_wrong.any():
+            got = str(values[is_wrong][0])
+            raise self._error("finite and at least 0", got, "Count something, and count nothing as 0.")
         return values
 
-    def _broken(self, allowed: str, got: str, remedy: str) -> InvalidInput:
+    def _error(self, allowed: str, got: str, remedy: str) -> InvalidInput:
         return InvalidInput(f"attribute {self.name!r}", "measure", allowed, got, remedy)
 
 
@@ -77,16 +78,16 @@ def flatten_texts(owner: str, texts: Texts) -> tuple[list[str], tuple[int, ...]]
 
 def flatten_optional(owner: str, parameter: str, texts: Iterable[Any]) -> tuple[list[str | None], tuple[int, ...]]:
     """Like `flatten_texts`, for a parameter whose entries may be None."""
-    level = _entries(owner, parameter, texts)
-    shape: tuple[int, ...] = (len(level),)
-    while not all(isinstance(entry, str | None) for entry in level):
-        level, width = _flatten_once(owner, parameter, level, shape)
+    entries = _list_entries(owner, parameter, texts)
+    shape: tuple[int, ...] = (len(entries),)
+    while not all(isinstance(entry, str | None) for entry in entries):
+        entries, width = _flatten_once(owner, parameter, entries, shape)
         shape = (*shape, width)
-    return level, shape
+    return entries, shape
 
 
-def _entries(owner: str, parameter: str, texts: object) -> list[Any]:
-    # A text is itself a sequence of texts, so this frequent slip would measure every letter on its own.
+def _list_entries(owner: str, parameter: str, texts: object) -> list[Any]:
+    # A string is itself a sequence of strings, so this frequent mistake would measure every letter on its own.
     if isinstance(texts, str):
         remedy = "Put a single text into a list: [text]."
         raise InvalidInput(owner, parameter, "a list of texts", f"the single text {brief(texts)}", remedy)
@@ -99,16 +100,17 @@ def _entries(owner: str, parameter: str, texts: object) -> list[Any]:
     return list(texts)
 
 
-def _flatten_once(owner: str, parameter: str, level: list[Any], shape: tuple[int, ...]) -> tuple[list[Any], int]:
-    wanted = str if any(isinstance(entry, str) for entry in level) else _ROWS
-    for index, entry in enumerate(level):
-        if not isinstance(entry, wanted):
+def _flatten_once(owner: str, parameter: str, entries: list[Any], shape: tuple[int, ...]) -> tuple[list[Any], int]:
+    """One level of lists less, and the length of each of them."""
+    has_texts = any(isinstance(entry, str) for entry in entries)
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, str if has_texts else _ROWS):
             raise _bad_entry(owner, parameter, index, shape, entry)
-    widths = {len(row) for row in level}
+    widths = {len(row) for row in entries}
     if len(widths) > 1:
         remedy = "Measure groups of different sizes one by one, or all their texts in one flat list."
         raise InvalidInput(owner, parameter, "lists of the same length", f"lengths {sorted(widths)}", remedy)
-    return [entry for row in level for entry in row], widths.pop()
+    return [entry for row in entries for entry in row], widths.pop()
 
 
 def _bad_entry(owner: str, parameter: str, index: int, shape: tuple[int, ...], entry: object) -> InvalidInput:

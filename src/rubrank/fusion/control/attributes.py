@@ -1,7 +1,7 @@
 """The attributes that come with rubrank, and the registry that finds them by name.
 
-    reasoning_length, answer_length, total_length    in words                            attributes/length.py
-    markdown                              eleven densities, per line of the answer       attributes/markdown.py
+    reasoning_length, answer_length, total_length    in words                              control/length.py
+    markdown                                         eleven densities, per line of the answer    control/markdown.py
 
 How to add one, in a module of your own: a function from one text to a number, or to as many as it has columns.
 
@@ -29,21 +29,22 @@ from rubrank.texts.reasoning import split_reasoning
 __all__ = ["ATTRIBUTES", "attribute", "attribute_names", "find_attribute", "measure"]
 
 
-def _answer_markdown(texts: Texts) -> NDArray[np.float64]:
+def _measure_markdown(texts: Texts) -> NDArray[np.float64]:
     # What a reader sees: thoughts are not shown, and `<think>` would begin a block of raw HTML.
     flat, shape = flatten_texts("attribute 'markdown'", texts)
     return markdown_density([split_reasoning(text)[1] for text in flat]).reshape(*shape, len(MARKERS))
 
 
-_BUILT_IN = (
-    Attribute("reasoning_length", ("reasoning_length",), lambda texts: lengths(texts).reasoning[..., None]),
-    Attribute("answer_length", ("answer_length",), lambda texts: lengths(texts).answer[..., None]),
-    Attribute("total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]),
-    Attribute("markdown", MARKERS, _answer_markdown),
-)
-ATTRIBUTES: dict[str, Attribute] = {one.name: one for one in _BUILT_IN}
+ATTRIBUTES: dict[str, Attribute] = {
+    "reasoning_length": Attribute(
+        "reasoning_length", ("reasoning_length",), lambda texts: lengths(texts).reasoning[..., None]
+    ),
+    "answer_length": Attribute("answer_length", ("answer_length",), lambda texts: lengths(texts).answer[..., None]),
+    "total_length": Attribute("total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]),
+    "markdown": Attribute("markdown", MARKERS, _measure_markdown),
+}
 _LIBRARY = frozenset(ATTRIBUTES)
-_made: dict[str, Any] = {}
+_sources: dict[str, Any] = {}
 """The functions that users registered, by name."""
 _F = TypeVar("_F", bound=Callable[[str], Any])
 
@@ -62,38 +63,38 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
     columns: names of the numbers that it returns for a text; by default one, the attribute's name.
     """
 
-    def register(chosen: str | None, function: Any) -> Any:
-        wanted = getattr(function, "__name__", None) if chosen is None else chosen
+    def register(chosen_name: str | None, function: Any) -> Any:
         if not callable(function) or is_async(function):
             raise InvalidInput("attribute", "function", "a function of one text that is not async", shown(function), "")
         check_call("attribute", function, "text")
         if isinstance(columns, str):
             raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
-        known = check_free("attribute", wanted, function, _made.get, wanted in _LIBRARY)
-        named = (known,) if columns is None else tuple(columns)
-        ATTRIBUTES[known], _made[known] = Attribute(known, named, _of_each(known, named, function)), function
+        any_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
+        attribute_name = check_free("attribute", any_name, function, _sources.get, any_name in _LIBRARY)
+        column_names = (attribute_name,) if columns is None else tuple(columns)
+
+        def measure_texts(texts: Texts) -> NDArray[np.float64]:
+            flat, shape = flatten_texts(f"attribute {attribute_name!r}", texts)
+            rows = [_check_row(attribute_name, column_names, function(text)) for text in flat]
+            return np.reshape(rows, (*shape, len(column_names)))
+
+        ATTRIBUTES[attribute_name] = Attribute(attribute_name, column_names, measure_texts)
+        _sources[attribute_name] = function
         return function
 
     return decorated(register, name)
 
 
-def _of_each(name: str, columns: tuple[str, ...], function: Callable[[str], Any]) -> Callable[[Texts], NDArray[Any]]:
-    def measure_all(texts: Texts) -> NDArray[np.float64]:
-        flat, shape = flatten_texts(f"attribute {name!r}", texts)
-        rows = [_row(name, columns, function(text)) for text in flat]
-        return np.reshape(rows, (*shape, len(columns)))
-
-    return measure_all
-
-
-def _row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:
-    """What the function says about one text, as numbers."""
+def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:
+    """What a function returned for one text, as numbers."""
     try:
         row = np.atleast_1d(np.asarray(result, dtype=np.float64))
     except (TypeError, ValueError):
         row = np.zeros(0)
     if row.shape != (len(columns),) or isinstance(result, str | bytes):
-        allowed = "a number for each text" if len(columns) == 1 else f"{len(columns)} numbers for each text: {columns}"
+        allowed = "a number for each text"
+        if len(columns) > 1:
+            allowed = f"{len(columns)} numbers for each text: {columns}"
         raise InvalidInput(f"attribute {name!r}", "what the function returns", allowed, brief(result), "")
     return row
 
@@ -121,26 +122,15 @@ def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
 
     `names` are names of attributes, or attributes themselves.
     """
-    chosen = [_find(name) for name in _listed(names)]
-    columns = tuple(column for one in chosen for column in one.columns)
-    twice = sorted({column for column in columns if columns.count(column) > 1})
-    if twice:
-        raise InvalidInput("measure", "names", "attributes without a column in common", f"{twice} twice", "")
+    if isinstance(names, str | Attribute):
+        remedy = "Put a single name into a list: [name]."
+        raise InvalidInput("measure", "names", "a list of names", brief(names), remedy)
+    attributes = [name if isinstance(name, Attribute) else find_attribute(name) for name in names]
+    columns = tuple(column for attribute in attributes for column in attribute.columns)
+    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    if repeated:
+        raise InvalidInput("measure", "names", "attributes without a column in common", f"{repeated} twice", "")
     flat, shape = flatten_texts("measure", texts)
-    values = [one.rows(flat) for one in chosen]
+    values = [attribute.rows(flat) for attribute in attributes]
     rows = np.concatenate([np.zeros((len(flat), 0)), *values], axis=1)
     return Measured(rows.reshape(*shape, len(columns)), columns)
-
-
-def _listed(names: Iterable[str | Attribute]) -> list[str | Attribute]:
-    if isinstance(names, str | Attribute):
-        raise InvalidInput(
-            "measure", "names", "a list of names", brief(names), "Put a single name into a list: [name]."
-        )
-    return list(names)
-
-
-def _find(name: str | Attribute) -> Attribute:
-    if isinstance(name, Attribute):
-        return name
-    return find_attribute(name)

@@ -46,11 +46,11 @@ class Lengths:
     def __init__(self, reasoning: ArrayLike, answer: ArrayLike, unit: Unit) -> None:
         if not isinstance(unit, str) or unit not in ("words", "tokens"):
             raise UnknownName.of("Lengths", "unit", unit, ("words", "tokens"))
-        object.__setattr__(self, "reasoning", _counted("reasoning", reasoning))
-        object.__setattr__(self, "answer", _counted("answer", answer))
+        object.__setattr__(self, "reasoning", _check_counts("reasoning", reasoning))
+        object.__setattr__(self, "answer", _check_counts("answer", answer))
         object.__setattr__(self, "unit", unit)
         if self.reasoning.shape != self.answer.shape:
-            raise _other_shape("Lengths", "answer", "reasoning", self.reasoning.shape, self.answer.shape)
+            raise _wrong_shape("Lengths", "answer", "reasoning", self.reasoning.shape, self.answer.shape)
 
     @property
     def total(self) -> NDArray[np.float64]:
@@ -77,47 +77,43 @@ def lengths(
     `lambda text: len(tokenizer.encode(text, add_special_tokens=False))`; without it the unit is words.
     """
     flat, shape = flatten_texts("lengths", texts)
-    own = [None] * len(flat) if reasoning is None else _own_reasoning(reasoning, shape)
-    parts = [split_reasoning(text, tags) if r is None else (r, text) for text, r in zip(flat, own, strict=True)]
-    count = count_words if tokens is None else _checked(tokens)
-    counts = np.array([[count(thought), count(answer)] for thought, answer in parts], dtype=np.float64)
+    thoughts: list[str | None] = [None] * len(flat)
+    if reasoning is not None:
+        thoughts, reasoning_shape = flatten_optional("lengths", "reasoning", reasoning)
+        if reasoning_shape != shape:
+            raise _wrong_shape("lengths", "reasoning", "texts", shape, reasoning_shape)
+    if tokens is not None and not callable(tokens):
+        remedy = "Counts that are known already go into Lengths(reasoning, answer, unit='tokens')."
+        raise InvalidInput("lengths", "tokens", "a function from a text to a number", type(tokens).__name__, remedy)
+    counts = np.zeros((len(flat), 2))
+    for i, (text, thought) in enumerate(zip(flat, thoughts, strict=True)):
+        parts = split_reasoning(text, tags) if thought is None else (thought, text)
+        for part, string in enumerate(parts):
+            counts[i, part] = count_words(string) if tokens is None else _count_tokens(string, tokens)
     counts = counts.reshape(*shape, 2)
     return Lengths(counts[..., 0], counts[..., 1], unit="words" if tokens is None else "tokens")
 
 
-def _own_reasoning(reasoning: Iterable[Any], shape: tuple[int, ...]) -> list[str | None]:
-    own, own_shape = flatten_optional("lengths", "reasoning", reasoning)
-    if own_shape != shape:
-        raise _other_shape("lengths", "reasoning", "texts", shape, own_shape)
-    return own
+def _count_tokens(text: str, tokens: Callable[[str], int]) -> int:
+    if not text:  # without asking: a tokenizer may count its own special tokens
+        return 0
+    count = tokens(text)
+    if not isinstance(count, Integral) or count < 0:
+        remedy = "Count the tokens, as in tokens=lambda text: len(tokenizer.encode(text))."
+        got = f"one that returned {type(count).__name__} {brief(count)}"
+        raise InvalidInput("lengths", "tokens", "a function from a text to a whole number", got, remedy)
+    return int(count)
 
 
-def _checked(tokens: Callable[[str], int]) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        if not text:  # without asking: a tokenizer may count its own special tokens
-            return 0
-        number = tokens(text)
-        if not isinstance(number, Integral) or number < 0:
-            remedy = "Count the tokens, as in tokens=lambda text: len(tokenizer.encode(text))."
-            got = f"one that returned {type(number).__name__} {brief(number)}"
-            raise InvalidInput("lengths", "tokens", "a function from a text to a whole number", got, remedy)
-        return int(number)
-
-    if not callable(tokens):
-        remedy = "Counts that are known already go into Lengths(reasoning, answer, unit='tokens')."
-        raise InvalidInput("lengths", "tokens", "a function from a text to a number", type(tokens).__name__, remedy)
-    return count
+def _check_counts(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
+    counts = np.asarray(values, dtype=np.float64)
+    is_wrong = ~(np.isfinite(counts) & (counts >= 0))
+    if is_wrong.any():
+        got = str(counts[is_wrong].flat[0])
+        raise InvalidInput("Lengths", parameter, "finite and at least 0", got, "Count nothing as 0.")
+    return counts
 
 
-def _counted(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        bad = array[~(np.isfinite(array) & (array >= 0))].flat[0]
-        raise InvalidInput("Lengths", parameter, "finite and at least 0", str(bad), "Count nothing as 0.")
-    return array
-
-
-def _other_shape(owner: str, parameter: str, other: str, wanted: object, got: object) -> InvalidInput:
-    return InvalidInput(
-        owner, parameter, f"of the shape of {other}, {wanted}", f"shape {got}", "Give one for every text."
-    )
+def _wrong_shape(owner: str, parameter: str, other: str, expected: object, got: object) -> InvalidInput:
+    allowed = f"of the shape of {other}, {expected}"
+    return InvalidInput(owner, parameter, allowed, f"shape {got}", "Give one for every text.")

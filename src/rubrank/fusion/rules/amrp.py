@@ -71,7 +71,7 @@ class AMRP(checks.CheckedRule):
     def _learn(self, batch: ScoreBatch) -> None:
         memory = self.memory.criteria
         a = self.rate
-        has_score_K = (~batch.missing_MK).any(0).tolist()
+        has_score_K = np.asarray((~batch.missing_MK).any(0)).tolist()
         for name, x, has_score in zip(batch.names, batch_means(batch).tolist(), has_score_K, strict=True):
             if not has_score:
                 continue
