@@ -153,7 +153,7 @@ class RLVR2:
         fit = self._fit(batch, used_NK)
         if self.scale == "ranking":
             return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
-        model = find_model(self.model)
+        model: Any = find_model(self.model)
         references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
         sd_N = np.array([reference.sd for reference in references])
         span_N = np.array([reference.span for reference in references])
