@@ -18,7 +18,7 @@ from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.parsing.items import value_of_items
-from rubrank.judges.prompting.answer_form import finding_numbers
+from rubrank.judges.prompting.reply_form import numbers_of_findings
 from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
@@ -157,7 +157,7 @@ def value(name: str, said: dict) -> float:
 def test_findings_are_words_of_their_criterion_and_both_ends_occur():
     for (_, _, name), said in VERDICTS.items():
         if "finding" in said:
-            assert finding_numbers(Criterion(name=name))[said["finding"].replace(" ", "")] == (said["verdict"],)
+            assert numbers_of_findings(Criterion(name=name))[said["finding"].replace(" ", "")] == (said["verdict"],)
     for name in SAID["absolute"]:
         assert {value(name, said) for (_, _, own), said in VERDICTS.items() if own == name} == {0, 1}
 

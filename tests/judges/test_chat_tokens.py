@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fencing import UNSEEN, harmless
+from rubrank.judges.prompting.fence import UNSEEN, defuse
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 
@@ -43,7 +43,7 @@ EVIL = " ".join(TOKENS)
 @folded("family", FAMILIES)
 def test_tokens_of_a_family_are_broken_up(family):
     for token in FAMILIES[family].split():
-        broken = harmless(f"before {token} after")
+        broken = defuse(f"before {token} after")
         assert token not in broken
         assert broken.replace(UNSEEN, "") == f"before {token} after"
 
@@ -52,7 +52,7 @@ def test_tokens_of_a_family_are_broken_up(family):
     "text", ["a <b> c", "x |> f <| g", "List<String>", "if a<b and c>d", "<div class='x'>", "a[i] [note] [1]", "|>"]
 )
 def test_other_texts_stay_as_they_are(text):
-    assert harmless(text) == text
+    assert defuse(text) == text
 
 
 def test_wherever_they_stand():
@@ -72,6 +72,6 @@ def test_wherever_they_stand():
 
 @given(st.lists(st.sampled_from([*TOKENS, "<", "|", ">", "[", "]", "~", "x", " ", "\n"]), max_size=12).map("".join))
 def test_breaking_up_is_done_once_and_completely(text):
-    once = harmless(text)
-    assert harmless(once) == once
+    once = defuse(text)
+    assert defuse(once) == once
     assert once.replace(UNSEEN, "") == text

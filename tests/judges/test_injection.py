@@ -14,7 +14,7 @@ from cases import Cases
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_listwise, read_pairwise
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fencing import harmless, nonce
+from rubrank.judges.prompting.fence import defuse, nonce
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 
@@ -148,7 +148,7 @@ QUOTING: dict[str, Callable[[str], str]] = {
 
 def attempt_for(form: Form, template: str) -> str:
     text = template.replace("{fake}", form.fake).replace("{line}", form.fake_line)
-    return text.replace("{code}", nonce(harmless(text)))  # a guess: the code of another text
+    return text.replace("{code}", nonce(defuse(text)))  # a guess: the code of another text
 
 
 def asked(form: Form, attempt: str) -> Call:
@@ -194,7 +194,7 @@ def test_an_echo_without_a_verdict_is_missing(form, attempt):
     shown = attempt.strip()
     for echo in (attempt, shown + "\n", f"The response reads:\n{shown}", f"{shown}\n\nI have nothing to add."):
         assert form.read(Reply(echo), call=call) is None
-    for echo in (harmless(attempt), attempt.replace("\n", "\r\n"), "  " + attempt.replace(", ", ",  ")):
+    for echo in (defuse(attempt), attempt.replace("\n", "\r\n"), "  " + attempt.replace(", ", ",  ")):
         assert form.read(Reply(echo), call=call) is None
 
 
@@ -223,7 +223,7 @@ def test_a_fence_is_closed_by_nobody_else(form, attempt):
     text = asked(form, attempt).messages[1]["content"]
     tag, code = re.findall(r"^<(response\w*) ([0-9a-f]{12})>$", text[text.index("# The response") :], re.MULTILINE)[0]
     inside = text.split(f"<{tag} {code}>\n")[1].split(f"\n</{tag} {code}>")[0]
-    assert inside == harmless(attempt)
+    assert inside == defuse(attempt)
     assert code not in attempt
     assert text.count(code) == 2
 

@@ -13,7 +13,7 @@ from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched
 from rubrank.judges.parsing.items import RULES, value_of_items
 from rubrank.judges.prompting import absolute_call, batched_call
-from rubrank.judges.prompting.files import TONGUES, load_prompt
+from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
 
@@ -158,7 +158,7 @@ def test_one_verdict_is_asked_where_examples_or_probabilities_want_it():
 
 
 @pytest.mark.parametrize("name", DECOMPOSED)
-@pytest.mark.parametrize("tongue", TONGUES)
+@pytest.mark.parametrize("tongue", LANGUAGES)
 def test_prompts_explain_every_word(name, tongue):
     prompt = load_prompt(name, tongue)
     assert prompt.items is not None

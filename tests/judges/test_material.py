@@ -13,8 +13,8 @@ from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fencing import fence, harmless, nonce
-from rubrank.judges.prompting.files import TONGUES, load_prompt, prompt_names
+from rubrank.judges.prompting.fence import defuse, fence, nonce
+from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt, prompt_names
 from rubrank.rubrics.rubric import Criterion
 
 
@@ -30,7 +30,7 @@ def test_reference_facts_come_from_everywhere(where):
     assert "core_facts" not in system(absolute_call(given, rollout())), "material is no parameter in words"
 
 
-@folded("tongue", TONGUES)
+@folded("tongue", LANGUAGES)
 @folded("name", [name for name in JUDGED if "without" in load_prompt(name, "en").sections])
 def test_what_a_judge_is_told_without_what_it_needs(name, tongue):
     without = load_prompt(name, tongue)["without"]
@@ -76,7 +76,7 @@ def test_large_texts_are_shown_whole():
     large = "Überlänge 长 " * 90_000
     given = rollout(large, metadata={"reference": large[::-1]})
     for call in [absolute_call(criterion("CoreFactAccuracy"), given), pairwise_call(criterion(), given, rollout())]:
-        assert harmless(large) in user(call)
+        assert defuse(large) in user(call)
     assert large[::-1] in user(absolute_call(criterion("CoreFactAccuracy"), given))
 
 
@@ -115,8 +115,8 @@ def test_responses_of_two_queries_are_not_compared():
 @given(st.text(max_size=300))
 @examples(200)
 def test_a_fence_never_occurs_in_what_it_holds(text):
-    code = nonce(harmless(text))
-    assert code not in harmless(text)
+    code = nonce(defuse(text))
+    assert code not in defuse(text)
     fenced = fence("response", text)
     assert fenced.startswith(f"<response {code}>\n")
     assert fenced.count(code) == 2
@@ -137,7 +137,7 @@ def test_a_code_that_occurs_is_not_used(monkeypatch):
         def hexdigest(self) -> str:
             return next(codes)
 
-    monkeypatch.setattr("rubrank.judges.prompting.fencing.blake2b", Digest)
+    monkeypatch.setattr("rubrank.judges.prompting.fence.blake2b", Digest)
     assert nonce("guessed: aaaaaaaaaaaa") == "bbbbbbbbbbbb"
 
 

@@ -9,8 +9,8 @@ from cases import folded
 
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
-from rubrank.judges.prompting.answer_form import agrees, levels
-from rubrank.judges.prompting.files import TONGUES, load_prompt
+from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt
+from rubrank.judges.prompting.reply_form import agrees, levels
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.rubric import Criterion
 
@@ -253,7 +253,7 @@ def test_a_verdict_that_contradicts_its_reasoning(criterion, finding, value):
     assert line.reason.startswith("verdict contradicts its reasoning")
 
 
-@folded("tongue", TONGUES)
+@folded("tongue", LANGUAGES)
 @folded("name", sorted({name for name, known in KNOWN.items() if known.how == "judge"}))
 def test_honest_judges_do_not_trip(name, tongue):
     """Whatever pair the prompt allows is read as it is, in either language, capitals and full stops aside."""

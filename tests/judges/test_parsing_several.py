@@ -9,7 +9,7 @@ from cases import folded
 
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_batched, read_listwise, read_pairwise
-from rubrank.judges.prompting.answer_form import batch_keys
+from rubrank.judges.prompting.reply_form import batch_keys
 from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")

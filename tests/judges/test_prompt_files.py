@@ -12,8 +12,8 @@ from cases import folded
 from prompted import JUDGED, criterion, rollout, system
 
 from rubrank.judges.prompting import absolute_call, has_prompt
-from rubrank.judges.prompting.answer_form import agrees, levels
-from rubrank.judges.prompting.files import FOLDER, TONGUES, load_prompt
+from rubrank.judges.prompting.prompt_files import FOLDER, LANGUAGES, load_prompt
+from rubrank.judges.prompting.reply_form import agrees, levels
 from rubrank.rubrics.catalogue import KNOWN
 
 FRAMES = ("_common", "_question", "_absolute", "_batched", "_pairwise", "_listwise")
@@ -21,7 +21,7 @@ VERSIONS = Path(__file__).parent / "prompt_versions.json"
 
 
 def test_every_judged_criterion_has_a_prompt_in_both_languages():
-    for tongue in TONGUES:
+    for tongue in LANGUAGES:
         files = {path.stem for path in (FOLDER / tongue).glob("*.txt")}
         assert files == {*JUDGED, *FRAMES}
     assert all(has_prompt(name) for name in JUDGED)
@@ -29,7 +29,7 @@ def test_every_judged_criterion_has_a_prompt_in_both_languages():
     assert not has_prompt("_common")
 
 
-@folded("tongue", TONGUES)
+@folded("tongue", LANGUAGES)
 @folded("name", [*JUDGED, "_question"])
 def test_sections_are_complete(name, tongue):
     prompt = load_prompt(name, tongue)
@@ -45,7 +45,7 @@ def test_sections_are_complete(name, tongue):
     assert not ("without" in prompt.sections and not prompt.needs)
 
 
-@folded("tongue", TONGUES)
+@folded("tongue", LANGUAGES)
 @folded("name", JUDGED)
 def test_there_is_an_anchor_for_every_value(name, tongue):
     prompt, domain = load_prompt(name, tongue), KNOWN[name].domain
@@ -61,7 +61,7 @@ def test_there_is_an_anchor_for_every_value(name, tongue):
 
 @folded("name", [*JUDGED, "_question"])
 def test_both_languages_have_the_same_structure(name):
-    en, zh = (load_prompt(name, tongue) for tongue in TONGUES)
+    en, zh = (load_prompt(name, tongue) for tongue in LANGUAGES)
     assert set(en.sections) == set(zh.sections)
     assert en.anchors.keys() == zh.anchors.keys()
     assert en.needs == zh.needs
@@ -77,7 +77,7 @@ def test_both_languages_have_the_same_structure(name):
 
 def test_no_text_speaks_of_numbers_of_a_scale():
     """Who has anchors of their own would read two scales in one prompt."""
-    for tongue in TONGUES:
+    for tongue in LANGUAGES:
         for name in JUDGED:
             prompt = load_prompt(name, tongue)
             texts = [prompt.get(part) for part in ("question", "counts", "ignore", "edges", "without", "cannot")]
@@ -117,7 +117,7 @@ def test_every_value_has_a_finding_and_every_finding_a_value(name):
     assert not agrees("low", asked[-1], asked)
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
+@pytest.mark.parametrize("tongue", LANGUAGES)
 def test_penalties_say_that_one_is_clean(tongue):
     for name in (name for name in JUDGED if KNOWN[name].family == "penalty"):
         prompt = load_prompt(name, tongue)

@@ -11,11 +11,11 @@ from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import UnknownName
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.files import TONGUES
+from rubrank.judges.prompting.prompt_files import LANGUAGES
 from rubrank.rubrics.rubric import Criterion
 
 
-@folded("tongue", TONGUES)
+@folded("tongue", LANGUAGES)
 @folded("form", range(4))
 def test_the_common_prefix_covers_everything_but_the_response(form, tongue):
     facts = {"metadata": {"reference": "West Lake lies in Hangzhou."}}

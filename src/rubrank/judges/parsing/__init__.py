@@ -1,4 +1,4 @@
-"""`Reply` → verdict, ranks, or missing with a reason: what a judge is taken to have said."""
+"""Reply → verdict, ranks, or missing with a reason."""
 
 from rubrank.judges.parsing.verdicts import (
     missing_reasons,

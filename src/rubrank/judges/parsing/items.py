@@ -1,11 +1,11 @@
-"""Items with a verdict each → a value, computed here instead of in a judge's head.
+"""The value of a list of items with a verdict each, computed by code instead of estimated by the judge.
 
     CoreFactAccuracy       [right, right, missing]                     0.5: most are right, the first among them
     SummaryRecall          [stated, in part, absent]                   0.5: the mean
     MaterialFaithfulness   [supported, contradicted]                   0: one is enough
 
-A reply that lists nothing, an unknown verdict, an item without a text, or another number of items than the reference
-has is missing. What the items are about is the judge's word: no parser can tell whether it looked at the right ones.
+Missing: a reply that lists nothing, an unknown verdict, an item without a text, or another number of items than the
+reference has. Whether the judge looked at the right items, no parser can tell.
 """
 
 from __future__ import annotations
@@ -14,107 +14,114 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rubrank.judges.prompting.answer_form import bare
-from rubrank.judges.prompting.files import TONGUES, Items, prompt_of
+from rubrank.judges.prompting.prompt_files import LANGUAGES, Items, prompt_of
+from rubrank.judges.prompting.reply_form import fold_word
 from rubrank.rubrics.rubric import Criterion
-from rubrank.verifiers.domain import Domain
 
-MOST_ITEMS = 500
-_TOLERABLE = 2  # signs of a defect that make none
+MAX_ITEMS = 500
+_TOLERABLE_DEFECTS = 2
 
 
-def facts(said: Sequence[str]) -> float:
+def _score_facts(verdicts: Sequence[str]) -> float:
     """All right: 1. None wrong, the first not missing, and half of them right or more (imprecise: half): 0.5."""
-    if set(said) == {"right"}:
+    if set(verdicts) == {"right"}:
         return 1.0
-    credit = sum({"right": 1.0, "imprecise": 0.5}.get(one, 0.0) for one in said) / len(said)
-    return 0.5 if "wrong" not in said and said[0] != "missing" and credit >= 0.5 else 0.0
+    credit = sum({"right": 1.0, "imprecise": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
+    if "wrong" in verdicts or verdicts[0] == "missing" or credit < 0.5:
+        return 0.0
+    return 0.5
 
 
-def mean(said: Sequence[str]) -> float:
+def _score_mean(verdicts: Sequence[str]) -> float:
     """Stated counts 1, in part a half."""
-    return sum({"stated": 1.0, "part": 0.5}.get(one, 0.0) for one in said) / len(said)
+    return sum({"stated": 1.0, "part": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
 
 
-def none_bad(said: Sequence[str]) -> float:
-    """Nothing that is unsupported or contradicted."""
-    return float(not {"unsupported", "contradicted"} & set(said))
+def _score_none_bad(verdicts: Sequence[str]) -> float:
+    """1 if nothing is unsupported or contradicted."""
+    return float(not {"unsupported", "contradicted"} & set(verdicts))
 
 
-def share(said: Sequence[str]) -> float:
+def _score_share(verdicts: Sequence[str]) -> float:
     """The share that holds."""
-    return sum(one == "yes" for one in said) / len(said)
+    return sum(verdict == "yes" for verdict in verdicts) / len(verdicts)
 
 
-def composed(said: Sequence[str]) -> float:
-    """The mean of two: do all hold, and which share does."""
-    return (float(share(said) == 1.0) + share(said)) / 2
+def _score_composed(verdicts: Sequence[str]) -> float:
+    """The mean of two: whether all hold, and the share that does."""
+    share = _score_share(verdicts)
+    return (float(share == 1.0) + share) / 2
 
 
 RULES: dict[str, Callable[[Sequence[str]], float]] = {
-    "facts": facts,
-    "mean": mean,
-    "none bad": none_bad,
-    "share": share,
-    "composed": composed,
+    "facts": _score_facts,
+    "mean": _score_mean,
+    "none bad": _score_none_bad,
+    "share": _score_share,
+    "composed": _score_composed,
 }
 """How the items of a prompt file make a share of the domain; "few" counts them instead."""
 
 
 def items_form(criterion: Criterion) -> Items | None:
-    """What a judge lists for it, if anything."""
+    """What a judge lists for the criterion, if anything."""
     return prompt_of(criterion, "en").items
 
 
-def value_of_items(given: Any, criterion: Criterion, count: int | None = None) -> tuple[float | None, str]:
-    """The value and how it came about; None, and what is wrong with the list."""
+def value_of_items(entries: Any, criterion: Criterion, count: int | None = None) -> tuple[float | None, str]:
+    """The value and how it came about; None, and what is wrong with the list. count: how many items there must be."""
     form = items_form(criterion)
-    if form is None or not isinstance(given, list):
+    if form is None or not isinstance(entries, list):
         return None, "no list of items in the reply"
-    if len(given) > MOST_ITEMS:
-        return None, f"a list of {len(given)} items"
-    said, problem = _verdicts(given, _words(criterion))
+    if len(entries) > MAX_ITEMS:
+        return None, f"a list of {len(entries)} items"
+    verdicts, problem = _read_verdicts(entries, _names_by_word(criterion))
     if problem:
         return None, problem
-    if count is not None and len(said) != count:
-        return None, f"{len(said)} items are judged, the reference has {count}"
-    if form.rule == "few":
-        return _few(said, criterion)
-    if not said:
-        return None, "the list of items is empty"
-    counts = Counter(said)
-    how = ", ".join(f"{counts[name]} {form.words[name][0]}" for name in form.words if counts[name])
-    return _value(RULES[form.rule](said), criterion.value_domain), how
-
-
-def _few(said: Sequence[str], criterion: Criterion) -> tuple[float, str]:
-    most = criterion.params.get("most", _TOLERABLE)
-    most = most if isinstance(most, int) else _TOLERABLE
+    if count is not None and len(verdicts) != count:
+        return None, f"{len(verdicts)} items are judged, the reference has {count}"
     domain = criterion.value_domain
-    return (domain.high if len(said) <= most else domain.low), f"{len(said)} signs, {most} are tolerable"
+    if form.rule == "few":
+        tolerable = criterion.params.get("most", _TOLERABLE_DEFECTS)
+        if not isinstance(tolerable, int):
+            tolerable = _TOLERABLE_DEFECTS
+        value = domain.high if len(verdicts) <= tolerable else domain.low
+        return value, f"{len(verdicts)} signs, {tolerable} are tolerable"
+    if not verdicts:
+        return None, "the list of items is empty"
+    value = domain.low + RULES[form.rule](verdicts) * (domain.high - domain.low)
+    if domain.values:
+        value = min(domain.values, key=lambda allowed: abs(allowed - value))
+    else:
+        value = round(value, 10)
+    counts = Counter(verdicts)
+    return value, ", ".join(f"{counts[name]} {form.words[name][0]}" for name in form.words if counts[name])
 
 
-def _value(part: float, domain: Domain) -> float:
-    value = domain.low + part * (domain.high - domain.low)
-    return min(domain.values, key=lambda one: abs(one - value)) if domain.values else round(value, 10)
-
-
-def _words(criterion: Criterion) -> dict[str, str]:
+def _names_by_word(criterion: Criterion) -> dict[str, str]:
     """Every word for a verdict, in either language, and its name in code → that name."""
-    forms = [prompt_of(criterion, tongue).items for tongue in TONGUES]
-    words = {bare(word): name for form in forms if form for name, (word, _) in form.words.items()}
-    return {**{bare(name): name for form in forms if form for name in form.words}, **words}
+    names: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for language in LANGUAGES:
+        form = prompt_of(criterion, language).items
+        if form is not None:
+            for name, (word, _) in form.words.items():
+                names[fold_word(name)] = name
+                words[fold_word(word)] = name
+    return {**names, **words}
 
 
-def _verdicts(given: Sequence[Any], words: Mapping[str, str]) -> tuple[list[str], str]:
-    said = []
-    for number, entry in enumerate(given, 1):
+def _read_verdicts(entries: Sequence[Any], names_by_word: Mapping[str, str]) -> tuple[list[str], str]:
+    """The verdicts by their names in code, or the problem."""
+    verdicts = []
+    for number, entry in enumerate(entries, 1):
         if not isinstance(entry, Mapping) or set(entry) != {"item", "verdict"}:
             return [], f"item {number} is not an object with item and verdict: {str(entry)[:60]}"
         if not isinstance(entry["item"], str) or not entry["item"].strip():
             return [], f"item {number} has no text"
-        known = words.get(bare(entry["verdict"])) if isinstance(entry["verdict"], str) else None
-        if known is None:
-            return [], f"verdict {str(entry['verdict'])[:40]!r} of item {number} is not one of the words"
-        said.append(known)
-    return said, ""
+        word = entry["verdict"]
+        name = names_by_word.get(fold_word(word)) if isinstance(word, str) else None
+        if name is None:
+            return [], f"verdict {str(word)[:40]!r} of item {number} is not one of the words"
+        verdicts.append(name)
+    return verdicts, ""

@@ -24,30 +24,30 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language, Order
-from rubrank.judges.prompting.answer_form import (
-    Form,
-    batch_keys,
-    cannot_word,
-    entry_schema,
-    form_of,
-    listed,
-    listwise_schema,
-    numbers_in_words,
-    pairwise_schema,
-    scale_in_words,
-    strict,
-)
 from rubrank.judges.prompting.composing import PromptParts
 from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
-from rubrank.judges.prompting.files import Prompt, Tongue, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.material import (
+    choose_language,
     conversation,
     one_line,
     parameters,
     reference_count,
     references,
     response,
-    tongue,
+)
+from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill, load_prompt, prompt_names, prompt_of
+from rubrank.judges.prompting.reply_form import (
+    Form,
+    batch_keys,
+    cannot_word,
+    describe_numbers,
+    describe_scale,
+    entry_schema,
+    form_of,
+    join_options,
+    listwise_schema,
+    pairwise_schema,
+    strict_object,
 )
 from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Rollout
@@ -76,7 +76,7 @@ def absolute_call(
 
     whole: ask for one verdict even where the library would have items listed.
     """
-    spoken = tongue(language, rollout)
+    spoken = choose_language(language, rollout)
     prompt, frame = _prompt(criterion, spoken), load_prompt("_absolute", spoken)
     whole = whole or bool(examples)
     form = form_of(criterion, prompt, whole=whole, count=reference_count(criterion, prompt, [rollout]))
@@ -109,7 +109,7 @@ def batched_call(
     """One response by several criteria; the reply has an entry for each."""
     if not criteria:
         raise InvalidInput("batched_call", "criteria", "at least one", "none", "")
-    spoken = tongue(language, rollout)
+    spoken = choose_language(language, rollout)
     prompts = [_prompt(criterion, spoken) for criterion in criteria]
     frame, keys = load_prompt("_batched", spoken), batch_keys(criteria)
     given = [(examples or {}).get(criterion.name, ()) for criterion in criteria]
@@ -131,7 +131,7 @@ def batched_call(
         responses={"response": _shown(rollout, spoken)},
         end=frame["end"],
     )
-    schema = strict({key: entry_schema(form, spoken) for key, form in zip(keys, forms, strict=True)})
+    schema = strict_object({key: entry_schema(form, spoken) for key, form in zip(keys, forms, strict=True)})
     return parts.call(schema, ", ".join(criterion.name for criterion in criteria), order, template)
 
 
@@ -147,10 +147,10 @@ def pairwise_call(
     template: Template | None = None,
 ) -> Call:
     """Two responses to one query, shown as A and B; the verdict says which is better, or that neither is."""
-    spoken = tongue(language, first)
+    spoken = choose_language(language, first)
     prompt, frame = _prompt(criterion, spoken), load_prompt("_pairwise", spoken)
     labels = load_prompt("_common", spoken).labels
-    words = listed([f'"{word}"' for word in frame.findings.values()], spoken)
+    words = join_options([f'"{word}"' for word in frame.findings.values()], spoken)
     reply = [fill(frame["reply"], findings=words), _cannot(form_of(criterion, prompt, whole=True), spoken, True)]
     one, two = response(first, labels, "_A"), response(second, labels, "_B")
     parts = PromptParts(
@@ -182,7 +182,7 @@ def listwise_call(
     """All responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     if len(rollouts) < 2:
         raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
-    spoken = tongue(language, rollouts[0])
+    spoken = choose_language(language, rollouts[0])
     prompt, frame = _prompt(criterion, spoken), load_prompt("_listwise", spoken)
     labels = load_prompt("_common", spoken).labels
     shown = [response(rollout, labels, f"_{i}") for i, rollout in enumerate(rollouts, 1)]
@@ -206,7 +206,7 @@ def listwise_call(
 # ------------------------------------------------------------------------------------------------------- the criterion
 
 
-def _prompt(criterion: Criterion, language: Tongue) -> Prompt:
+def _prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
     name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
         raise UnknownName.of(f"criterion {criterion.name!r} for a judge", "name", name, prompt_names())
@@ -235,7 +235,7 @@ def _lower(criterion: Criterion, labels: Mapping[str, str]) -> str:
 def _answered(form: Form, labels: Mapping[str, str]) -> list[str]:
     """What the values mean, or what is listed."""
     if form.items is None:
-        return [labels["anchors"], *scale_in_words(form, labels)]
+        return [labels["anchors"], *describe_scale(form, labels)]
     lines = [f'"{word}": {meaning}' for word, meaning in form.items.words.values()]
     number = "" if form.count is None else fill(labels["items_count"], count=form.count)
     return [" ".join(filter(None, [fill(labels["items"], each=form.items.each), number])), *lines]
@@ -315,11 +315,11 @@ def _reply_kind(form: Form) -> str:
     return "items" if form.items is not None else "finding" if form.words else "plain"
 
 
-def _reply(frame: Prompt, form: Form, language: Tongue) -> str:
-    return fill(frame["reply"], form=fill(frame[_reply_kind(form)], values=numbers_in_words(form.scale, language)))
+def _reply(frame: Prompt, form: Form, language: PromptLanguage) -> str:
+    return fill(frame["reply"], form=fill(frame[_reply_kind(form)], values=describe_numbers(form.scale, language)))
 
 
-def _cannot(form: Form, language: Tongue, finding: bool | None = None) -> str:
+def _cannot(form: Form, language: PromptLanguage, finding: bool | None = None) -> str:
     if not form.cannot:
         return ""
     common = load_prompt("_common", language)
@@ -341,6 +341,6 @@ def _shared(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: 
     return {"conversation": conversation(rollouts[0], labels), "reference": "\n\n".join(filter(None, material))}
 
 
-def _shown(rollout: Rollout, language: Tongue) -> str:
+def _shown(rollout: Rollout, language: PromptLanguage) -> str:
     labels = load_prompt("_common", language).labels
     return f"{labels['response']}\n{response(rollout, labels)}"

@@ -13,8 +13,8 @@ from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.judges.judge import Call, Order
-from rubrank.judges.prompting.fencing import harmless
-from rubrank.judges.prompting.files import Prompt, Tongue, load_prompt
+from rubrank.judges.prompting.fence import defuse
+from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, load_prompt
 from rubrank.judges.template import SLOTS, Template
 
 
@@ -22,7 +22,7 @@ from rubrank.judges.template import SLOTS, Template
 class PromptParts:
     """All that a call is made of, in words."""
 
-    language: Tongue
+    language: PromptLanguage
     kind: str
     prompts: Sequence[Prompt]
     task: str
@@ -40,8 +40,8 @@ class PromptParts:
     def call(self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None) -> Call:
         """The call."""
         made = self._of_template(template) if template is not None else self._messages(order)
-        messages = tuple({"role": one["role"], "content": harmless(one["content"])} for one in made)
-        data = harmless(_joined([self.conversation, self.reference, next(iter(self.responses.values()))]))
+        messages = tuple({"role": one["role"], "content": defuse(one["content"])} for one in made)
+        data = defuse(_joined([self.conversation, self.reference, next(iter(self.responses.values()))]))
         purpose = f"{shortened(about, 80)} ({self.kind})"
         return Call(messages, schema, self._version(order, template), purpose=purpose, data=data)
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from rubrank._plain import encodable
 from rubrank.errors import InvalidInput
-from rubrank.judges.prompting.answer_form import Form
-from rubrank.judges.prompting.fencing import fence
-from rubrank.judges.prompting.files import Prompt, fill, load_prompt
+from rubrank.judges.prompting.fence import fence
 from rubrank.judges.prompting.material import as_text
+from rubrank.judges.prompting.prompt_files import Prompt, fill, load_prompt
+from rubrank.judges.prompting.reply_form import Form
 from rubrank.rubrics.rubric import Criterion
 
 _KNOWN = ("prompt", "response", "reasoning", "verdict")

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rubrank.judges.judge import Language
-from rubrank.judges.prompting.fencing import fence, harmless
-from rubrank.judges.prompting.files import Prompt, Tongue, fill
+from rubrank.judges.prompting.fence import defuse, fence
+from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill
 from rubrank.rollouts.rollout import Message, Rollout, ToolCall
 from rubrank.rubrics.rubric import Criterion
 
@@ -26,7 +26,7 @@ _OTHER = re.compile("[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\
 _LOOKED_AT = 20_000  # characters of the query that show its language
 
 
-def tongue(language: Language, rollout: Rollout) -> Tongue:
+def choose_language(language: Language, rollout: Rollout) -> PromptLanguage:
     """The language to ask in: as said, or Chinese where the query has more Han characters than other words."""
     if language != "auto":
         return language
@@ -154,4 +154,4 @@ def _mapping_or_text(value: Any) -> Any:
 
 def one_line(text: str) -> str:
     """The text without line breaks, as it may stand in a sentence of ours."""
-    return " ".join(harmless(text).split())
+    return " ".join(defuse(text).split())

@@ -43,8 +43,8 @@ from typing import Literal, TypeAlias
 
 from rubrank.rubrics.rubric import Criterion
 
-Tongue: TypeAlias = Literal["en", "zh"]
-TONGUES: tuple[Tongue, ...] = ("en", "zh")
+PromptLanguage: TypeAlias = Literal["en", "zh"]
+LANGUAGES: tuple[PromptLanguage, ...] = ("en", "zh")
 
 FOLDER = Path(__file__).parents[1] / "prompts"
 _HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)
@@ -70,7 +70,7 @@ class Prompt:
     """One file."""
 
     name: str
-    language: Tongue
+    language: PromptLanguage
     sections: Mapping[str, str]
 
     def __getitem__(self, section: str) -> str:
@@ -127,14 +127,14 @@ class Prompt:
         return [(key.strip(), text.strip()) for key, _, text in lines]
 
 
-def parse_prompt(text: str, name: str, language: Tongue) -> Prompt:
+def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
     """A prompt from the text of its file."""
     pieces = _HEADER.split(text)
     return Prompt(name, language, {key: body.strip() for key, body in zip(pieces[1::2], pieces[2::2], strict=True)})
 
 
 @lru_cache(maxsize=256)
-def load_prompt(name: str, language: Tongue) -> Prompt:
+def load_prompt(name: str, language: PromptLanguage) -> Prompt:
     """The prompt of that name, as the package brings it."""
     return parse_prompt((FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language)
 
@@ -145,7 +145,7 @@ def prompt_names() -> frozenset[str]:
     return frozenset(path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_"))
 
 
-def prompt_of(criterion: Criterion, language: Tongue) -> Prompt:
+def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:
     """The criterion's own prompt, or the frame for its question."""
     name = criterion.prompt_name
     return load_prompt(name if criterion.question is None and name in prompt_names() else "_question", language)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rubrank.judges.prompting.files import TONGUES, Items, Prompt, Tongue, fill, load_prompt, prompt_of
+from rubrank.judges.prompting.prompt_files import LANGUAGES, Items, Prompt, PromptLanguage, fill, load_prompt, prompt_of
 from rubrank.rubrics.rubric import Criterion
 from rubrank.rubrics.scale import Scale
 
@@ -27,12 +27,12 @@ _MOST_CHECKED = 3  # values of a scale whose verdicts are held against a finding
 _SHORT = 40  # characters of an anchor that can be said as a finding
 
 
-def spelled(value: float) -> str:
+def spell(value: float) -> str:
     """The value as a judge reads and writes it: 1, 0.5, 0.3333."""
     return str(int(value)) if value == int(value) else str(round(value, 4))
 
 
-def bare(word: object) -> str:
+def fold_word(word: object) -> str:
     """A finding without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", str(word)).casefold())
 
@@ -92,7 +92,7 @@ def items_of(criterion: Criterion, prompt: Prompt) -> Items | None:
 def _own_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """The user's anchors; a value without one lies between its neighbours."""
     assert criterion.anchors is not None
-    return tuple((spelled(n), _anchor(n, criterion.anchors, prompt)) for n in reversed(criterion.scale.asked))
+    return tuple((spell(n), _anchor(n, criterion.anchors, prompt)) for n in reversed(criterion.scale.asked))
 
 
 def _library_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
@@ -101,12 +101,12 @@ def _library_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str
     marks = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
     if criterion.scale.steps:
         return tuple((_step(mark), text) for mark, text in sorted(marks.items(), reverse=True))
-    return tuple((spelled(number), _anchor(number, marks, prompt)) for number in reversed(asked))
+    return tuple((spell(number), _anchor(number, marks, prompt)) for number in reversed(asked))
 
 
 def _step(mark: float) -> str:
     """7.5 is 7 or 8: only whole numbers are asked."""
-    return spelled(mark) if mark == int(mark) else f"{int(mark)}–{int(mark) + 1}"
+    return spell(mark) if mark == int(mark) else f"{int(mark)}–{int(mark) + 1}"
 
 
 def _anchor(number: float, marks: Mapping[float, str], prompt: Prompt) -> str:
@@ -131,34 +131,34 @@ def _words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[
         return {}
     if criterion.anchors:
         texts = [criterion.anchors.get(number, "") for number in asked]
-        short = all(0 < len(text) <= _SHORT for text in texts) and len(set(map(bare, texts))) == len(texts)
+        short = all(0 < len(text) <= _SHORT for text in texts) and len(set(map(fold_word, texts))) == len(texts)
         return {number: [text] for number, text in zip(asked, texts, strict=True)} if short else {}
     return {n: [p.findings[level] for p in prompts] for n in asked for level in _LEVELS if agrees(level, n, asked)}
 
 
-def finding_numbers(criterion: Criterion) -> dict[str, tuple[float, ...]]:
+def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
     """Every word for a finding, in either language → the numbers that go with it; none for "cannot be judged"."""
     found: dict[str, tuple[float, ...]] = {}
-    for number, words in _words(criterion, [prompt_of(criterion, tongue) for tongue in TONGUES]).items():
-        for word in set(map(bare, words)):
+    for number, words in _words(criterion, [prompt_of(criterion, tongue) for tongue in LANGUAGES]).items():
+        for word in set(map(fold_word, words)):
             found[word] = (*found.get(word, ()), number)
     return {**dict.fromkeys(cannot_words(), ()), **found}
 
 
-def pairwise_numbers() -> dict[str, tuple[float, ...]]:
+def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
     """The same for a comparison of two: 1 = A is better."""
     values = {"high": (1.0,), "between": (0.5,), "low": (0.0,)}
-    prompts = [load_prompt("_pairwise", tongue) for tongue in TONGUES]
-    found = {bare(prompt.findings[level]): value for prompt in prompts for level, value in values.items()}
+    prompts = [load_prompt("_pairwise", tongue) for tongue in LANGUAGES]
+    found = {fold_word(prompt.findings[level]): value for prompt in prompts for level, value in values.items()}
     return {**dict.fromkeys(cannot_words(), ()), **found}
 
 
 def cannot_words() -> list[str]:
     """What a judge says that cannot judge, in all languages."""
-    return [bare(cannot_word(tongue)) for tongue in TONGUES]
+    return [fold_word(cannot_word(tongue)) for tongue in LANGUAGES]
 
 
-def cannot_word(language: Tongue) -> str:
+def cannot_word(language: PromptLanguage) -> str:
     """What a judge says that cannot judge."""
     return load_prompt("_common", language).labels["cannot"]
 
@@ -166,7 +166,7 @@ def cannot_word(language: Tongue) -> str:
 # ------------------------------------------------------------------------------------------------------------ in words
 
 
-def listed(items: Sequence[str], language: Tongue) -> str:
+def join_options(items: Sequence[str], language: PromptLanguage) -> str:
     """1, 2 or 3."""
     word = load_prompt("_common", language).labels["or"]
     space = "" if language == "zh" else " "
@@ -174,17 +174,17 @@ def listed(items: Sequence[str], language: Tongue) -> str:
     return items[0] if len(items) == 1 else f"{comma.join(items[:-1])}{space}{word}{space}{items[-1]}"
 
 
-def numbers_in_words(scale: Scale, language: Tongue) -> str:
+def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """What the verdict may be."""
     if scale.steps:
-        low, high = spelled(scale.asked[0]), spelled(scale.asked[-1])
+        low, high = spell(scale.asked[0]), spell(scale.asked[-1])
         return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
-    return listed([spelled(number) for number in scale.asked], language)
+    return join_options([spell(number) for number in scale.asked], language)
 
 
-def scale_in_words(form: Form, labels: Mapping[str, str]) -> list[str]:
+def describe_scale(form: Form, labels: Mapping[str, str]) -> list[str]:
     """A line for each value: 1 ("clean"): Natural for its purpose."""
-    by_label = {spelled(number): word for number, word in form.words.items()}
+    by_label = {spell(number): word for number, word in form.words.items()}
     lines = [labels["range"]] if form.scale.steps else []
     for label, text in form.lines:
         word = by_label.get(label)
@@ -198,54 +198,58 @@ def scale_in_words(form: Form, labels: Mapping[str, str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- schemas
 
 
-def entry_schema(form: Form, language: Tongue) -> dict[str, Any]:
+def entry_schema(form: Form, language: PromptLanguage) -> dict[str, Any]:
     """The schema of one verdict, or of a list of items."""
     reasoning = {"type": "string"}
     if form.items is not None:
-        return strict({"reasoning": reasoning, "items": _items_schema(form, language)})
+        return strict_object({"reasoning": reasoning, "items": _items_schema(form, language)})
     numbers = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
     verdict: dict[str, Any] = {"type": ["number", "null"] if form.cannot else "number"}
     verdict["enum"] = [*numbers, *([None] if form.cannot else [])]
     if not form.words:
-        return strict({"reasoning": reasoning, "verdict": verdict})
+        return strict_object({"reasoning": reasoning, "verdict": verdict})
     words = [*dict.fromkeys(form.words[number] for number in sorted(form.words, reverse=True))]
-    return strict({"reasoning": reasoning, "finding": _one_of(words, form.cannot, language), "verdict": verdict})
+    return strict_object({"reasoning": reasoning, "finding": _one_of(words, form.cannot, language), "verdict": verdict})
 
 
-def _items_schema(form: Form, language: Tongue) -> dict[str, Any]:
+def _items_schema(form: Form, language: PromptLanguage) -> dict[str, Any]:
     assert form.items is not None
     words = [word for word, _ in form.items.words.values()]
-    entry = strict({"item": {"type": "string"}, "verdict": {"type": "string", "enum": words}})
+    entry = strict_object({"item": {"type": "string"}, "verdict": {"type": "string", "enum": words}})
     array: dict[str, Any] = {"type": "array", "items": entry}
     if form.count is not None:
         array |= {"minItems": form.count, "maxItems": form.count}
     return {"anyOf": [array, {"type": "null"}]} if form.cannot else array
 
 
-def _one_of(words: Sequence[str], cannot: str, language: Tongue) -> dict[str, Any]:
+def _one_of(words: Sequence[str], cannot: str, language: PromptLanguage) -> dict[str, Any]:
     return {"type": "string", "enum": [*words, *([cannot_word(language)] if cannot else [])]}
 
 
-def pairwise_schema(prompt: Prompt, language: Tongue) -> dict[str, Any]:
+def pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
     """The schema of a comparison of two."""
     words = list(load_prompt("_pairwise", language).findings.values())
     cannot = prompt.get("cannot")
     verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
     if cannot:
         verdict = {"type": ["string", "null"], "enum": ["A", "B", "tie", None]}
-    return strict({"reasoning": {"type": "string"}, "finding": _one_of(words, cannot, language), "verdict": verdict})
+    return strict_object(
+        {"reasoning": {"type": "string"}, "finding": _one_of(words, cannot, language), "verdict": verdict}
+    )
 
 
 def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
     """The schema of a ranking of n responses."""
     numbers = {"type": "integer", "enum": list(range(1, n + 1))}
-    ranks: dict[str, Any] = strict({str(i): numbers for i in range(1, n + 1)})
+    ranks: dict[str, Any] = strict_object({str(i): numbers for i in range(1, n + 1)})
     if prompt.get("cannot"):
         ranks = {"anyOf": [ranks, {"type": "null"}]}
-    return strict({"reasoning": {"type": "string"}, "finding": {"type": "array", "items": numbers}, "verdict": ranks})
+    return strict_object(
+        {"reasoning": {"type": "string"}, "finding": {"type": "array", "items": numbers}, "verdict": ranks}
+    )
 
 
-def strict(properties: Mapping[str, Any]) -> dict[str, Any]:
+def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     """An object with these fields, all of them and no others."""
     return {
         "type": "object",

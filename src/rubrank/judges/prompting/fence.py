@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 )
 
 
-def harmless(text: str) -> str:
+def defuse(text: str) -> str:
     """The text as it may be sent: encodable, and without control tokens of chat templates."""
     return _TOKEN.sub(lambda match: match[0] + UNSEEN, encodable(text))
 
@@ -61,6 +61,6 @@ def nonce(text: str) -> str:
 
 def fence(tag: str, text: str) -> str:
     """The text between an opening and a closing tag that carry the same code."""
-    text = harmless(text)
+    text = defuse(text)
     code = nonce(text)
     return f"<{tag} {code}>\n{text}\n</{tag} {code}>"

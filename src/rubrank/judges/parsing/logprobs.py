@@ -1,0 +1,114 @@
+"""The expected value of a verdict, from the log-probabilities of its tokens.
+
+    … "verdict": 1        at "1": 70 %, "0": 20 %, " maybe": 10 %        7/9 on a scale of 0 and 1
+
+The probabilities of the scale's values are summed and scaled to 1. A value of several tokens (0.5) is followed along
+the tokens of the reply. An alternative token that could begin several values ("0" for 0 and 0.5) is divided evenly
+among them, since nothing tells more. If less than half of the probability is on values of the scale, there is no
+expected value. A range is asked in whole numbers from 0 to 10, and the mean of those is mapped to the range.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rubrank.judges.prompting.reply_form import spell
+from rubrank.rubrics.scale import Scale
+
+MIN_PROBABILITY = 0.5
+"""On values of the scale."""
+_VERDICT = re.compile(
+    r"(?:(?<!\\)[\"'](?:verdict|结论|判定)[\"']|^[ \t*_#-]*(?:final )?(?:verdict|结论|判定|裁决)[ \t*_]*)"
+    r"\s*[:：=][ \t*_`\"\n]*(?P<value>[-+]?[\d.]+|true|false)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
+
+
+def expected_value(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[float | None, str]:
+    """The mean and the probabilities in words; None, and why there is none. verdict: the score that was read."""
+    span = _find_verdict(tokens, scale, verdict)
+    if span is None:
+        return None, "the log-probabilities do not show the verdict"
+    probabilities: dict[float, float] = defaultdict(float)
+    for value, probability in _follow(tokens, *span, scale):
+        probabilities[value] += probability
+    total = math.fsum(probabilities.values())
+    if not total >= MIN_PROBABILITY:
+        return None, f"only {total:.0%} of the probability is on values of the scale"
+    mean = math.fsum(value * probability for value, probability in probabilities.items()) / total
+    mean = min(max(mean, scale.asked[0]), scale.asked[-1])
+    likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
+    shown = ", ".join(f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest)
+    return mean, f"expected from {shown}"
+
+
+def _find_verdict(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[int, int] | None:
+    """Start and end of the verdict in the joined text; of the last place that says what was read."""
+    text = "".join(str(token.get("token", "")) for token in tokens)
+    span = None
+    for match in _VERDICT.finditer(text):
+        number = _parse_number(match["value"], scale)
+        if number is not None and scale.score(number) == verdict:
+            span = match.span("value")
+    return span
+
+
+def _parse_number(literal: str, scale: Scale) -> float | None:
+    """The number of the scale that a literal means."""
+    try:
+        number = float(literal)
+    except ValueError:
+        if scale.asked != (0.0, 1.0) or literal.lower() not in ("true", "false"):
+            return None
+        number = float(literal.lower() == "true")
+    return next((asked for asked in scale.asked if abs(asked - number) <= 5e-5), None)
+
+
+def _follow(tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale) -> Iterator[tuple[float, float]]:
+    """(value, probability) of every way in which the verdict could have gone on, token by token."""
+    path_probability = 1.0
+    literal_so_far = ""
+    position = 0
+    for token in tokens:
+        text = str(token.get("token", ""))
+        token_start = position
+        position += len(text)
+        if position <= start:
+            continue
+        offset = max(0, start - token_start)  # the first token may begin before the verdict
+        for alternative, logprob in dict(token.get("top") or {}).items():
+            if alternative != text:
+                probability = path_probability * _probability_of(logprob)
+                values = _possible_values(literal_so_far + alternative.removeprefix(text[:offset]), scale)
+                for value in values:
+                    yield value, probability / len(values)
+        path_probability *= _probability_of(token.get("logprob"))
+        literal_so_far += text[offset:]
+        if position > end:  # this token ends the verdict
+            break
+    match = _LITERAL.match(literal_so_far)
+    last = _parse_number(match[1] if match else "", scale)
+    if last is not None:
+        yield last, path_probability
+
+
+def _probability_of(logprob: Any) -> float:
+    if isinstance(logprob, int | float) and not math.isnan(logprob):
+        return math.exp(min(0.0, logprob))
+    return 0.0
+
+
+def _possible_values(text: str, scale: Scale) -> list[float]:
+    """The values that a text which begins so may be."""
+    match = _LITERAL.match(text)
+    literal = match[1] if match else ""
+    is_complete = match is None or bool(match[2])
+    if is_complete:
+        value = _parse_number(literal, scale)
+        return [] if value is None else [value]
+    return [value for value in scale.asked if literal and spell(value).startswith(literal)]

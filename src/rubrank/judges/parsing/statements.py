@@ -1,0 +1,331 @@
+"""Find what a judge states itself in a reply, as opposed to what it quotes.
+
+    {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: a statement
+    It is rude.\nVerdict: 0                    the last line is a verdict: a statement
+    It does not deserve {"verdict": 1}.        running text: not a verdict
+    > {"verdict": 1}                           a quotation
+
+A verdict is taken from a reply that is one JSON object (bare, or in one code fence), else from the end of the reply: an
+object on lines of its own, or a line such as "Verdict: 0" or "结论：0". All other statements in the reply must say the
+same. Not statements: what stands in quotation marks, block quotes, indented blocks, code fences that do not end the
+reply, or between our own data tags.
+
+Given the call, statements are compared with the data that was shown: a verdict that stands there word for word was
+copied. An honest object is never taken for a copy, since it has a reasoning of its own; a bare line "Verdict: 0" cannot
+be told from the same line of the response.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rubrank.judges.judge import Call, Reply
+from rubrank.judges.prompting.fence import UNSEEN
+from rubrank.texts.reasoning import TAGS, split_reasoning
+
+Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Does an object have a verdict?"""
+Span: TypeAlias = tuple[int, int]
+
+_MAX_LENGTH = 200_000  # characters of a reply, without its thoughts
+_MAX_BRACES = 2_000  # at which an object is looked for
+
+_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
+_WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
+_IGNORED = re.compile(rf"[\s*_`#>{UNSEEN}]+")
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_JSON_START = re.compile(r'\{\s*"')
+_LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
+_VERDICT_LINE = re.compile(_LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_FINDING_LINE = re.compile(_LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_INLINE_VERDICT = re.compile(
+    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)", re.I
+)
+_REFUSAL = re.compile(
+    r"(?i:\b(?:i(?:'m| am) (?:sorry|unable|not able)|i (?:can(?:no|')t|won't|must decline)|as an ai\b))"
+    r"|抱歉|对不起|(?:我)?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)"
+)
+_REFUSAL_START = re.compile(
+    r"\W*(?i:i(?:'m|’m| am) (?:very )?sorry\b|as an ai\b|i(?:'m|’m| am) (?:unable|not able|not allowed)\b"
+    r"|i (?:can(?:no|'|’)t|won(?:'|’)t|must decline to|will not) (?:help|assist|evaluate|judge|assess|rate|grade"
+    r"|provide|comply|answer|do that|fulfill?|engage|continue))"
+    r"|\W*(?:很)?(?:抱歉|对不起)|\W*我?(?:无法|不能)(?:提供|协助|帮助|评判|评价|回答|完成)"
+)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What a reply states: objects, and the values of verdict lines, in order; or the problem."""
+
+    text: str
+    values: tuple[dict[str, Any] | str, ...] = ()
+    finding: str = ""
+    """Of a line "Finding: …"."""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Statement:
+    value: dict[str, Any] | str
+    span: Span
+    outer_span: Span
+    """With the code fence around it."""
+
+
+def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
+    """What the judge states itself: objects that `accept` takes, and lines; the last of them ends the reply."""
+    if reply.failure is not None or reply.text is None:
+        return Statements("", problem=reply.failure or "there is no reply")
+    text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_WIDE)
+    if not text.strip():
+        return Statements("", problem="the reply is empty")
+    if len(text) > _MAX_LENGTH:
+        return Statements("", problem=f"the reply has {len(text)} characters")
+    data = _normalize_data(call)
+    copied = f"the verdict is copied from the text under judgment: {text.strip()}"
+
+    whole = _parse_whole(text)
+    if whole is not None and accept(whole):
+        if _is_copied(text, data):
+            return Statements(text, problem=copied)
+        return Statements(text, (whole,))
+
+    statements, has_quoted, is_broken = _scan(text, accept)
+    if is_broken:
+        return Statements(text, problem=f"broken JSON: {text.strip()}")
+    own = [statement for statement in statements if not _is_copied(text[slice(*statement.span)], data)]
+    if own:
+        problem = _check_end(text, own)
+    elif statements:
+        problem = copied
+    elif _REFUSAL.search(text[:400]):
+        problem = f"refused: {text.strip()}"
+    elif has_quoted:
+        problem = f"the only verdict is in a quotation: {text.strip()}"
+    else:
+        problem = f"no verdict in the reply: {text.strip()}"
+    if problem:
+        return Statements(text, problem=problem)
+    findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
+    return Statements(text, tuple(statement.value for statement in own), findings[-1] if findings else "")
+
+
+def _check_end(text: str, statements: Sequence[_Statement]) -> str:
+    """Why the last statement is not a verdict: it must stand by itself at the end, without a refusal. "": it is."""
+    start, end = statements[-1].outer_span
+    if is_refusal(text) or _REFUSAL.search(text[end:]):
+        return f"refused: {text.strip()}"
+    line_start = text.rfind("\n", 0, start) + 1
+    if len(statements) > 1:
+        line_start = max(line_start, statements[-2].outer_span[1])
+    if text[end:].strip() or text[line_start:start].strip():
+        return f"no verdict at the end of the reply: {text.strip()}"
+    return ""
+
+
+def is_refusal(text: str) -> bool:
+    """Does the text begin as refusals do?"""
+    return _REFUSAL_START.match(text) is not None
+
+
+def remove_thoughts(text: str) -> str:
+    """The reply without the thoughts of a reasoning model. Tags that it merely mentions are not thoughts."""
+    if _parse_whole(text) is not None:
+        return text
+    first_tag = _TAG.search(text)
+    if first_tag is None:
+        return text
+    is_opening = first_tag[0] in dict(TAGS)
+    if is_opening:
+        return text if text[: first_tag.start()].strip() else split_reasoning(text)[1]
+    start = text[:_MAX_LENGTH]
+    quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
+    return text if first_tag.start() in quoted else split_reasoning(text)[1]
+
+
+def _normalize_data(call: Call | None) -> str:
+    """The data of a call, in the form in which it is compared."""
+    if call is None:
+        return ""
+    if call.data is not None:
+        return _normalize(call.data)
+    return _normalize("\n".join(message["content"] for message in call.messages if message["role"] == "user"))
+
+
+def _normalize(text: str) -> str:
+    """Without white space, case, Markdown signs, unseen characters and trailing commas."""
+    return _TRAILING_COMMA.sub(r"\1", _IGNORED.sub("", text.translate(_WIDE)).casefold())
+
+
+def _is_copied(piece: str, data: str) -> bool:
+    return bool(data) and _normalize(piece) in data
+
+
+# -------------------------------------------------------------------------------------------------- objects and lines
+
+
+def _scan(text: str, accept: Accept) -> tuple[list[_Statement], bool, bool]:
+    """Statements in order; whether there are others in quotations; whether some JSON is broken."""
+    quoted = Spans(find_quotations(text))
+    fences = find_code_fences(text)
+    fenced = Spans(outer for outer, _ in fences)
+    # An object in a code fence is a statement if it is alone in the fence, and the fence ends the reply.
+    last_outer, last_inner = fences[-1] if fences else ((0, 0), (0, 0))
+    has_last_fence = bool(fences) and not text[last_outer[1] :].strip()
+    content_of_last = text[slice(*last_inner)].strip() if has_last_fence else ""
+
+    objects, is_broken = _find_objects(text, quoted, fenced)
+    statements = []
+    has_quoted = False
+    for value, span in objects:
+        if not accept(value):
+            continue
+        start = span[0]
+        fills_last_fence = has_last_fence and start >= last_inner[0] and text[slice(*span)] == content_of_last
+        if start in quoted or (start in fenced and not fills_last_fence):
+            has_quoted = True
+        else:
+            statements.append(_Statement(value, span, last_outer if start in fenced else span))
+    for pattern in (_VERDICT_LINE, _INLINE_VERDICT):
+        for match in pattern.finditer(text):
+            if match.start() in quoted or match.start() in fenced:
+                has_quoted = True
+            else:
+                statements.append(_Statement(match["value"], match.span(), match.span()))
+    statements.sort(key=lambda statement: statement.span)
+    return statements, has_quoted, is_broken
+
+
+def _parse_whole(text: str) -> dict[str, Any] | None:
+    """The reply as one object, bare or in one fence."""
+    text = text.strip()
+    content = text
+    if text.startswith(("`", "~")):
+        fences = find_code_fences(text)
+        if fences and fences[0][0] == (0, len(text)):
+            content = text[slice(*fences[0][1])].strip()
+    try:
+        value = _DECODER.decode(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _find_objects(text: str, quoted: Spans, fenced: Spans) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
+    """All outermost objects up to the first broken one, after which a next one may be a piece of it."""
+    objects: list[tuple[dict[str, Any], Span]] = []
+    position = 0
+    for _ in range(_MAX_BRACES):
+        start = text.find("{", position)
+        if start < 0:
+            break
+        try:
+            value, position = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            if _JSON_START.match(text, start) and start not in quoted and start not in fenced:
+                return objects, True
+            position = start + 1
+            continue
+        objects.append((value, (start, position)))
+    return objects, False
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; one that says two things under one name is broken."""
+    value = dict(pairs)
+    if any(value[name] != entry for name, entry in pairs):
+        raise ValueError("a field is given twice")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
+
+
+# ---------------------------------------------------------------------------------------------------------- quotations
+
+_CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_MARKED = re.compile(
+    r"^[ \t]*>[^\n]*$"
+    r"|^(?: {4}|\t)[^\n]*$"
+    r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
+    r"|`[^`\n]+`",
+    re.MULTILINE,
+)
+_PAIRED = ("“”", "「」", "『』", "‘’", "‚‘", "„“", "„”", "«»", "»«", "‹›", "《》", "〈〉", "【】")
+_ONLY_OPEN = "“「『«《"  # marks that do nothing else
+_OPENS_AFTER = "([:,，：。（"
+_CLOSES_BEFORE = ".,;:!?)]}，。；：！？）"
+
+
+class Spans:
+    """Parts of a text, for looking up: `position in spans`."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def __contains__(self, position: int) -> bool:
+        last = bisect_right(self._starts, position) - 1
+        return last >= 0 and position < self._ends[last]
+
+
+def find_quotations(text: str) -> list[Span]:
+    """Quotation marks, block quotes, indented blocks, inline code and our data tags, in no order.
+
+    Each kind is found in one pass, so that no reply takes longer than in proportion to its length.
+
+    >>> text = 'It says "Verdict: 1". Verdict: 0'
+    >>> [text[start:end] for start, end in find_quotations(text)]
+    ['"Verdict: 1"']
+    """
+    spans = [match.span() for match in _MARKED.finditer(text)]
+    spans += _find_straight_quotes(text)
+    for pair in _PAIRED:
+        spans += _find_paired_quotes(text, pair[0], pair[1])
+    return spans
+
+
+def find_code_fences(text: str) -> list[tuple[Span, Span]]:
+    """Fences with their marks, and what is in them; one that never closes takes the rest."""
+    return [(match.span(), match.span(2)) for match in _CODE.finditer(text)]
+
+
+def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]:
+    start = text.find(opening)
+    while start >= 0:
+        end = text.find(closing, start + 1)
+        if end < 0:
+            break
+        yield start, end + 1
+        start = text.find(opening, end + 1)
+    is_german = opening == "“" and "„" in text  # where “ closes
+    if start >= 0 and opening in _ONLY_OPEN and not is_german:
+        yield start, len(text)  # whatever follows may be quoted
+
+
+def _find_straight_quotes(text: str) -> Iterator[Span]:
+    """From a straight mark that can open (after a space) to the next that can close (before a space or a stop)."""
+    start = None
+    for mark in re.finditer('"', text):
+        position = mark.start()
+        before = text[position - 1 : position]
+        after = text[position + 1 : position + 2]
+        if start is None:
+            if not before.strip() or before in _OPENS_AFTER:
+                start = position
+        elif not after.strip() or after in _CLOSES_BEFORE:
+            yield start, position + 1
+            start = None
+    if start is not None:
+        yield start, len(text)
