@@ -26,10 +26,9 @@ FAMILIES: tuple[str, ...] = (
     "items.complex_bench",
     # the criteria that the paper names
     "paper.format",
-    "paper.whole",
     "paper.structure",
     "paper.recall",
-    "paper.writing",
+    "paper.wordplay",
     "paper.length",
     "paper.language",
     "paper.presence",

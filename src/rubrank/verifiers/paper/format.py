@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from rubrank._plain import word_set
-from rubrank.texts.prose import has_fence, is_heading, is_item, is_rule, list_items, mark_titles, without_code
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.prose import (
+    bare,
+    count_phrase,
+    fold_phrase,
+    fold_visible,
+    has_fence,
+    is_heading,
+    is_item,
+    is_rule,
+    list_items,
+    mark_titles,
+    split_code,
+    without_code,
+)
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
-from rubrank.verifiers.verifier import BINARY, Answer, verifier
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
 
@@ -212,3 +227,219 @@ def _find_uncapitalised(prose: str, case: str) -> list[str]:
             if word[0].islower() and not may_be_small:
                 bad.append(word)
     return bad
+
+
+# ---- the answer as a whole ------------------------------------------------------------------------------------------
+
+TitleStyle: TypeAlias = Literal["any", "angle", "book", "bracket", "heading", "bold", "labelled"]
+
+_TITLES: dict[str, re.Pattern[str]] = {
+    "angle": re.compile(r"[\s*_#]*<<([^\n<>]+)>>"),
+    "book": re.compile(r"[\s*_#]*《([^《》\n]+)》[\s*_]*$"),
+    "bracket": re.compile(r"[\s*_#]*[【\[]([^【】\[\]\n]+)[】\]][\s*_]*$"),
+    "heading": re.compile(r"[ \t]{0,3}#{1,6}[ \t]+(.*\w.*)"),
+    "bold": re.compile(r"[ \t]*\*\*([^*\n]*\w[^*\n]*)\*\*[ \t]*$"),
+    "labelled": re.compile(r"[\s*_#]*(?i:title|标题|題目|题目|標題)[*_]*[ \t]*[:：][\s*_]*(\S.*)"),
+}
+
+
+@verifier("TitleFormat", family="format", domain=BINARY, version=1)
+def title_format(
+    text: Text,
+    *,
+    style: TitleStyle = "any",
+    first: bool = True,
+    title: str | None = None,
+    most_words: Annotated[int, Field(ge=1)] | None = None,
+) -> Answer:
+    """There is a title in the style asked: `<<a>>`, 《a》, 【a】 or [a], `# a`, a line in bold, "Title: a", "标题：a".
+
+    Passes: "<<Joy>>\\n…" as angle; "《春》\\n…" as book. Fails: no such line; if `first` (default), one that is not the
+    first line; an empty title; another than `title`; more than `most_words` words. A 《…》 within a line is a citation,
+    no title. Not covered: a first line without any sign.
+    """
+    lines = [line for line in split_code(text.raw)[0] if line.strip()]
+    if first:
+        lines = lines[:1]
+    styles = list(_TITLES) if style == "any" else [style]
+    titles: list[str] = []
+    for line in lines:
+        matches = [_TITLES[name].match(line) for name in styles]
+        titles += [match[1].strip(" *_") for match in matches if match]
+    titles = [candidate for candidate in titles if any(map(str.isalnum, candidate))]
+    if not titles:
+        where = "first line" if first else "any line"
+        return False, f"no title ({style}) in the {where}"
+    if title is not None and fold_phrase(title) not in map(fold_phrase, titles):
+        return False, f"title {titles[0]!r} found, {title!r} asked"
+    words = len(Text(titles[0]).words)
+    return most_words is None or words <= most_words, f"title {titles[0][:60]!r} found, {words} words"
+
+
+_QUOTATION_OPENERS = {
+    "any": '"＂“„「『«',
+    "double": '"＂“„',
+    "straight": '"＂',
+    "curly": "“„",
+    "corner": "「『",
+    "guillemets": "«",
+    "single": "'‘",
+}
+_PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "«": "»", "„": "“", "‘": "’", "'": "'", "《": "》", "＂": "＂"}
+
+
+@verifier("QuotationFormat", family="format", domain=BINARY, version=1)
+def quotation_format(
+    text: Text, *, marks: Literal["any", "double", "straight", "curly", "corner", "guillemets", "single"] = "any"
+) -> Answer:
+    """The whole answer stands in one pair of quotation marks: "a", “a”, 「a」, 『a』, «a», „a“ ('a' only as "single").
+
+    Passes: “你好。”; 「全部」. Fails: a missing mark, marks that do not match, text outside, nothing inside, and
+    two quotations that merely stand at the two ends ("a" and "b"). Not covered: a straight mark for inches.
+    """
+    openers = _QUOTATION_OPENERS[marks]
+    raw = text.raw.strip()
+    if len(raw) < 3 or raw[0] not in openers:
+        return False, f"starts with {raw[:1]!r}, no opening mark ({marks})"
+    closer = _PAIRS[raw[0]]
+    if raw[-1] != closer:
+        return False, f"ends with {raw[-1]!r}, not {closer!r}"
+    if not any(map(str.isalnum, raw)):
+        return False, "nothing inside the marks"
+    if _has_second_quotation(raw, raw[0], closer):
+        return False, "two quotations, not one around all"
+    return True, "the whole answer is quoted"
+
+
+def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
+    """Tell whether the first quotation ends before the end of the text and another one begins."""
+    depth = 0
+    is_closed = False
+    for i, char in enumerate(raw):
+        if char not in (opener, closer):
+            continue
+        if opener == closer:
+            # A straight mark opens after a space or an opening bracket.
+            before = raw[i - 1] if i else " "
+            is_opening = before.isspace() or before in "([（「" or unicodedata.category(before) == "Ps"
+        else:
+            is_opening = char == opener
+        if is_opening and is_closed:
+            return True
+        depth = depth + 1 if is_opening else max(0, depth - 1)
+        is_closed = depth == 0
+    return False
+
+
+_POSTSCRIPT = re.compile(
+    r"(?:(?:p\.?\s?){1,3}s\b\.?|附言|附注|附註|又及|附|备注|另|postscript)\s*[:：.．,，、\-—]?\s*", re.IGNORECASE
+)
+
+
+@verifier("Postscript", family="format", domain=BINARY, version=1)
+def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None = None) -> Answer:
+    """A postscript follows the text: a line that starts with the marker ("P.S.", "附言：") and says something.
+
+    Passes: "Dear Li, … \\n\\nP.S. Call me." Fails: no such line, the marker alone, a marker at the very top with
+    nothing before it, another marker than the one asked. Case, stars and spaces inside the marker do not matter. Not
+    covered: how much may follow.
+    """
+    has_text_before = False
+    for line in split_code(text.raw)[0]:
+        start = bare(line)
+        rest = _text_after_marker(start, marker)
+        if rest is not None and any(map(str.isalnum, rest)):
+            if not has_text_before:
+                return False, "a postscript with nothing before it"
+            return True, "postscript found"
+        has_text_before = has_text_before or any(map(str.isalnum, start))
+    return False, f"no line starts with {marker or 'P.S.'!r} and goes on"
+
+
+def _text_after_marker(line: str, marker: str | None) -> str | None:
+    """Return what follows the marker at the start of the line; None if the line does not start with it."""
+    if marker is None:
+        match = _POSTSCRIPT.match(line)
+        if not match or match[0].isalpha():
+            return None
+        if not match[0].isascii() and match[0][-1] not in ":：.．,，、-— ":
+            return None  # 附近, 另外 … are words, no markers
+        return line[match.end() :]
+    letters = "".join(fold_phrase(marker).split()).rstrip(":.")
+    start = ""
+    used = 0
+    while used < len(line) and len(start) < len(letters):
+        start += "".join(fold_phrase(line[used]).split())
+        used += 1
+    is_inside_word = line[used : used + 1].isalnum() and letters[-1:].isascii()
+    if not letters or start != letters or is_inside_word:
+        return None
+    return line[used:]
+
+
+_QUOTE_SIGN = re.compile(r"(?m)^[ \t]*>+[ \t]?")
+
+
+@verifier("PromptRepeat", family="format", domain=BINARY, version=1)
+def prompt_repeat(
+    rollout: Rollout, *, prompt: Annotated[str, Field(min_length=1)] | None = None, then_answer: bool = True
+) -> Answer:
+    """The answer begins with the prompt, word for word (or with the part given as `prompt`), and then answers.
+
+    Passes: prompt "Why?" with "Why? Because." Fails: a changed word, something before it, nothing after it (unless
+    `then_answer` is off). Case, width, line breaks and marks around the repetition (`>`, quotes, stars) do not matter.
+    Missing: no prompt is known. Not covered: a faithful paraphrase.
+    """
+    request = prompt if prompt is not None else rollout.question
+    if not request.strip():
+        return missing("no prompt is known")
+    folded_request = fold_visible(request).strip("\"'“”「」 ")
+    # A repetition takes no more than this; the rest of a long answer need not be folded.
+    start = _QUOTE_SIGN.sub("", rollout.answer[: 4 * len(request) + 4000])
+    folded_start = fold_visible(start).lstrip("*_\"'“”「」 ")
+    if not folded_start.startswith(folded_request):
+        return False, "does not begin with the prompt"
+    if len(start) < len(rollout.answer):
+        rest = rollout.answer[len(request) // 2 :]
+    else:
+        rest = folded_start[len(folded_request) :]
+    if then_answer and not any(map(str.isalnum, rest)):
+        return False, "the prompt is repeated, nothing follows"
+    return True, "begins with the prompt"
+
+
+_AROUND_OPTION = " *_#>`\"'“”‘’「」『』()（）[].。!！,，"
+_IFEVAL_OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+
+
+@verifier("ConstrainedResponse", family="format", domain=BINARY, version=1)
+def constrained_response(
+    text: Text,
+    *,
+    options: tuple[Annotated[str, Field(min_length=1)], ...] = _IFEVAL_OPTIONS,
+    whole: bool = True,
+) -> Answer:
+    """The answer is one of the options; with `whole` off, exactly one of them occurs in it.
+
+    Passes: "**Yes**" for ["yes", "no"]; "不可能" for ["可能", "不可能"]. Fails: two options, none, and — if `whole` —
+    anything around it. Case, width and marks around the option do not matter. Not covered: options said in other words.
+    """
+    answer = fold_visible(text.raw[:100_000]).strip(_AROUND_OPTION)
+    forms = {option: fold_phrase(option).strip(_AROUND_OPTION) for option in options}
+    if not whole:
+        chosen = _find_options(answer, forms)
+        return len(chosen) == 1, f"{len(chosen)} of the {len(options)} options occur, 1 asked"
+    for option, form in forms.items():
+        if answer == form:
+            return True, f"the answer is {option!r}"
+    return False, f"none of the {len(options)} options alone"
+
+
+def _find_options(answer: str, forms: dict[str, str]) -> list[str]:
+    """Return the options that occur. The longest are taken out first, so that 可能 is not found in 不可能."""
+    chosen: list[str] = []
+    for option, form in sorted(forms.items(), key=lambda pair: -len(pair[1])):
+        if count_phrase(answer, form):
+            chosen.append(option)
+            answer = answer.replace(form, " \x00 ")
+    return chosen

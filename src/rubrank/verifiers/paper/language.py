@@ -31,15 +31,17 @@ _HAN = re.compile(f"[{HAN}]")
 _QUOTED = 0.3  # of an answer, in quotations: a translation and words about it
 
 
-def _can_be_told(params: Any) -> str | None:
-    asked = [params.language] if isinstance(params.language, str) else params.language
-    unknown = [name for name in asked if not is_detectable(language_code(name).split("-")[0])]
-    if unknown or not asked:
-        return f"of a language that can be told, not {unknown[0]!r}" if unknown else "given: a `language`"
+def _check_detectable(params: Any) -> str | None:
+    names = [params.language] if isinstance(params.language, str) else params.language
+    if not names:
+        return "given: a `language`"
+    for name in names:
+        if not is_detectable(language_code(name).split("-")[0]):
+            return f"of a language that can be told, not {name!r}"
     return None
 
 
-@verifier("LanguageRequirement", family="language", domain=BINARY, version=2, check=_can_be_told)
+@verifier("LanguageRequirement", family="language", domain=BINARY, version=2, check=_check_detectable)
 def language_requirement(text: Text, *, language: str | tuple[str, ...], share: Share = 0.8) -> Answer:
     """The answer is in the language asked for (or one of several): by code or name, "fr", "French", "法语", "zh-Hant".
 
@@ -48,40 +50,47 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
     words, too few that show a language (names, dates), or a language that cannot be told. Not covered: dialects,
     romanised text.
     """
-    asked = [language_code(name) for name in ([language] if isinstance(language, str) else language)]
-    unknown = [code for code in asked if not is_detectable(code.split("-")[0])]
+    names = [language] if isinstance(language, str) else language
+    codes = [language_code(name) for name in names]
+    base_codes = {code.split("-")[0] for code in codes}
+    unknown = [code for code in codes if not is_detectable(code.split("-")[0])]
     if unknown:
         return missing(f"the language {unknown[0]!r} cannot be detected")
-    found, codes = measure_languages(text.raw), {code.split("-")[0] for code in asked}
-    if not found:
+    shares = measure_languages(text.raw)
+    if not shares:
         return missing("no words to tell a language by")
-    part = sum(found.get(code, 0.0) for code in codes)
-    if part >= share and asked == ["zh-hans"]:
-        return _variant(text.raw, simplified=True)
-    if part >= share and asked == ["zh-hant"]:
-        return _variant(text.raw, simplified=False)
-    main = max(found, key=found.__getitem__)
-    if part < share and measure_others(text.raw, codes) <= 1 - share:
-        return missing(f"too few words that show a language: perhaps {main}, {'/'.join(asked)} asked")
-    return part >= share, f"{part:.0%} in {'/'.join(asked)}, {share:.0%} asked; mostly {main}"
+    part = sum(shares.get(code, 0.0) for code in base_codes)
+    if part >= share and codes in (["zh-hans"], ["zh-hant"]):
+        return _check_variant(text.raw, simplified=codes == ["zh-hans"])
+    main = max(shares, key=shares.__getitem__)
+    if part < share and measure_others(text.raw, base_codes) <= 1 - share:
+        return missing(f"too few words that show a language: perhaps {main}, {'/'.join(codes)} asked")
+    return part >= share, f"{part:.0%} in {'/'.join(codes)}, {share:.0%} asked; mostly {main}"
 
 
 @lru_cache(maxsize=2)
-def converter(config: str) -> Any:
-    """A converter between Chinese variants."""
+def load_converter(config: str) -> Any:
+    """Load a converter between Chinese variants, such as "t2s" (Traditional to Simplified)."""
     import opencc
 
     return opencc.OpenCC(config)
 
 
-def _variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
+def _check_variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
+    """Check that at most a tenth of the characters that belong to one variant only belong to the wrong one."""
     han = "".join(_HAN.findall(raw[:200_000]))
-    to_simplified, to_traditional = converter("t2s").convert(han), converter("s2t").convert(han)
-    traditional = sum(a != b for a, b in zip(han, to_simplified, strict=False))
-    simple = sum(a != b for a, b in zip(han, to_traditional, strict=False))
-    right, wrong = (simple, traditional) if simplified else (traditional, simple)
-    name = "Simplified" if simplified else "Traditional"
-    return wrong <= 0.1 * (right + wrong), f"{right} characters {name} only, {wrong} of the other variant"
+    only_traditional = _count_differences(han, load_converter("t2s").convert(han))
+    only_simplified = _count_differences(han, load_converter("s2t").convert(han))
+    if simplified:
+        name, right, wrong = "Simplified", only_simplified, only_traditional
+    else:
+        name, right, wrong = "Traditional", only_traditional, only_simplified
+    is_right = wrong <= 0.1 * (right + wrong)
+    return is_right, f"{right} characters {name} only, {wrong} of the other variant"
+
+
+def _count_differences(text: str, converted: str) -> int:
+    return sum(before != after for before, after in zip(text, converted, strict=False))
 
 
 @verifier("LanguageDetection", family="language", domain=BINARY, version=2)
@@ -96,20 +105,24 @@ def language_detection(
     text on either side, too few words that show a language. Not covered: a language that the prompt asks for by hints
     ("for my Spanish grandmother"); give `languages` then.
     """
-    found = measure_languages(rollout.answer)
-    if not found or weigh(rollout.answer) < least_letters:
+    shares = measure_languages(rollout.answer)
+    if not shares or weigh(rollout.answer) < least_letters:
         return missing("the answer is too short to tell its language")
-    main = max(found, key=found.__getitem__)
-    given = frozenset(language_code(name).split("-")[0] for name in languages)
-    wanted = Accepted(given, whole=True, sure=True) if given else find_accepted(rollout)
-    if not wanted.languages:
+    main = max(shares, key=shares.__getitem__)
+    if languages:
+        codes = frozenset(language_code(name).split("-")[0] for name in languages)
+        expected = Accepted(codes, whole=True, sure=True)
+    else:
+        expected = find_accepted(rollout)
+    if not expected.languages:
         return missing("the prompt is too short to tell its language")
-    reason = f"the answer is in {main}, {'/'.join(sorted(wanted.languages))} expected"
-    if main in wanted.languages:
+    reason = f"the answer is in {main}, {'/'.join(sorted(expected.languages))} expected"
+    if main in expected.languages:
         return True, reason
-    inside = sum(found.get(code, 0.0) for code in wanted.languages)
-    if fits(main, wanted) or measure_others(rollout.answer, wanted.languages) <= inside:
+    inside = sum(shares.get(code, 0.0) for code in expected.languages)
+    if fits(main, expected) or measure_others(rollout.answer, expected.languages) <= inside:
         return missing(f"too few words that show a language; perhaps {reason}")
-    if measure_within(rollout.answer, wanted.languages) >= _QUOTED or quotes_language(rollout.answer, wanted.languages):
+    quoted_share = measure_within(rollout.answer, expected.languages)
+    if quoted_share >= _QUOTED or quotes_language(rollout.answer, expected.languages):
         return missing(f"what is quoted is in another language; perhaps {reason}")
     return False, reason

@@ -46,13 +46,14 @@ def word_count(
     Chinese characters only, "characters" everything. "around" allows a tenth more or less. Not covered: the words
     (词) of Chinese; code counts like text.
     """
-    text = text.shown
+    raw = text.shown.raw
     if unit == "words":
-        return compare_range(count_segmented_words(text.raw), "word", relation, count, low, high)
+        return compare_range(count_segmented_words(raw), "word", relation, count, low, high)
     if unit == "han":
-        return compare_range(len(_HAN.findall(text.raw)), "Chinese character", relation, count, low, high)
-    n = len(text.raw) if unit == "characters" else len("".join(text.raw.split()))
-    return compare_range(n, "character", relation, count, low, high)
+        return compare_range(len(_HAN.findall(raw)), "Chinese character", relation, count, low, high)
+    if unit == "characters without spaces":
+        raw = "".join(raw.split())
+    return compare_range(len(raw), "character", relation, count, low, high)
 
 
 @verifier("SentenceCount", family="length", domain=BINARY, version=3, check=check_count_parameters)
@@ -92,56 +93,74 @@ def entry_count(
     separated by commas or `separator`. Not covered: entries told apart by sense alone.
     """
     text = text.shown
-    kind = entries if entries != "auto" else "separated" if separator else _entry_kind(text)
-    n = {"list": lambda: _listed(text, nested), "lines": lambda: _lines(text), "table": lambda: _rows(text)}.get(
-        kind, lambda: len(_elements(text) or ()) if kind == "json" else _separated(text, separator)
-    )()
-    return compare_range(n, "entry", relation, count, low, high)
+    if entries == "auto":
+        entries = "separated" if separator else _guess_entries(text)
+    if entries == "list":
+        number = _count_list_entries(text, nested)
+    elif entries == "lines":
+        number = _count_lines(text)
+    elif entries == "table":
+        number = _count_table_rows(text)
+    elif entries == "json":
+        number = len(_parse_json(text) or ())
+    else:
+        number = _count_separated(text, separator)
+    return compare_range(number, "entry", relation, count, low, high)
 
 
-def _entry_kind(text: Text) -> Entries:
-    if _elements(text) is not None:
+def _guess_entries(text: Text) -> Entries:
+    if _parse_json(text) is not None:
         return "json"
     if list_items(text.raw):
         return "list"
-    if _rows(text):
+    if _count_table_rows(text):
         return "table"
-    return "lines" if _lines(text) > 1 else "separated"
+    return "lines" if _count_lines(text) > 1 else "separated"
 
 
-def _listed(text: Text, nested: bool) -> int:
+def _count_list_entries(text: Text, nested: bool) -> int:
     items = list_items(text.raw)
+    if nested:
+        return len(items)
     top = min((item.indent for item in items), default=0)
-    return sum(nested or item.indent <= top + 1 for item in items)
+    return sum(item.indent <= top + 1 for item in items)
 
 
-def _lines(text: Text) -> int:
+def _count_lines(text: Text) -> int:
+    """Count lines with words that are no headings."""
     lines = split_code(text.raw)[0]
     underlined = {i - 1 for i, line in enumerate(lines) if _UNDERLINE.match(line)}
-    entries = (line for i, line in enumerate(lines) if i not in underlined and not is_heading(line))
-    return sum(any(c.isalnum() for c in line) for line in entries)
+    entries = [line for i, line in enumerate(lines) if i not in underlined and not is_heading(line)]
+    return sum(any(map(str.isalnum, line)) for line in entries)
 
 
-def _rows(text: Text) -> int:
+def _count_table_rows(text: Text) -> int:
+    """Count rows of Markdown tables, without their headers."""
     rows = [line for line in split_code(text.raw)[0] if _TABLE_ROW.match(line)]
-    rules = sum(bool(_TABLE_LINE.match(row)) for row in rows)
-    return max(0, len(rows) - 2 * rules) if rules else 0  # the header row is no entry
+    delimiters = sum(_TABLE_LINE.match(row) is not None for row in rows)
+    if not delimiters:
+        return 0
+    return max(0, len(rows) - 2 * delimiters)  # each table has a header and a delimiter line
 
 
-def _separated(text: Text, separator: str | None) -> int:
+def _count_separated(text: Text, separator: str | None) -> int:
     if separator:
         pieces = text.raw.split(separator)
     else:
         *pieces, last = _SEPARATORS.split(text.raw)
-        # "red, green or blue"; where nothing else divides, only a few words are entries: "red or blue"
-        pieces += _LAST_TWO.split(last) if pieces or len(last.split()) <= 5 else [last]
-    return sum(any(c.isalnum() for c in piece) for piece in pieces)
+        # "red, green or blue". Without commas, "or" only divides a few words: "red or blue".
+        if pieces or len(last.split()) <= 5:
+            pieces += _LAST_TWO.split(last)
+        else:
+            pieces.append(last)
+    return sum(any(map(str.isalnum, piece)) for piece in pieces)
 
 
-def _elements(text: Text) -> list[object] | dict[str, object] | None:
-    """The outermost list or object, if the answer is JSON, bare or in one fence."""
+def _parse_json(text: Text) -> list[object] | dict[str, object] | None:
+    """Return the outermost list or object, if the answer is JSON, bare or in one fence."""
     outside, blocks, _ = split_code(text.raw)
-    source = blocks[0][1] if len(blocks) == 1 and not "".join(outside).strip() else text.raw
+    is_one_fence = len(blocks) == 1 and not "".join(outside).strip()
+    source = blocks[0][1] if is_one_fence else text.raw
     if source.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -151,13 +170,13 @@ def _elements(text: Text) -> list[object] | dict[str, object] | None:
     return value if isinstance(value, list | dict) else None
 
 
-def _one_letter(params: Any) -> str | None:
+def _check_letter_parameters(params: Any) -> str | None:
     if len(unicodedata.normalize("NFC", params.letter)) != 1:
         return "with a `letter` of one character"
     return check_count_parameters(params)
 
 
-@verifier("LetterFrequency", family="length", domain=BINARY, version=2, check=_one_letter)
+@verifier("LetterFrequency", family="length", domain=BINARY, version=2, check=_check_letter_parameters)
 def letter_frequency(
     text: Text,
     *,
@@ -173,9 +192,9 @@ def letter_frequency(
     Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
     "é" is another letter than "e", however it is encoded. Not covered: several letters at once.
     """
-    text, wanted = text.shown, unicodedata.normalize("NFC", letter)
-    if len(wanted) != 1:
+    composed = unicodedata.normalize("NFC", letter)
+    if len(composed) != 1:
         return missing(f"letter must be one character, not {letter!r}")
-    forms = {wanted} if case_sensitive else {wanted, wanted.lower(), wanted.upper()}
-    n = sum(map(text.composed.count, forms))
-    return compare_range(n, f"{wanted!r}", relation, count, low, high)
+    forms = {composed} if case_sensitive else {composed, composed.lower(), composed.upper()}
+    number = sum(map(text.shown.composed.count, forms))
+    return compare_range(number, f"{composed!r}", relation, count, low, high)

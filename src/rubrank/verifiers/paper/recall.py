@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -19,14 +20,13 @@ _STOP = word_set("""
     a an the of to in on at for and or but is are was were be been it its this that these those with as by from he she
     they we you i his her their our your has have had do does did not no will would can could may
 """)
-_TOKEN = re.compile(
-    "[\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"
-    "|[^\\W_\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f]+"
-)
+_UNSPACED_RANGES = "\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f"
+_UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]+")
+_TOKEN = re.compile(f"[{_UNSPACED_RANGES}]+|[^\\W_{_UNSPACED_RANGES}]+")
 _SUFFIX = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed|ly|e|y)$")
-_MOSTLY = 0.6  # of a point, from which a sentence is about it
+_MOSTLY = 0.6  # share of a point's words from which a sentence is about the point
 _WINDOW = 3  # sentences over which one point may be spread
-_LONGEST = 20_000  # sentences looked at
+_MOST_SENTENCES = 20_000  # of the answer are read
 
 
 @verifier("SummaryRecall", family="format", domain=UNIT, version=3)
@@ -48,73 +48,88 @@ def summary_recall(
     Fails with 0: nothing of them. A sentence that denies a point ("did not rise" for "rose in May"), or states flatly
     what the point denies, recalls nothing of it. Not covered: other words for the same thing, opposites ("fell").
     """
-    known = points or rollout.metadata.get("points") or rollout.metadata.get("reference_points")
-    source = reference or rollout.metadata.get("reference")
-    wanted = [str(p) for p in known] if known else sentences(str(source)) if source else []
-    wanted = [point for point in wanted if _tokens(point)]
-    if not wanted:
+    reference_points = _find_points(rollout, points, reference)
+    if not reference_points:
         return missing("no reference points are known")
-    n = len(rollout.text.words)
-    if words is not None and not holds(n, relation, words):
-        return 0.0, f"{n} words, {relation} {words} asked"
-    said = [_SaidWords.of(sentence) for sentence in sentences(rollout.text.shown.raw)[:_LONGEST]]
-    recalls = [_recall(point, said) for point in wanted]
+    word_count = len(rollout.text.words)
+    if words is not None and not holds(word_count, relation, words):
+        return 0.0, f"{word_count} words, {relation} {words} asked"
+    answer = [_Sentence.parse(sentence) for sentence in sentences(rollout.text.shown.raw)[:_MOST_SENTENCES]]
+    recalls = [_measure_recall(point, answer) for point in reference_points]
     if threshold is not None:
         recalls = [float(recall >= threshold) for recall in recalls]
     value = sum(recalls) / len(recalls)
     return value, f"{value:.2f} of {len(recalls)} reference points recalled"
 
 
+def _find_points(rollout: Rollout, points: Sequence[str] | None, reference: str | None) -> list[str]:
+    """Return the points that have words: those given, those of the metadata, or the sentences of the reference."""
+    metadata = rollout.metadata
+    listed = points or metadata.get("points") or metadata.get("reference_points")
+    source = reference or metadata.get("reference")
+    if listed:
+        candidates = [str(point) for point in listed]
+    elif source:
+        candidates = sentences(str(source))
+    else:
+        candidates = []
+    return [point for point in candidates if _tokenize(point)]
+
+
 @dataclass(frozen=True, slots=True)
-class _SaidWords:
-    """A sentence: its words, and of each clause that denies something the words and the first word denied."""
+class _Sentence:
+    """A sentence of the answer: its words; for each clause that denies something, its words and the first denied."""
 
     tokens: frozenset[str]
-    denied: tuple[tuple[frozenset[str], str], ...]
+    denials: tuple[tuple[frozenset[str], str], ...]
 
     @classmethod
-    def of(cls, sentence: str) -> _SaidWords:
-        found = find_denials(sentence) if has_denial(sentence) else []
-        return cls(
-            frozenset(_tokens(sentence)), tuple((frozenset(_tokens(clause)), _first(scope)) for clause, scope in found)
-        )
+    def parse(cls, sentence: str) -> _Sentence:
+        clauses = find_denials(sentence) if has_denial(sentence) else []
+        denials = tuple((frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses)
+        return cls(frozenset(_tokenize(sentence)), denials)
+
+    def contradicts(self, point: set[str], is_negated: bool) -> bool:
+        """Tell whether the sentence says the opposite of a point, given by its words."""
+        enough = _MOSTLY * len(point)
+        if is_negated:
+            return not self.denials and len(point & self.tokens) >= enough
+        return any(first in point or len(point & clause) >= enough for clause, first in self.denials)
 
 
-def _recall(point: str, said: list[_SaidWords]) -> float:
-    """The largest share of the point's words in neighbouring sentences that do not say the opposite."""
-    wanted, negated = _tokens(point), has_denial(point)
-    bags = [frozenset[str]() if _contradicts(one, wanted, negated) else one.tokens for one in said]
-    windows = range(max(1, len(bags) - _WINDOW + 1)) if bags else range(0)
-    found = (frozenset[str]().union(*bags[i : i + _WINDOW]) for i in windows)
-    return max((len(wanted & window) / len(wanted) for window in found), default=0.0)
+def _measure_recall(point: str, answer: list[_Sentence]) -> float:
+    """Return the largest share of the point's words in neighbouring sentences that do not contradict it."""
+    point_tokens = _tokenize(point)
+    is_negated = has_denial(point)
+    no_tokens: frozenset[str] = frozenset()
+    tokens = [no_tokens if sentence.contradicts(point_tokens, is_negated) else sentence.tokens for sentence in answer]
+    best = 0
+    for start in range(max(1, len(tokens) - _WINDOW + 1)):
+        window = no_tokens.union(*tokens[start : start + _WINDOW])
+        best = max(best, len(point_tokens & window))
+    return best / len(point_tokens)
 
 
-def _contradicts(said: _SaidWords, point: set[str], negated: bool) -> bool:
-    if negated:
-        return not said.denied and len(point & said.tokens) >= _MOSTLY * len(point)
-    return any(first in point or len(point & clause) >= _MOSTLY * len(point) for clause, first in said.denied)
-
-
-def _first(scope: str) -> str:
-    """The first word of what is denied, usually the verb; in Chinese the first pair of characters."""
+def _first_token(scope: str) -> str:
+    """Return the first word of what is denied, usually the verb; in Chinese the first pair of characters."""
     for token in _TOKEN.findall(fold_visible(scope)):
-        if _unspaced(token):
+        if _is_unspaced(token):
             return str(token[:2])
         if token not in _STOP:
             return _SUFFIX.sub("", token)
     return ""
 
 
-def _tokens(text: str) -> set[str]:
-    found: set[str] = set()
+def _tokenize(text: str) -> set[str]:
+    """Return word stems, and in scripts without spaces pairs of characters."""
+    tokens: set[str] = set()
     for token in _TOKEN.findall(fold_visible(text)):
-        if _unspaced(token):
-            found.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
+        if _is_unspaced(token):
+            tokens.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
         elif token not in _STOP:
-            found.add(_SUFFIX.sub("", token))
-    return found
+            tokens.add(_SUFFIX.sub("", token))
+    return tokens
 
 
-def _unspaced(token: str) -> bool:
-    code = ord(token[0])
-    return 0x3040 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF or 0x0E00 <= code <= 0x0E7F
+def _is_unspaced(token: str) -> bool:
+    return _UNSPACED.match(token) is not None

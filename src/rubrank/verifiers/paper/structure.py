@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
+from rubrank._plain import word_set
 from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -31,9 +32,7 @@ Format: TypeAlias = Literal[
 ]
 _DELIMITER = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?[ \t]*+)?$")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,5000})?(/?)>")
-_VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
-)
+_VOID = word_set("area base br col embed hr img input link meta source track wbr")
 # A dollar opens before what is no space, and closes after what is none and before no digit: not in "$5 and $6".
 _LATEX = re.compile(
     r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
@@ -59,39 +58,41 @@ def format_requirement(
     """
     if format is None:
         return missing("needs a judge: no format is given")
-    data = {"json": _is_json, "csv": _is_csv, "yaml": _is_yaml, "xml": _is_xml, "html": _is_html}
-    if format in data:
-        source, alone = _payload(text.raw, format)
-        if only and not alone:
+    if format in _DATA_CHECKS:
+        source, is_alone = _extract_data(text.raw, format)
+        if only and not is_alone:
             return False, f"there is text beside the {format}"
-        return data[format](source, keys)
+        return _DATA_CHECKS[format](source, keys)
     if format == "table":
-        return _is_table(text.raw, keys)
+        return _check_table(text.raw, keys)
     if format == "code":
-        return _is_code(text.raw, code_language)
-    return _is_markup(text.raw, format)
+        return _check_code(text.raw, code_language)
+    return _check_markup(text.raw, format)
 
 
-def _payload(raw: str, format: str) -> tuple[str, bool]:
-    """The data itself, and whether it stands alone: bare or in one fence."""
+def _extract_data(raw: str, format: str) -> tuple[str, bool]:
+    """Return the data itself, and whether it stands alone: bare or in one fence."""
     outside, blocks, _ = split_code(raw)
     if not blocks:
         return raw.strip(), True
-    tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])] or [blocks[0][1]]
-    return tagged[0].strip(), len(blocks) == 1 and not "".join(outside).strip()
+    tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])]
+    code = tagged[0] if tagged else blocks[0][1]
+    return code.strip(), len(blocks) == 1 and not "".join(outside).strip()
 
 
-def _is_json(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+def _check_json(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     try:
         value: Any = json.loads(source)
     except (ValueError, RecursionError) as error:
         return False, f"not JSON: {error}"[:200]
     rows = value if isinstance(value, list) else [value]
     lacking = [key for key in keys if not all(isinstance(row, dict) and key in row for row in rows)]
-    return not lacking, f"JSON lacks the keys {lacking}" if lacking else "valid JSON"
+    if lacking:
+        return False, f"JSON lacks the keys {lacking}"
+    return True, "valid JSON"
 
 
-def _is_csv(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+def _check_csv(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     try:
         rows = [row for row in csv.reader(io.StringIO(source), strict=True) if row]
     except csv.Error as error:
@@ -99,125 +100,156 @@ def _is_csv(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) != 1 or widths == {1}:
         return False, f"not CSV: {len(rows)} rows of {sorted(widths)[:5]} fields"
-    lacking = [key for key in keys if fold_phrase(key) not in map(fold_phrase, rows[0])]
-    return not lacking, f"CSV lacks the columns {lacking}" if lacking else f"CSV of {len(rows)} rows"
+    columns = [fold_phrase(name) for name in rows[0]]
+    lacking = [key for key in keys if fold_phrase(key) not in columns]
+    if lacking:
+        return False, f"CSV lacks the columns {lacking}"
+    return True, f"CSV of {len(rows)} rows"
 
 
-def _is_yaml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    # Only the events are looked at: no object is built, so aliases cannot blow up.
+def _check_yaml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    # Only the events are read: no object is built, so aliases cannot blow up.
     if len(source) > 100_000 or source.count("[") + source.count("{") > 500:
         return False, "too large or too deep to be YAML meant for reading"
     try:
-        kinds = [type(event).__name__ for event in yaml.parse(source, Loader=yaml.SafeLoader)]
+        events = [type(event) for event in yaml.parse(source, Loader=yaml.SafeLoader)]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         return False, f"not YAML: {str(error)[:120]}"
-    if "MappingStartEvent" not in kinds and "SequenceStartEvent" not in kinds:
+    if yaml.MappingStartEvent not in events and yaml.SequenceStartEvent not in events:
         return False, "plain text, no YAML mapping or list"
-    lacking = [key for key in keys if not any(line.strip(" -").startswith(f"{key}:") for line in source.splitlines())]
-    return not lacking, f"YAML lacks the keys {lacking}" if lacking else "valid YAML"
+    lines = [line.strip(" -") for line in source.splitlines()]
+    lacking = [key for key in keys if not any(line.startswith(f"{key}:") for line in lines)]
+    if lacking:
+        return False, f"YAML lacks the keys {lacking}"
+    return True, "valid YAML"
 
 
-def _is_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    """Tags that nest properly; nothing is parsed by an XML library, so no entity can expand."""
+def _check_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    """Check that tags nest properly. No XML library parses the source, so no entity can expand."""
     open_tags: list[str] = []
-    names = set()
+    names: set[str] = set()
     for closing, name, empty in _TAG.findall(source):
         names.add(name)
-        if closing and (not open_tags or open_tags.pop() != name):
-            return False, f"</{name}> closes nothing"
-        if not closing and not empty and name.lower() not in _VOID:
+        if closing:
+            if not open_tags or open_tags.pop() != name:
+                return False, f"</{name}> closes nothing"
+        elif not empty and name.lower() not in _VOID:
             open_tags.append(name)
-    if open_tags or not names:
-        return False, f"<{open_tags[-1]}> never closes" if open_tags else "no tags"
+    if open_tags:
+        return False, f"<{open_tags[-1]}> never closes"
+    return _check_elements(source, names, keys, "well-formed markup")
+
+
+def _check_elements(source: str, names: set[str], keys: tuple[str, ...], success: str) -> tuple[bool, str]:
+    if not names:
+        return False, "no tags"
     if not source.startswith("<"):
         return False, "does not start with a tag"
     lacking = [key for key in keys if key not in names]
-    return not lacking, f"lacks the elements {lacking}" if lacking else "well-formed markup"
+    if lacking:
+        return False, f"lacks the elements {lacking}"
+    return True, success
 
 
-_MAY_STAY_OPEN = "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
-_SILENT_END = frozenset(_MAY_STAY_OPEN.split())
+_MAY_STAY_OPEN = word_set(
+    "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
+)
 _RAW = re.compile(
     r"<!--.*?(?:-->|\Z)|(<(script|style|textarea|title)\b[^<>]{0,2000}>)(.*?)(</\2\s*>)", re.DOTALL | re.IGNORECASE
 )
 
 
-def _is_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    """Tags that nest as browsers read them: `<li>a<li>b`, `<br>`, `<P>` and `</p>` are fine."""
+def _check_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    """Check that tags nest as browsers read them: `<li>a<li>b`, `<br>`, `<P>` and `</p>` are fine."""
     open_tags: list[str] = []
-    names = set[str]()
+    names: set[str] = set()
     for closing, tag, empty in _TAG.findall(_RAW.sub(r"\1\4", source)):
         name = tag.lower()
         names.add(name)
         if closing and name in open_tags:
-            while (last := open_tags.pop()) != name:
-                if last not in _SILENT_END:
+            last = open_tags.pop()
+            while last != name:
+                if last not in _MAY_STAY_OPEN:
                     return False, f"<{last}> never closes"
+                last = open_tags.pop()
         elif closing and name not in ("p", "br"):
             return False, f"</{name}> closes nothing"
         elif not closing and not empty and name not in _VOID:
             open_tags.append(name)
-    unclosed = [name for name in open_tags if name not in _SILENT_END]
-    if unclosed or not names:
-        return False, f"<{unclosed[-1]}> never closes" if unclosed else "no tags"
-    if not source.startswith("<"):
-        return False, "does not start with a tag"
-    lacking = [key for key in keys if key.lower() not in names]
-    return not lacking, f"lacks the elements {lacking}" if lacking else "well-formed HTML"
+    unclosed = [name for name in open_tags if name not in _MAY_STAY_OPEN]
+    if unclosed:
+        return False, f"<{unclosed[-1]}> never closes"
+    lower_keys = tuple(key.lower() for key in keys)
+    return _check_elements(source, names, lower_keys, "well-formed HTML")
 
 
-def _tables(lines: list[str]) -> list[list[list[str]]]:
-    """Tables as rows of cells, header first, the delimiter line left out."""
-    found: list[list[list[str]]] = []
-    inside = False
+_DATA_CHECKS = {
+    "json": _check_json,
+    "csv": _check_csv,
+    "yaml": _check_yaml,
+    "xml": _check_xml,
+    "html": _check_html,
+}
+
+
+def _find_tables(lines: list[str]) -> list[list[list[str]]]:
+    """Return Markdown tables as rows of cells: the header first, without the delimiter line."""
+    tables: list[list[list[str]]] = []
+    is_inside = False
     for i, line in enumerate(lines):
-        inside = inside and "|" in line
-        if inside:
-            found[-1].append(_cells(line))
+        is_inside = is_inside and "|" in line
+        if is_inside:
+            tables[-1].append(_split_cells(line))
         elif i and "|" in lines[i - 1] and _DELIMITER.match(line):
-            found.append([_cells(lines[i - 1])])
-            inside = True
-    return found
+            tables.append([_split_cells(lines[i - 1])])
+            is_inside = True
+    return tables
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip().removeprefix("|").removesuffix("|").replace("\\|", " ").split("|")]
+def _split_cells(row: str) -> list[str]:
+    inside = row.strip().removeprefix("|").removesuffix("|").replace("\\|", " ")
+    return [cell.strip() for cell in inside.split("|")]
 
 
-def _is_table(raw: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    tables = _tables(split_code(raw)[0])
+def _check_table(raw: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    tables = _find_tables(split_code(raw)[0])
     if not tables:
         return False, "no table"
     columns = {fold_phrase(cell.strip("*_ ")) for table in tables for cell in table[0]}
     lacking = [key for key in keys if fold_phrase(key) not in columns]
-    return not lacking, f"the table lacks the columns {lacking}" if lacking else f"{len(tables)} table(s) found"
+    if lacking:
+        return False, f"the table lacks the columns {lacking}"
+    return True, f"{len(tables)} table(s) found"
 
 
-def _is_code(raw: str, language: str | None) -> tuple[bool, str]:
-    _, blocks, unclosed = split_code(raw)
+def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
+    _, blocks, is_unclosed = split_code(raw)
     tags = [tag.lower() for tag, code in blocks if code.strip()]
-    if not tags or unclosed:
-        return False, "a code block never closes" if unclosed else "no code block"
-    fits = language is None or any(tag.split(" ")[0] == language.lower() for tag in tags)
-    return fits, f"code blocks tagged {tags[:5]}" + ("" if fits else f", {language!r} asked")
+    if is_unclosed:
+        return False, "a code block never closes"
+    if not tags:
+        return False, "no code block"
+    if language is not None and all(tag.split(" ")[0] != language.lower() for tag in tags):
+        return False, f"code blocks tagged {tags[:5]}, {language!r} asked"
+    return True, f"code blocks tagged {tags[:5]}"
 
 
-def _is_markup(raw: str, format: str) -> tuple[bool, str]:
+def _check_markup(raw: str, format: str) -> tuple[bool, str]:
     if format in ("bullets", "numbered"):
         kind = "bullet" if format == "bullets" else "numbered"
-        n = sum(item.kind == kind for item in list_items(raw))
-        return n >= 2, f"{n} {kind} entries found, at least 2 make a list"
+        count = sum(item.kind == kind for item in list_items(raw))
+        return count >= 2, f"{count} {kind} entries found, at least 2 make a list"
     if format == "headings":
-        n = sum(map(is_heading, split_code(mark_titles(raw))[0]))
-        return n > 0, f"{n} headings found"
+        count = sum(map(is_heading, split_code(mark_titles(raw))[0]))
+        return count > 0, f"{count} headings found"
     if format == "latex":
-        found = bool(_LATEX.search(raw))
-        return found, "LaTeX found" if found else "no LaTeX"
+        if _LATEX.search(raw):
+            return True, "LaTeX found"
+        return False, "no LaTeX"
     sign = _MARKUP.search(raw)
-    wanted = format == "markdown"
-    return bool(sign) == wanted and bool(
-        raw.strip()
-    ), f"Markdown sign {sign[0].strip()!r} found" if sign else "no Markdown"
+    reason = f"Markdown sign {sign[0].strip()!r} found" if sign else "no Markdown"
+    is_right = bool(sign) == (format == "markdown")
+    return is_right and bool(raw.strip()), reason
 
 
 @verifier("GeneralFormatCompliance", family="format", domain=BINARY, version=1, how="both")
@@ -231,51 +263,50 @@ def general_format_compliance(text: Text) -> Answer:
     """
     if not text.raw.strip():
         return False, "the answer is empty"
-    lines, blocks, unclosed = split_code(text.raw)
-    defects = ["a code fence never closes"] if unclosed else []
-    defects += [what for tag, code in blocks if tag.lower() == "json" and (what := _json_defect(code))]
-    defects += [
-        what for check in (_table_defect, _number_defect, _empty_defect, _math_defect) if (what := check(lines))
-    ]
+    lines, blocks, is_unclosed = split_code(text.raw)
+    defects: list[str] = []
+    if is_unclosed:
+        defects.append("a code fence never closes")
+    for tag, code in blocks:
+        # "..." and "//" mark JSON that is only sketched
+        is_whole = code.strip()[:1] in ("{", "[") and "..." not in code and "//" not in code
+        if tag.lower() == "json" and is_whole and not _check_json(code, ())[0]:
+            defects.append("JSON in a fence does not parse")
+    if any(len(row) > len(table[0]) for table in _find_tables(lines) for row in table):
+        defects.append("a table row has more cells than its header")
+    for find_defect in (_find_number_defect, _find_empty_part):
+        defect = find_defect(lines)
+        if defect:
+            defects.append(defect)
+    if sum(line.count("$$") for line in lines) % 2:
+        defects.append("$$ never closes")
     return not defects, "; ".join(defects) or "structure is whole"
-
-
-def _json_defect(code: str) -> str | None:
-    whole = code.strip()[:1] in ("{", "[") and "..." not in code and "//" not in code
-    return "JSON in a fence does not parse" if whole and not _is_json(code, ())[0] else None
-
-
-def _table_defect(lines: list[str]) -> str | None:
-    wide = any(len(row) > len(table[0]) for table in _tables(lines) for row in table)
-    return "a table row has more cells than its header" if wide else None
 
 
 _ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")
 
 
-def _number_defect(lines: list[str]) -> str | None:
-    """Numbers at the margin that skip ahead; "1. 1. 1." (Markdown counts itself) and a new start are fine."""
+def _find_number_defect(lines: list[str]) -> str | None:
+    """Find numbers at the margin that skip ahead; "1. 1. 1." (Markdown counts itself) and a new start are fine."""
     last = None
     for line in lines:
         if is_heading(line):
             last = None
-        if match := _ORDINAL.match(line):
-            number = int(match[1])
-            if last is not None and last > 0 and last + 1 < number < last + 10:
-                return f"a numbered list jumps from {last} to {number}"
-            last = number
+        match = _ORDINAL.match(line)
+        if not match:
+            continue
+        number = int(match[1])
+        if last is not None and last > 0 and last + 1 < number < last + 10:
+            return f"a numbered list jumps from {last} to {number}"
+        last = number
     return None
 
 
-def _empty_defect(lines: list[str]) -> str | None:
-    for i, line in enumerate(lines):
+def _find_empty_part(lines: list[str]) -> str | None:
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
         bare = line.strip()
         if bare and len(bare) <= 6 and set(bare) == {"#"}:
             return "a heading is empty"
-        if bare in ("*", "+", "•") and not (i + 1 < len(lines) and lines[i + 1].startswith("  ")):
+        if bare in ("*", "+", "•") and not next_line.startswith("  "):
             return "a bullet is empty"
     return None
-
-
-def _math_defect(lines: list[str]) -> str | None:
-    return "$$ never closes" if sum(line.count("$$") for line in lines) % 2 else None

@@ -15,7 +15,7 @@ from itertools import islice
 
 from rubrank._plain import clean, word_set
 from rubrank.texts.sentences import split_sentences
-from rubrank.verifiers.paper.language import converter
+from rubrank.verifiers.paper.language import load_converter
 from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, is_denied
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -26,7 +26,7 @@ def normalise(text: str) -> str:
     """The text without case, width, punctuation, articles, and in Simplified characters."""
     text = unicodedata.normalize("NFKC", clean(text)).casefold()
     if not text.isascii():
-        text = converter("t2s").convert(text)
+        text = load_converter("t2s").convert(text)
     letters = ""
     for char in text.replace("'", ""):
         letters += char if char.isalnum() or unicodedata.category(char)[0] in "SM" else " "
@@ -119,7 +119,7 @@ def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
 def _simplify(text: str) -> str:
     text = unicodedata.normalize("NFKC", clean(text))
     if not text.isascii():
-        text = converter("t2s").convert(text)
+        text = load_converter("t2s").convert(text)
     return " ".join(text.casefold().split())
 
 

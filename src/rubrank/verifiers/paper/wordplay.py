@@ -1,0 +1,318 @@
+"""ConstrainedWriting: acrostics (藏头诗), lipograms, alliteration, syllable and line patterns, palindromes, pangrams.
+
+The value is the share of the constraint that is met, rounded down to quarters: 1 only if all of it is.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from rubrank._plain import word_set
+from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.lexicon import count_syllables
+from rubrank.texts.prose import HAN, bare, is_heading, is_rule, sentences, without_code
+from rubrank.texts.text import Text
+from rubrank.verifiers.shared.language import detect_language, is_other
+from rubrank.verifiers.verifier import Answer, Verdict, discrete, missing, verifier
+
+Kind: TypeAlias = Literal[
+    "acrostic",
+    "telestich",
+    "abecedarian",
+    "lipogram",
+    "univocalic",
+    "alliteration",
+    "syllables",
+    "haiku",
+    "tanka",
+    "line lengths",
+    "palindrome",
+    "pangram",
+]
+Unit: TypeAlias = Literal["auto", "lines", "sentences", "paragraphs", "words", "clauses"]
+
+_MOST_UNITS = 2000  # are looked at: more lines are no poem
+_CLAUSE = re.compile("[，。！？；,.!?;、\n]+")
+_TITLE = re.compile(r"^[\s*_]*[《【<].{1,60}[》】>][\s*_]*$")
+_HAN = re.compile(f"[{HAN}]")
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
+_SMALL_KANA = frozenset("ゃゅょぁぃぅぇぉャュョァィゥェォ")
+# Words that speakers count either way, by one syllable.
+_AMBIGUOUS = word_set("""
+    fire hour our flower flowers power every poem poems world real really tired quiet family different favorite
+    several evening heaven heavens higher desire iron girl pearl towards orange being seeing violet choir lion oil
+    smile while wild
+""")
+
+
+_NEEDS = {
+    "acrostic": "word",
+    "telestich": "word",
+    "syllables": "pattern",
+    "line lengths": "pattern",
+    "lipogram": "letters",
+    "univocalic": "letters",
+}
+
+
+def _check_kind_parameters(params: Any) -> str | None:
+    needed = _NEEDS.get(params.kind)
+    if needed is not None and not getattr(params, needed):
+        return f"given: the kind {params.kind!r} needs `{needed}`"
+    if params.word is not None and not any(map(str.isalnum, params.word)):
+        return "with letters in `word`"
+    return None
+
+
+@verifier(
+    "ConstrainedWriting",
+    family="format",
+    domain=discrete(0, 0.25, 0.5, 0.75, 1),
+    version=2,
+    check=_check_kind_parameters,
+)
+def constrained_writing(
+    rollout: Rollout,
+    *,
+    kind: Kind,
+    word: Annotated[str, Field(min_length=1)] | None = None,
+    letters: Annotated[str, Field(min_length=1)] | None = None,
+    pattern: tuple[Annotated[int, Field(ge=1)], ...] | Literal["四言", "五言", "六言", "七言"] | None = None,
+    unit: Unit = "auto",
+) -> Answer:
+    """A constrained form, in quarters of what is met (1 = all, rounded down).
+
+    - acrostic, telestich: the first (last) letters of the lines spell `word`; 藏头诗 by lines or clauses. A title or an
+      introduction may stand before. abecedarian: lines start with a, b, c …
+    - lipogram: none of `letters` occurs. univocalic: no vowel but `letters`. alliteration: words start with `letters`
+      (or with one common letter); small words (the, of …) are exempt.
+    - syllables: lines have the syllables of `pattern`; haiku 5-7-5, tanka 5-7-5-7-7. English, Chinese (a character is
+      one syllable) and kana (one beat each); English words that may be read two ways fit both.
+    - line lengths: words of each line, or clause, by `pattern`, which repeats; Chinese characters for "五言", "七言",
+      a Chinese prompt or a Chinese poem: words in Latin letters do not fit then.
+    - palindrome: letters read the same backwards. pangram: every letter of the alphabet (or of `letters`) occurs.
+
+    Passes (1): "Calm\\nAnd\\nTender" for the acrostic "CAT". Fails (0): less than a quarter, or nothing written.
+    Missing: a parameter that the kind needs; syllables of other languages, and of kanji. Not covered: rhyme, metre,
+    tones.
+    """
+    if not any(map(str.isalnum, rollout.text.raw)):
+        return 0.0, "nothing written"
+    if kind in ("acrostic", "telestich", "abecedarian"):
+        return _check_spelling(rollout.text, kind, word, unit)
+    if kind in ("syllables", "haiku", "tanka", "line lengths"):
+        return _check_line_pattern(rollout, kind, pattern, unit)
+    return _check_letters(rollout.text, kind, letters)
+
+
+def _score_in_quarters(met: int, total: int, what: str) -> Answer:
+    return int(4 * met / total) / 4, f"{met} of {total} {what}"
+
+
+def _split_units(text: Text, unit: str) -> list[str]:
+    """Return the lines, clauses, sentences … that hold a letter or digit, without decoration."""
+    if unit == "sentences":
+        pieces: Sequence[str] = sentences(text.raw)
+    elif unit == "paragraphs":
+        pieces = text.paragraphs
+    elif unit == "words":
+        pieces = text.words
+    else:
+        prose = without_code(text.raw).splitlines()
+        pieces = [line for line in prose if not (is_rule(line) or is_heading(line) or _TITLE.match(line))]
+        if unit == "clauses":
+            pieces = [clause for line in pieces for clause in _CLAUSE.split(line)]
+    units = [bare(piece) for piece in pieces[: 4 * _MOST_UNITS]]
+    return [piece for piece in units if any(map(str.isalnum, piece))][:_MOST_UNITS]
+
+
+def _fold_letter(char: str) -> str:
+    """Return the letter without case and accent."""
+    return unicodedata.normalize("NFKD", char).casefold()[:1]
+
+
+def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answer:
+    if kind == "abecedarian":
+        word = word or string.ascii_lowercase
+    if word is None:
+        return missing(f"{kind} needs `word`")
+    letters = [_fold_letter(char) for char in word if char.isalnum()][:200]
+    if not letters:
+        return missing("`word` has no letters")
+    best = 0
+    for tried_unit in ["lines", "clauses", "sentences"] if unit == "auto" else [unit]:
+        edges = [_edge_letter(piece, kind == "telestich") for piece in _split_units(text, tried_unit)]
+        best = max(best, _best_match(edges, letters))
+    return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
+
+
+def _edge_letter(piece: str, last: bool) -> str:
+    """Return the first or last letter of a piece; "" if there is none near its edge."""
+    window = reversed(piece[-80:]) if last else iter(piece[:80])
+    for char in window:
+        if char.isalpha():
+            return _fold_letter(char)
+    return ""
+
+
+def _best_match(edges: list[str], letters: list[str]) -> int:
+    """Return the most letters that some run of neighbouring units has in their place."""
+    best = 0
+    for start in range(max(1, len(edges) - len(letters) + 1)):
+        window = edges[start : start + len(letters)]
+        best = max(best, sum(edge == letter for edge, letter in zip(window, letters, strict=False)))
+    return best
+
+
+_FORMS = {"四言": (4,), "五言": (5,), "六言": (6,), "七言": (7,), "haiku": (5, 7, 5), "tanka": (5, 7, 5, 7, 7)}
+_Size: TypeAlias = tuple[int, int]
+"""The least and the most units that a line can be read with."""
+
+
+def _check_line_pattern(rollout: Rollout, kind: str, pattern: tuple[int, ...] | str | None, unit: str) -> Answer:
+    text = rollout.text
+    form = pattern if isinstance(pattern, str) else kind
+    lengths = _FORMS.get(kind) or _FORMS.get(form) or pattern
+    if not lengths or isinstance(lengths, str):
+        return missing(f"{kind} needs `pattern`")
+    counts_words = kind == "line lengths"
+    measure = _measure_syllables
+    if counts_words:
+        is_chinese = isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
+        measure = _measure_han if is_chinese else _measure_words
+    else:
+        language = _find_uncountable_language(text.raw)
+        if language:
+            return missing(f"the syllables of {language} cannot be counted")
+    results: list[tuple[int, int]] = []
+    for tried_unit in ["lines", "clauses"] if unit == "auto" else [unit]:
+        sizes = [measure(line) for line in _split_units(text, tried_unit)]
+        results.append(_fit_repeated(sizes, lengths) if counts_words else _fit_once(sizes, lengths))
+    met, total = max(results, key=lambda result: result[0] / result[1])
+    return _score_in_quarters(met, total, f"lines fit the pattern {'-'.join(map(str, lengths))}")
+
+
+def _is_chinese(text: str) -> bool:
+    """Tell whether most of it is Chinese characters; one of them says as much as three letters."""
+    han = len(_HAN.findall(text[:20_000]))
+    return 4 * han > sum(map(str.isalpha, text[:20_000]))
+
+
+def _find_uncountable_language(raw: str) -> str | None:
+    """Return the language, if its syllables do not follow from the spelling by the rules known here."""
+    raw = raw[:10_000]
+    has_han = _HAN.search(raw) is not None
+    if _KANA.search(raw):
+        return "kanji" if has_han else None
+    if has_han or not is_other(raw, ("en",)):
+        return None
+    return f"the language {detect_language(raw)[0]!r}"
+
+
+def _fit_repeated(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many lines fit the pattern, which repeats, and how many there are."""
+    fitting = sum(low <= length <= high for (low, high), length in zip(sizes, cycle(pattern), strict=False))
+    return fitting, max(1, len(sizes))
+
+
+def _fit_once(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many lines fit, of those that should: a poem has as many lines as the pattern."""
+    best = 0
+    starts = range(max(1, len(sizes) - len(pattern) + 1))
+    for start in starts[:200]:
+        window = sizes[start : start + len(pattern)]
+        best = max(best, sum(low <= length <= high for (low, high), length in zip(window, pattern, strict=False)))
+    extra_lines = max(0, len(sizes) - len(pattern) - 1)  # one line may introduce the poem
+    return best, len(pattern) + extra_lines
+
+
+def _measure_words(line: str) -> _Size:
+    count = len(Text(line).words)
+    return count, count
+
+
+def _measure_han(line: str) -> _Size:
+    """Count Chinese characters; a line with other words among them fits nothing."""
+    count = len(_HAN.findall(line))
+    if count != len(Text(line).words):
+        return 0, 0
+    return count, count
+
+
+def _measure_syllables(line: str) -> _Size:
+    """Return the least and the most syllables that the line can be read with."""
+    low = 0
+    high = 0
+    for word in Text(line).words[:200]:
+        if word in _SMALL_KANA:
+            continue
+        if word.isascii():
+            parts = re.split(r"[^A-Za-z]+", word.replace("'", ""))
+            count = sum(count_syllables(part.lower()) for part in parts if part)
+        elif len(word) == 1:
+            count = 1
+        else:
+            count = count_syllables(unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode())
+        low += count
+        high += count
+        if word.lower() in _AMBIGUOUS:
+            if count > 1:
+                low -= 1
+            elif count == 1:
+                high += 1
+    return low, high
+
+
+_SMALL_WORDS = word_set("a an the of in on and or to for with at by from as is are was it its but")
+
+
+def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
+    written = [_fold_letter(char) for char in text.raw if char.isalpha()]
+    chosen = {_fold_letter(char) for char in letters or "" if char.isalpha()}
+    if kind == "palindrome":
+        half = len(written) // 2
+        if not half:
+            return 0.0, "too short to be a palindrome"
+        mirrored = sum(a == b for a, b in zip(written[:half], reversed(written), strict=False))
+        return _score_in_quarters(mirrored, half, "letter pairs mirror")
+    if kind == "pangram":
+        alphabet = chosen or set(string.ascii_lowercase)
+        return _score_in_quarters(len(alphabet & set(written)), len(alphabet), "letters of the alphabet occur")
+    if kind == "alliteration":
+        return _check_alliteration(text, chosen)
+    if not chosen:
+        return missing(f"{kind} needs `letters`")
+    forbidden = chosen if kind == "lipogram" else set("aeiou") - chosen
+    return _check_forbidden_letters(text, forbidden, written)
+
+
+def _check_forbidden_letters(text: Text, forbidden: set[str], written: list[str]) -> Answer:
+    """One forbidden letter breaks the form; what is left of the score goes by words."""
+    if not written:
+        return 0.0, "no letters"
+    hits = sum(letter in forbidden for letter in written)
+    if not hits:
+        return 1.0, "no forbidden letter"
+    words = text.words
+    spoiled = sum(any(_fold_letter(char) in forbidden for char in word) for word in words)
+    clean_share = 1 - spoiled / max(1, len(words))
+    value = min(0.75, int(4 * clean_share) / 4)
+    return Verdict(value, f"{hits} forbidden letters in {spoiled} of {len(words)} words")
+
+
+def _check_alliteration(text: Text, chosen: set[str]) -> Answer:
+    words = [word for word in text.words if word[0].isalpha() and word.lower() not in _SMALL_WORDS]
+    first_letters = [_fold_letter(word[0]) for word in words]
+    if len(first_letters) < 2:
+        return 0.0, "too few words to alliterate"
+    if not chosen:
+        chosen = {max(sorted(set(first_letters)), key=first_letters.count)}
+    fitting = sum(letter in chosen for letter in first_letters)
+    return _score_in_quarters(fitting, len(first_letters), f"words start with {''.join(sorted(chosen))!r}")
