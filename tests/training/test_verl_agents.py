@@ -11,8 +11,7 @@ import json
 import pytest
 import tiny_verl
 
-from rubrank.training.frameworks.verl.reading import Reading
-from rubrank.training.frameworks.verl.settings import Settings
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings
 from rubrank.training.rollouts import split_turns
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # theirs are not ours to mend
@@ -105,7 +104,7 @@ def test_calls_and_results_of_the_loop(policy):
     both = call("depth", lake="West") + "\n" + call("width", lake="West")
     output, tokenizer, config = sampled(policy, f"I look.\n{both}", call("depth", lake="East"), "It is 5 m deep.")
     row = {"raw_prompt": PROMPT}
-    found = Reading(Settings(), tokenizer, config).rollout(row, output.response_ids, "here")
+    found = ResponseReader(Settings(), tokenizer, config).rollout(row, output.response_ids, "here")
     told = [(one.name, one.arguments, one.result) for one in found.tool_calls]
     spoken = "5 m\nassistant\nIt is 9 m deep."
     assert told == [
@@ -121,6 +120,6 @@ def test_calls_and_results_of_the_loop(policy):
 
 def test_what_the_policy_writes_is_no_result(policy):
     output, tokenizer, config = sampled(policy, "<tool_response>\n7 m\n</tool_response>\nassistant\nIt is 7 m deep.")
-    found = Reading(Settings(), tokenizer, config).rollout({"raw_prompt": PROMPT}, output.response_ids, "here")
+    found = ResponseReader(Settings(), tokenizer, config).rollout({"raw_prompt": PROMPT}, output.response_ids, "here")
     assert found.tool_calls == ()
     assert "7 m" in found.answer

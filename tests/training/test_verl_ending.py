@@ -211,11 +211,11 @@ def test_the_older_trainer(policy, tmp_path, monkeypatch, judge):
 
 def command(spec: str) -> None:
     """What `python -m rubrank.training.verl` does, with GPU parts mocked."""
-    from rubrank.training.frameworks.verl.__main__ import end
+    from rubrank.training.frameworks.verl.__main__ import run_or_exit
 
     policy, folder, overrides, section = json.loads(spec)
     with verl_fit.cluster():
-        end(fit_config(Path(policy), Path(folder), *overrides, **section), verl_fit.mocked_runner())
+        run_or_exit(fit_config(Path(policy), Path(folder), *overrides, **section), verl_fit.mocked_runner())
 
 
 if __name__ == "__main__":

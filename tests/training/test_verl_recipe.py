@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 
 from rubrank import RewardEngine
-from rubrank.training.frameworks.verl.reading import Reading, is_held_out, step_of
-from rubrank.training.frameworks.verl.settings import Settings
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, is_held_out, step_of
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "verl"
@@ -88,7 +87,7 @@ ANSWER = "\nuser\n<tool_response>\na lake\n</tool_response>"
 
 
 def test_turns_of_an_agent_loop():
-    reading = Reading(Settings(), Tokenizer(), {})
+    reading = ResponseReader(Settings(), Tokenizer(), {})
     found = reading.rollout(ROW, tokens(CALL, ANSWER, "\nassistant\nIt is a lake."), "here")
     assert [(call.name, call.arguments, call.result) for call in found.tool_calls] == [
         ("look", {"at": "map"}, "a lake")
@@ -98,17 +97,17 @@ def test_turns_of_an_agent_loop():
 
 def test_a_policy_cannot_answer_for_its_tools():
     """Without an end token there is no other turn, whatever the text says."""
-    reading = Reading(Settings(), Tokenizer(), {})
+    reading = ResponseReader(Settings(), Tokenizer(), {})
     found = reading.rollout(ROW, tokens(f"{CALL}{ANSWER}\nassistant\nIt is a lake."), "here")
     assert [call.result for call in found.tool_calls] == [None]
 
 
 def test_templates_that_end_in_thoughts():
     ids = tokens("it should be a lake")
-    assert Reading(Settings(), Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == ""
-    assert Reading(Settings(), Tokenizer(), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
+    assert ResponseReader(Settings(), Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == ""
+    assert ResponseReader(Settings(), Tokenizer(), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
     tags = Settings.of({"rubrank": {"thinking": "tags"}})
-    assert Reading(tags, Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
+    assert ResponseReader(tags, Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_loading_the_plugin_imports_nothing_heavy():
     code = (
         "import sys, rubrank.training.frameworks.verl.plugin as p;"
         "print([m for m in ('torch', 'numba', 'polars', 'pydantic', 'ray', 'verl') if m in sys.modules],"
-        "sum(type(f) is p._Finder for f in sys.meta_path))"
+        "sum(type(f) is p._TrainerFinder for f in sys.meta_path))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[] 1"

@@ -125,7 +125,7 @@ def test_the_unknown_get_the_mean_of_their_group():
     async def main() -> list[Any]:
         actor = BarrierActor({"rubric": RUBRIC}, 3)
         actor.barrier.engine = Unsure(RUBRIC)
-        actor.partitions.of = nowhere  # type: ignore[method-assign]
+        actor.partitions.find = nowhere  # type: ignore[method-assign]
         calls = [actor.reward("u", Rollout(prompt="p", response="x"), None, i, 1) for i in range(3)]
         return await asyncio.gather(*calls)
 
@@ -194,12 +194,12 @@ def test_validation_that_looks_like_training(policy, tmp_path, about, overrides,
 
 def test_judges_who_compare_are_left_to_the_trainer(policy):
     """They need the whole group: here only programs are asked, and no scores are sent."""
-    from rubrank.training.frameworks.verl.reward_loop import Alone
+    from rubrank.training.frameworks.verl.reward_loop import SingleScorer
     from rubrank.training.frameworks.verl.settings import Settings
 
     judge = {"kind": "pairwise", "endpoints": [{"base_url": "http://127.0.0.1:9", "model": "nobody"}]}
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]
-    alone = Alone(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
+    alone = SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
     assert not alone.complete
     reward, shown, _ = asyncio.run(alone.grade(Rollout(prompt="p", response="moon"), None))
     assert reward == pytest.approx(2 / 3)
@@ -212,4 +212,4 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
         "rubrank/score": pytest.approx(2 / 3),
     }
     judge["kind"] = "absolute"
-    assert Alone(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).complete
+    assert SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).complete

@@ -89,11 +89,11 @@ def test_a_queue_that_is_broken_too_does_not_hide_the_judges(tmp_path, monkeypat
         trainer_mode = "colocate_async"
 
         def fit(self, manager) -> None:
-            self._done = 7
+            self._done_step = 7
             raise JudgeOutage("main", "http://judge/v1", "HTTP 503", 300.0)
 
     class Ours(SavesFirst, Theirs):
-        def _put_back(self) -> None:
+        def _put_prompts_back(self) -> None:
             raise ConnectionError("no queue")
 
     trainer = Ours(tmp_path)

@@ -15,8 +15,7 @@ from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, fill_unknown
-from rubrank.training.frameworks.verl.grading import GradedTogether
-from rubrank.training.frameworks.verl.scores import packed, regrouped
+from rubrank.training.frameworks.verl.scores import SingleGrader, pack_scores, unpack_groups
 
 RUBRIC = [
     "EmptyAnswer",
@@ -41,13 +40,13 @@ def texts_of(engine, some):
 
 def packed_one(engine, group):
     alone = [Group(id=f"{i}", rollouts=(r,), rubric=group.rubric) for i, r in enumerate(group.rollouts)]
-    return packed(asyncio.run(engine.ask(engine.decide(alone), alone)))
+    return pack_scores(asyncio.run(engine.ask(engine.decide(alone), alone)))
 
 
 @pytest.mark.parametrize("own", [None, OWN, json.dumps(OWN)])
 def test_scores_come_back_as_they_went(own):
     engine = RewardEngine(RUBRIC)
-    found, direct = regrouped(groups(own), texts_of(engine, groups(own)), engine), engine.grade(groups(own))
+    found, direct = unpack_groups(groups(own), texts_of(engine, groups(own)), engine), engine.grade(groups(own))
     for one, other in zip(found.groups, direct.groups, strict=True):
         assert (one.id, one.criteria, one.reasons) == (other.id, other.criteria, other.reasons)
         np.testing.assert_array_equal(one.scores, other.scores)
@@ -59,7 +58,7 @@ def test_missing_scores_stay_missing():
     texts = texts_of(engine, groups())
     data = json.loads(texts[0][1])
     texts[0][1] = json.dumps({**data, "scores": [None] * 3})
-    found = regrouped(groups(), texts, engine)
+    found = unpack_groups(groups(), texts, engine)
     assert np.isnan(found.groups[0].scores[1]).all()
     assert math.isnan(engine.fuse(groups(), found, 1).rewards[0][1])
 
@@ -67,9 +66,9 @@ def test_missing_scores_stay_missing():
 def test_workers_with_another_rubric_are_told():
     engine = RewardEngine(RUBRIC)
     with pytest.raises(InvalidInput, match="the same files and the same rubrank"):
-        regrouped(groups(), texts_of(RewardEngine(RUBRIC[1:]), groups()), engine)
+        unpack_groups(groups(), texts_of(RewardEngine(RUBRIC[1:]), groups()), engine)
     with pytest.raises(InvalidInput, match="rubric must be given"):
-        regrouped(groups(), texts_of(engine, groups()), RewardEngine())
+        unpack_groups(groups(), texts_of(engine, groups()), RewardEngine())
 
 
 def test_what_judges_took_is_added_up():
@@ -77,7 +76,7 @@ def test_what_judges_took_is_added_up():
     asked = [*RUBRIC, {"name": "Polite", "question": "Is it polite?"}]
     with server.Server([server.Answer(json.dumps({"reasoning": "yes", "verdict": 1}))] * 20) as at:
         engine = RewardEngine(asked, judges=judges_at(at.url))
-        found = regrouped(groups(), texts_of(engine, groups()), engine)
+        found = unpack_groups(groups(), texts_of(engine, groups()), engine)
     assert found.judging.account.calls == len(found.judging.account.latencies) == 6  # the empty one is stopped
     assert [one.asked for one in found.judging.groups] == [3, 3]
     assert found.judging.missing == 0.0
@@ -94,10 +93,10 @@ def test_too_many_missing_answers_fail_the_step():
         lenient = RewardEngine(asked, judges=judges_at(at.url, most_missing=1.0))
         texts = texts_of(lenient, groups())
         with pytest.raises(JudgingFailed, match="6 of 6"):  # all are too many, whatever is allowed
-            regrouped(groups(), texts, lenient)
+            unpack_groups(groups(), texts, lenient)
         strict = RewardEngine(asked, judges=judges_at(at.url, most_missing=0.5))
         with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*Fix the judges"):
-            regrouped(groups(), texts, strict)
+            unpack_groups(groups(), texts, strict)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def alone(text, rubric=None):
 def test_those_who_come_together_are_graded_together():
     async def main():
         engine = Counting(RUBRIC, "weighted-mean+", gate=Gate(lift=0))
-        grading = GradedTogether(engine)
+        grading = SingleGrader(engine)
         found = await asyncio.gather(*(grading.grade(alone(text)) for text in SAID[0]))
         assert [one.reward for one in found] == pytest.approx([1.0, 2 / 3, 0.0, 0.0])
         assert found[1].scores == {"EmptyAnswer": 1.0, "WordCount": 0.0, "Keyword": 1.0}
@@ -146,7 +145,7 @@ def test_those_who_come_together_are_graded_together():
 
 def test_one_that_cannot_be_graded_does_not_take_the_others_along():
     async def main():
-        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
+        grading = SingleGrader(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
         bad = alone("moon", rubric=[{"name": "X", "verifier": "Nobody"}])
         found = await asyncio.gather(grading.grade(alone("moon")), grading.grade(bad), return_exceptions=True)
         assert found[0].reward == pytest.approx(2 / 3)
@@ -157,7 +156,7 @@ def test_one_that_cannot_be_graded_does_not_take_the_others_along():
 
 def test_who_gives_up_waiting_harms_nobody():
     async def main():
-        grading = GradedTogether(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
+        grading = SingleGrader(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
         first = asyncio.create_task(grading.grade(alone("x")))
         other = asyncio.create_task(grading.grade(alone("moon")))
         await asyncio.sleep(0)
@@ -181,20 +180,20 @@ def test_judges_that_are_away_end_the_run_in_the_trainer_which_can_save_it(polic
         alone = [Group(id="g", rollouts=(rollout,)) for rollout in group.rollouts]
 
         async def main():
-            grading = GradedTogether(engine)
+            grading = SingleGrader(engine)
             return await asyncio.gather(*map(grading.grade, alone))
 
         found = asyncio.run(main())
     assert all(math.isnan(one.reward) for one in found)
     texts = [[one.text for one in found]]
     if policy == "continue":
-        assert regrouped([group], texts, engine).judging.lost == 8
+        assert unpack_groups([group], texts, engine).judging.lost == 8
     else:
         with pytest.raises(JudgeOutage, match="has not answered for"):
-            regrouped([group], texts, engine)
+            unpack_groups([group], texts, engine)
         met = next(text for text in texts[0] if "outage" in json.loads(text))  # others used up their attempts before
         with pytest.raises(JudgeOutage):  # whatever may be missing: here one of eight
-            regrouped([group], [[met, *[_answered(text) for text in texts[0][1:]]]], engine)
+            unpack_groups([group], [[met, *[_answered(text) for text in texts[0][1:]]]], engine)
 
 
 def _answered(text):

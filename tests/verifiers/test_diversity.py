@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
 from rubrank.training.engine import RewardEngine
-from rubrank.training.frameworks.verl.scores import packed, regrouped
+from rubrank.training.frameworks.verl.scores import pack_scores, unpack_groups
 from rubrank.training.shapes.arrivals import ArrivingGroup
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing
 
@@ -61,8 +61,8 @@ def test_rollouts_that_come_one_by_one_are_decided_when_all_are_there() -> None:
 def test_reward_workers_of_verl_see_one_rollout_and_the_trainer_all() -> None:
     engine, whole = RewardEngine(RUBRIC), group(*ANSWERS)
     alone = [Group(id=f"q/{i}", rollouts=(rollout,)) for i, rollout in enumerate(whole.rollouts)]
-    texts = [packed(engine.grade([one]))[0] for one in alone]
-    graded = regrouped([whole], [texts], engine)
+    texts = [pack_scores(engine.grade([one]))[0] for one in alone]
+    graded = unpack_groups([whole], [texts], engine)
     assert graded.groups[0].scores[:, 0] == pytest.approx(WANTED)
 
 

@@ -1,10 +1,10 @@
-"""What verl loads with every `import verl`: next to nothing, until its v1 trainer is imported.
+"""What verl loads with every `import verl`: next to nothing until its v1 trainer is imported.
 
-    import verl                       rubrank registers a finder, and imports neither torch nor anything of its own
-    import verl.trainer.ppo.v1        now `frameworks.verl.trainer` is imported, and registers its modes
+    import verl                       registers a finder; imports neither torch nor anything else of rubrank
+    import verl.trainer.ppo.v1        imports `trainer.py`, which registers the modes `rubrank_…`
 
-verl imports all plug-ins of the entry point `verl.plugins` in every process, rollout workers included, whatever is
-trained. If the modes cannot be registered, a warning says why: verl itself would keep it to itself.
+verl imports all plug-ins of the entry point `verl.plugins` in every process, rollout workers included. If the modes
+cannot be registered, a warning says why: verl itself would stay silent.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ TARGET = "verl.trainer.ppo.v1"
 _TRAINER = "rubrank.training.frameworks.verl.trainer"
 
 
-class _Then(Loader):
-    """A loader that imports our trainer once its own module is there."""
+class _RegisteringLoader(Loader):
+    """Loads a module with its own loader, then imports our trainer."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -30,13 +30,14 @@ class _Then(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader  # as it was before
+        module.__loader__ = self._loader  # leave no trace in the module
+        module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _register()
+        _register_modes()
 
 
-class _Finder(MetaPathFinder):
-    """Waits for one module."""
+class _TrainerFinder(MetaPathFinder):
+    """Waits for the import of verl's trainer."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != TARGET:
@@ -44,11 +45,11 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader)
+            spec.loader = _RegisteringLoader(spec.loader)
         return spec
 
 
-def _register() -> None:
+def _register_modes() -> None:
     try:
         importlib.import_module(_TRAINER)
     except ImportError as error:
@@ -56,11 +57,11 @@ def _register() -> None:
 
 
 def install() -> None:
-    """Register the modes now if verl's trainer is there, else when it comes."""
+    """Register the modes now if verl's trainer is loaded, else as soon as it is."""
     if TARGET in sys.modules:
-        _register()
-    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+        _register_modes()
+    elif not any(isinstance(finder, _TrainerFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TrainerFinder())
 
 
 install()

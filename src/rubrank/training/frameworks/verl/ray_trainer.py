@@ -1,9 +1,9 @@
-"""verl's older trainer (`trainer.use_v1=false`) with `RubricBarrier`: it saves before it ends for its judges.
+"""verl's older trainer (`trainer.use_v1=false`) with `RubricBarrier`: it saves before it ends because of its judges.
 
     python -m rubrank.training.verl trainer.use_v1=false reward.reward_manager.name=RubricBarrier …
 
-verl has no place where another trainer than its own could be named for this one. The runner here is verl's, and takes
-the trainer below for the time of its run, in the process that is there for that run alone.
+verl has no setting that names another trainer for this one. The runner here is verl's; it replaces the trainer class
+for the duration of its run, in a process that exists for that run alone.
 """
 
 from __future__ import annotations
@@ -20,46 +20,49 @@ from rubrank.training.frameworks.verl.checkpoint import fault_of_barrier, save_s
 
 
 class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]
-    """verl's; `ending.py` says what is saved."""
+    """verl's older trainer; `checkpoint.py` says what is saved."""
 
-    _done = 0
-    _before: Any = None
-    _after: Any = None
+    _done_step = 0
+    _loader_before: Any = None
+    _loader_after: Any = None
 
     def fit(self) -> None:
-        """verl's, which saves before it ends for the judges."""
+        """verl's `fit`, which saves before it ends because of the judges."""
         try:
             super().fit()
         except Exception as error:
             fault = fault_of_barrier()
             if fault is None:
                 raise
-            with suppress(Exception):  # the servers give back the memory in which the checkpoint is put together
+            with suppress(Exception):  # the servers release the memory in which the checkpoint is assembled
                 self.checkpoint_manager.sleep_replicas()
-            fault.add_note(save_step(self, self._done, self._before))
+            fault.add_note(save_step(self, self._done_step, self._loader_before))
             raise fault from error
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        self._done, self._after = self.global_steps, deepcopy(self.train_dataloader.state_dict())
+        self._done_step = self.global_steps
+        self._loader_after = deepcopy(self.train_dataloader.state_dict())
 
     def _start_profiling(self, do_profile: bool) -> None:
-        """Called once a step, when its prompts have been taken from the loader."""
-        self._done = self.global_steps - 1
-        self._before, self._after = self._after, deepcopy(self.train_dataloader.state_dict())
+        """Called once per step, after its prompts were taken from the loader."""
+        self._done_step = self.global_steps - 1
+        self._loader_before = self._loader_after
+        self._loader_after = deepcopy(self.train_dataloader.state_dict())
         super()._start_profiling(do_profile)
 
 
 class OlderRunner(main_ppo_v0.TaskRunner.__ray_metadata__.modified_class):  # type: ignore[misc, unused-ignore]
-    """verl's, with this trainer."""
+    """verl's runner, with this trainer."""
 
     def run(self, config: Any) -> None:
-        """The run, from its configuration on."""
-        theirs, main_ppo_v0.RayPPOTrainer = main_ppo_v0.RayPPOTrainer, OlderTrainer
+        """Run from a configuration."""
+        original = main_ppo_v0.RayPPOTrainer
+        main_ppo_v0.RayPPOTrainer = OlderTrainer
         try:
             super().run(config)
         finally:
-            main_ppo_v0.RayPPOTrainer = theirs
+            main_ppo_v0.RayPPOTrainer = original
 
 
 Runner = ray.remote(OlderRunner)

@@ -2,18 +2,18 @@
 
     reward.reward_manager.source=importlib
     reward.reward_manager.module.path=pkg://rubrank.training.verl.reward_loop
-    reward.reward_manager.name=RubricScores        grades; the trainer fuses (trainer_mode=rubrank_sync, verl.py)
-    reward.reward_manager.name=RubricBarrier       waits for the group, and gives fused rewards to any trainer
+    reward.reward_manager.name=RubricScores        grades; the trainer fuses (trainer_mode=rubrank_sync, trainer.py)
+    reward.reward_manager.name=RubricBarrier       waits for the group, and returns fused rewards to any trainer
 
-`RubricScores` works while other rollouts are still being generated. The scores go to the trainer as text, which makes
-the rewards of training from them.
+`RubricScores` works while other rollouts are still being generated. The scores go to the trainer as text; the trainer
+makes the rewards of training from them.
 
 `RubricBarrier` is shape (c): all reward workers send their rollouts to one named actor, which holds the barrier of
-`barrier.py`: timeouts, lost and late siblings, repeated calls.
+`shapes/barrier.py` with its timeouts, lost and late siblings, and repeated calls.
 
-In validation both give the weighted mean of the criteria, gated, and the score on each: fused rewards say who is better
-within a group, so their mean says nothing about the policy. Nobody waits there, whatever `val_kwargs.n` is. Which
-prompts are held out is known by the partition of the TransferQueue in which verl registers them.
+In validation both return the gated weighted mean of the criteria, and the score on each. Fused rewards rank the
+rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation, whatever
+`val_kwargs.n` is. The partition of the TransferQueue in which verl registers a prompt says whether it is held out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
-from rubrank.training.frameworks.verl.grading import GradedTogether
-from rubrank.training.frameworks.verl.reading import Reading, is_held_out, step_of
-from rubrank.training.frameworks.verl.settings import OWNER, Settings, plain
+from rubrank.training.frameworks.verl.scores import SingleGrader
+from rubrank.training.frameworks.verl.settings import OWNER, ResponseReader, Settings, is_held_out, plain, step_of
 from rubrank.training.shapes.barrier import Barrier
 
 try:
@@ -47,13 +46,13 @@ except ImportError as error:
     ) from error
 
 _log = logging.getLogger("rubrank")
-_ENOUGH = 1_000_000  # calls that may wait in the actor: every rollout of a step does
-_ASYNC_CALLS = 1000  # Ray's limit of calls at a time in a reward worker
-_FULL = 0.8  # share of it up to which chance does not fill one worker before the others
+_ACTOR_CALLS = 1_000_000  # calls that may wait in the actor: every rollout of a step does
+_WORKER_CALLS = 1000  # Ray's limit of concurrent calls in a reward worker
+_WORKER_LOAD = 0.8  # a higher load could by chance fill one worker before the others
 
 
-class _Reading(RewardManagerBase):
-    """What both have in common: a row of verl's → rollout, rubric, and whose it is."""
+class _RubricManager(RewardManagerBase):
+    """What both managers share: a row of verl → rollout and rubric."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class _Reading(RewardManagerBase):
     ) -> None:
         super().__init__(config, tokenizer, compute_score)
         if config.reward.reward_model.enable:
-            remedy = "Ask models as judges: rubrank.judges."
+            remedy = "Use models as judges: rubrank.judges."
             raise InvalidInput("verl", "reward.reward_model.enable", "false with rubrank's managers", "true", remedy)
         self.settings = Settings.of(config)
 
@@ -77,117 +76,119 @@ class _Reading(RewardManagerBase):
         length = row.get("response_len")
         if length is None:
             length = int(item.batch["attention_mask"][-len(ids) :].sum())
-        name = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
-        reading = Reading(self.settings, self.tokenizer, self.config)
-        rollout = await asyncio.to_thread(reading.rollout, row, ids[:length], name)
+        where = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
+        reader = ResponseReader(self.settings, self.tokenizer, self.config)
+        rollout = await asyncio.to_thread(reader.rollout, row, ids[:length], where)
         return row, rollout, self.settings.own_rubric(row)
 
 
-class RubricScores(_Reading):
-    """Grades every rollout by itself; `rubrank.training.frameworks.verl.trainer` fuses."""
+class RubricScores(_RubricManager):
+    """Grades every rollout by itself; `trainer.py` fuses."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if not self.settings.fusing:
             allowed = "rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores"
             got = f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false"
-            remedy = "Nobody would fuse. RubricBarrier goes with any trainer."
+            remedy = "No component would fuse the scores. RubricBarrier works with any trainer."
             raise InvalidInput("verl", "trainer.v1.trainer_mode", allowed, got, remedy)
-        self.alone = Alone(self.settings, int(self.config.reward.num_workers))
+        self.scorer = SingleScorer(self.settings, int(self.config.reward.num_workers))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
         _, rollout, rubric = await self._read(data)
-        reward, shown, text = await self.alone.grade(rollout, rubric)
-        if self.alone.complete:
-            shown["rubrank"] = text
-        return {"reward_score": reward, "reward_extra_info": shown}
+        reward, info, text = await self.scorer.score(rollout, rubric)
+        if self.scorer.is_complete:
+            info["rubrank"] = text
+        return {"reward_score": reward, "reward_extra_info": info}
 
 
-class RubricBarrier(_Reading):
-    """Waits until all rollouts of a query are there; the reward is the fused one."""
+class RubricBarrier(_RubricManager):
+    """Waits until all rollouts of a query are there, and returns the fused reward."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        check_waiting(self.config)
-        self.engine = forgetful_engine(self.settings)  # raises here, rather than in the actor
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        check_workers(self.config)
+        self.engine = stateless_engine(self.settings)  # raises here rather than in the actor
         if not has_queue():
             check_held_out(self.config)
-        _warn_unsaved(self.settings, self.engine)
-        actor: Any = ray.remote(BarrierActor).options(
-            name=ACTOR, get_if_exists=True, max_concurrency=_ENOUGH, num_cpus=0
+        judges = self.engine.judges
+        if not self.settings.saving and judges is not None and judges.on_outage != "continue":
+            _log.warning(
+                "RubricBarrier: this trainer saves no checkpoint when its judges stay away; use "
+                "trainer.v1.trainer_mode=rubrank_sync or rubrank_colocate_async, or python -m rubrank.training.verl"
+            )
+        actor_class: Any = ray.remote(BarrierActor).options(
+            name=ACTOR, get_if_exists=True, max_concurrency=_ACTOR_CALLS, num_cpus=0
         )
         section = plain(self.config.get("rubrank") or {})
-        self.actor: Any = actor.remote(section, int(self.config.actor_rollout_ref.rollout.n))
+        self.actor: Any = actor_class.remote(section, int(self.config.actor_rollout_ref.rollout.n))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
         row, rollout, rubric = await self._read(data)
         if "uid" not in row:
             remedy = "Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy."
-            raise InvalidInput("RubricBarrier", "uid", "among what verl passes", ", ".join(sorted(row)), remedy)
+            raise InvalidInput("RubricBarrier", "uid", "passed by verl", ", ".join(sorted(row)), remedy)
         step = step_of(row, getattr(data, "meta_info", None))
         if step is None:
             refuse_late_controls(self.engine, "RubricBarrier")
-        given = str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
-        reward, shown = await self.actor.reward.remote(*given)
-        return {"reward_score": reward, "reward_extra_info": shown}
+        reward, info = await self.actor.reward.remote(
+            str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
+        )
+        return {"reward_score": reward, "reward_extra_info": info}
 
 
-def _warn_unsaved(settings: Settings, engine: RewardEngine) -> None:
-    """A trainer of verl's own learns of judges that are away as of lost rollouts, and ends without a checkpoint."""
-    if settings.saving or engine.judges is None or engine.judges.on_outage == "continue":
-        return
-    what = "this trainer saves no checkpoint when its judges stay away"
-    remedy = "trainer.v1.trainer_mode=rubrank_sync does, or rubrank_colocate_async; or python -m rubrank.training.verl"
-    _log.warning("RubricBarrier: %s: %s", what, remedy)
+class SingleScorer:
+    """Scores rollouts without their group: the gated weighted mean of the criteria.
 
-
-class Alone:
-    """Rollouts without their group: the weighted mean of the criteria, gated. The trainer counts what is missing.
-
-    complete: are the scores all that can be said? Not where a judge compares: it needs the group, and is not asked.
+    is_complete: are these all the scores? Not if a judge compares rollouts: it needs the group, and is not called.
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
-        # A rollout alone has no others to be stretched among: its mean as it is, times the gate's factor.
-        gate = {**(settings.reward.gate or {}), "lift": 0.0}
-        plain = {"scale": "ranking", "prior": 1.0, "span": "model"}  # those of a ranking
-        engine = settings.engine(rule="weighted-mean+", gate=gate, attributes=(), records=None, **plain)
-        self.complete = engine.judges is None or all(judge.kind not in COMPARES for judge in engine.judges.judges)
-        if not self.complete:
-            engine.judges = None
-        elif engine.judges is not None:
-            engine.judges = divide_limits(engine.judges, processes)
-        self.shared = () if engine.rubric is None else tuple(c.name for c in engine.rubric.criteria)
-        self.grading = GradedTogether(engine)
-
-    async def grade(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:
-        """The reward; what verl's log shows: the scores on the criteria that all rows share; all scores as text.
-
-        verl's validation can leave nothing out: a rollout about which nothing is known has 0, and is counted.
-        """
-        found = await self.grading.grade(Group(id="alone", rollouts=(rollout,), rubric=rubric))
-        unknown = math.isnan(found.reward)
-        shown = {f"rubrank/{name}": found.scores.get(name) for name in self.shared}
-        shown |= {"rubrank/unknown": float(unknown), "rubrank/score": None if unknown else found.reward}
-        return 0.0 if unknown else found.reward, shown, found.text
-
-
-def check_waiting(config: Any) -> None:
-    """Refuse what would stand still: rollouts that wait fill a reward worker, and the siblings they wait for queue."""
-    mode = config.trainer.v1.get(config.trainer.v1.trainer_mode, {}) or {}
-    ahead = 1 + float(mode.get("num_warmup_batches", 0))
-    waiting = config.data.train_batch_size * config.actor_rollout_ref.rollout.n * ahead
-    needed = math.ceil(waiting / (_FULL * _ASYNC_CALLS))
-    if config.reward.num_workers < needed:
-        raise InvalidInput(
-            "verl",
-            "reward.num_workers",
-            f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once",
-            str(config.reward.num_workers),
-            "A worker takes 1,000 calls at a time.",
+        engine = settings.engine(
+            rule="weighted-mean+",
+            # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
+            gate={**(settings.reward.gate or {}), "lift": 0.0},
+            attributes=(),
+            records=None,
+            # Options of RLVR², back at their defaults.
+            scale="ranking",
+            prior=1.0,
+            span="model",
         )
+        judges = engine.judges
+        self.is_complete = judges is None or all(judge.kind not in COMPARES for judge in judges.judges)
+        if not self.is_complete:
+            engine.judges = None
+        elif judges is not None:
+            engine.judges = divide_limits(judges, processes)
+        self.shared = () if engine.rubric is None else tuple(c.name for c in engine.rubric.criteria)
+        self.grader = SingleGrader(engine)
+
+    async def score(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:
+        """The reward; the scores on the shared criteria, for verl's log; all scores as text.
+
+        verl's validation cannot leave a rollout out: one without any score gets 0, and is counted.
+        """
+        graded = await self.grader.grade(Group(id="alone", rollouts=(rollout,), rubric=rubric))
+        is_unknown = math.isnan(graded.reward)
+        info: dict[str, Any] = {f"rubrank/{name}": graded.scores.get(name) for name in self.shared}
+        info["rubrank/unknown"] = float(is_unknown)
+        info["rubrank/score"] = None if is_unknown else graded.reward
+        return 0.0 if is_unknown else graded.reward, info, graded.text
+
+
+def check_workers(config: Any) -> None:
+    """Refuse a deadlock: waiting rollouts would fill the reward workers, and their siblings would not get in."""
+    mode = config.trainer.v1.get(config.trainer.v1.trainer_mode, {}) or {}
+    batches = 1 + float(mode.get("num_warmup_batches", 0))
+    waiting = config.data.train_batch_size * config.actor_rollout_ref.rollout.n * batches
+    needed = math.ceil(waiting / (_WORKER_LOAD * _WORKER_CALLS))
+    if config.reward.num_workers < needed:
+        allowed = f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once"
+        got = str(config.reward.num_workers)
+        raise InvalidInput("verl", "reward.num_workers", allowed, got, "A worker takes 1,000 calls at a time.")
 
 
 def has_queue() -> bool:
@@ -200,34 +201,34 @@ def has_queue() -> bool:
 
 
 def check_held_out(config: Any) -> None:
-    """Refuse validation that looks like training: without a TransferQueue only its rows can say what they are, and
-    rollouts would wait for siblings that never come, and teach."""
+    """Refuse validation rows that look like training rows, for runs without a TransferQueue.
+
+    There only a row itself says whether it is held out. Others would wait for siblings that never come, and teach.
+    """
+    import polars as pl
+
     trainer = config.trainer
     if not (trainer.get("val_before_train", True) or trainer.get("test_freq", -1) > 0):
         return
     files = plain(config.data.get("val_files")) or []
     for path in [files] if isinstance(files, str) else files:
         if not str(path).endswith(".parquet") or not Path(path).is_file():
-            continue  # of another kind, or elsewhere
-        if not all(is_held_out(row) for row in _about(path)):
-            allowed = "rows whose extra_info.split is not 'train', where verl has no TransferQueue"
+            continue  # another format, or on another machine
+        frame = pl.scan_parquet(path, glob=False)
+        rows: list[dict[str, Any]] = [{}]
+        if "extra_info" in frame.collect_schema():
+            rows = frame.select("extra_info").collect().to_dicts()
+        if not all(is_held_out(row) for row in rows):
+            allowed = "rows whose extra_info.split is not 'train', because verl has no TransferQueue here"
             remedy = "Write it, as recipes/verl/make.py does; or trainer.val_before_train=false trainer.test_freq=-1."
             raise InvalidInput("verl", "data.val_files", allowed, f"{path} has others", remedy)
 
 
-def _about(path: Any) -> list[dict[str, Any]]:
-    """What the rows of a file say about themselves."""
-    import polars as pl
-
-    frame = pl.scan_parquet(path, glob=False)
-    return frame.select("extra_info").collect().to_dicts() if "extra_info" in frame.collect_schema() else [{}]
-
-
-def forgetful_engine(settings: Settings) -> RewardEngine:
-    """The engine of a barrier."""
+def stateless_engine(settings: Settings) -> RewardEngine:
+    """The engine of a barrier; raises for a rule with a memory."""
     engine = settings.engine()
     if engine.remembers:
-        allowed = "one that remembers nothing: reward workers are in no checkpoint"
+        allowed = "one without a memory: no checkpoint contains reward workers"
         remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
         raise InvalidInput(OWNER, "rule", allowed, repr(engine.rule.name), remedy)
     return engine
@@ -237,36 +238,36 @@ def forgetful_engine(settings: Settings) -> RewardEngine:
 
 
 class BarrierActor:
-    """Holds the barrier; one in a run, by the name `rubrank_barrier`."""
+    """Holds the barrier; one per run, under the name `rubrank_barrier`."""
 
     def __init__(self, section: dict[str, Any], size: int) -> None:
         settings = Settings.of({"rubrank": section})
-        engine = forgetful_engine(settings)
+        engine = stateless_engine(settings)
         self.barrier = Barrier(engine, size, timeout=settings.timeout, keep=settings.keep)
-        self.alone = Alone(settings)
+        self.scorer = SingleScorer(settings)
         self.partitions = Partitions()
         self._fault: Fault | None = None
 
     async def reward(
         self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int, held_out: bool = False
     ) -> tuple[float, dict[str, Any]]:
-        """The reward of one rollout within its group, or by itself in validation; and what is shown with it."""
-        partition = await self.partitions.of(uid)
+        """The reward of one rollout within its group, or by itself in validation; and what is logged with it."""
+        partition = await self.partitions.find(uid)
         if partition == "val" or (partition is None and held_out):
-            reward, shown, _ = await self.alone.grade(rollout, rubric)
-            return reward, shown
+            reward, info, _ = await self.scorer.score(rollout, rubric)
+            return reward, info
         try:
             sample = await self.barrier.score(uid, rollout, step=step, rubric=rubric, member=session)
         except (JudgeOutage, JudgingFailed) as error:
-            if not isinstance(self._fault, JudgeOutage):  # the graver one
+            if not isinstance(self._fault, JudgeOutage):  # an outage is the graver fault
                 self._fault = error
             raise
-        if not isinstance(self._fault, JudgeOutage):  # judges are there, after all
+        if not isinstance(self._fault, JudgeOutage):  # the judges answer after all
             self._fault = None
         return sample.filled, {"rubrank/unknown": float(not sample.is_known)}
 
     async def fault(self) -> Fault | None:
-        """Of judges, for which groups failed; see `ending.py`."""
+        """Why groups failed, if the judges are the reason; see `checkpoint.py`."""
         return self._fault
 
     async def counts(self) -> Counter[str]:
@@ -275,24 +276,26 @@ class BarrierActor:
 
 
 class Partitions:
-    """Which partition of the TransferQueue a prompt is in: "train" or "val". verl registers all before it begins."""
+    """The partition of the TransferQueue of a prompt: "train" or "val". verl registers all prompts before it begins."""
 
     def __init__(self) -> None:
-        self._of: dict[str, str] = {}
-        self._connected = False
+        self._partition_of: dict[str, str] = {}
+        self._is_connected = False
 
-    async def of(self, uid: str) -> str | None:
-        """None: the queue does not know it, or there is none."""
-        if uid not in self._of and self._connect():
+    async def find(self, uid: str) -> str | None:
+        """None: the queue does not know the prompt, or there is no queue."""
+        if uid not in self._partition_of and self._connect():
             import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 
-            found = await tq.async_kv_list() or {}
-            self._of = {key: name for name, keys in found.items() for key, tag in keys.items() if tag.get("is_prompt")}
-        return self._of.get(uid)
+            for partition, keys in (await tq.async_kv_list() or {}).items():
+                for key, tag in keys.items():
+                    if tag.get("is_prompt"):
+                        self._partition_of[key] = partition
+        return self._partition_of.get(uid)
 
     def _connect(self) -> bool:
-        """To the queue of the run. `init` would make one if there were none."""
-        if not self._connected:
+        """Connect to the queue of the run, if there is one; `init` alone would make one."""
+        if not self._is_connected:
             try:
                 import transfer_queue as tq
             except ImportError:
@@ -300,5 +303,5 @@ class Partitions:
             if not has_queue():
                 return False
             tq.init()
-            self._connected = True
+            self._is_connected = True
         return True

@@ -1,17 +1,27 @@
-"""The scores of one rollout as text, and back into groups: how criteria travel through verl's queue.
+"""Grading single rollouts, and their scores as text and back: how criteria travel through verl's queue.
 
-    (text,) = packed(engine.grade([Group(id="uid-7/3", rollouts=(rollout,))]))       in a reward worker
-    graded = regrouped(groups, [[text, …], …], engine)                               in the trainer, before it fuses
+    grader = SingleGrader(engine)                                                    in a reward worker
+    graded = await grader.grade(Group(id="uid-7", rollouts=(rollout,)))
+    graded.reward, graded.scores["WordCount"], graded.text          0.83, 1.0, the scores as text
 
-verl makes arrays and JSON of what a reward function returns, and takes means of what is not text: so it is text.
+    graded = unpack_groups(groups, [[text, …], …], engine)                           in the trainer, before it fuses
+
+verl makes arrays and JSON of what a reward function returns, and takes the mean of everything that is not text.
+
+Rollouts arrive one at a time. Verifiers look at as many of them as arrived while they looked at the last ones. Judge
+calls start and end one by one: a slow one delays its own rollout only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,113 +33,237 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
+A = TypeVar("A")
+B = TypeVar("B")
+_MOST_ROLLOUTS = 1024  # graded in one call
 _MOST_REASONS = 5  # in an error
 _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
-def packed(graded: Graded) -> list[str]:
-    """The scores of groups of one, each as text; what was spent on all of them is told with the first."""
-    return [_packed(graded, i) for i in range(len(graded.groups))]
+# ------------------------------------------------------------------------------------------------------ reward worker
 
 
-def _packed(graded: Graded, i: int) -> str:
-    group = graded.groups[i]
-    data: dict[str, Any] = {
-        "criteria": group.names,
-        "scores": [None if score != score else score for score in group.scores[0].tolist()],
-        "reasons": group.reasons[0],
-    }
-    if graded.judging is not None:
-        judgment = graded.judging.groups[i]
-        data["judges"] = {"asked": judgment.asked, "lost": judgment.lost}
-        data["spent"] = _spent(graded.judging) if i == 0 else None
-    return json.dumps(data, ensure_ascii=False)
+@dataclass(frozen=True, eq=False)
+class SingleScores:
+    """What is known about one rollout by itself."""
+
+    reward: float
+    """By the engine's rule, in a group of one; NaN: nothing is known."""
+    scores: Mapping[str, float | None]
+    text: str
+    """The scores, for `unpack_groups`."""
 
 
-def with_outage(text: str, outage: JudgeOutage) -> str:
-    """The text of a rollout whose judges were given up: the trainer is to raise it."""
+class SingleGrader:
+    """Grades rollouts one by one; belongs to one event loop. The engine's rule must make sense of a single rollout."""
+
+    def __init__(self, engine: RewardEngine) -> None:
+        self.engine = engine
+        self._decide = _Batcher(self._decide_many)
+        self._finish = _Batcher(self._finish_many)
+
+    async def grade(self, group: Group) -> SingleScores:
+        """The scores of a group of one."""
+        table = ScoreTable((await self._decide(group),))
+        try:
+            graded = await self.engine.ask(table, [group])
+        except JudgeOutage as outage:
+            # verl drops a rollout for which a worker raises, and learns nothing from it. So the rollout gets the scores
+            # that it has, and the outage travels to the trainer, which raises it after it has saved a checkpoint.
+            graded = await self._tolerant_engine.ask(table, [group])
+            scores = await self._finish((group, graded))
+            return replace(scores, text=add_outage(scores.text, outage))
+        return await self._finish((group, graded))
+
+    @cached_property
+    def _tolerant_engine(self) -> RewardEngine:
+        """The engine, with judges whose answers are missing during an outage."""
+        engine = copy(self.engine)
+        assert engine.judges is not None
+        engine.judges = engine.judges.model_copy(update={"on_outage": "continue"})
+        return engine
+
+    def _decide_many(self, groups: Sequence[Group]) -> Sequence[GroupScores]:
+        return self.engine.decide(_number_groups(groups)).groups
+
+    def _finish_many(self, pairs: Sequence[tuple[Group, Graded]]) -> list[SingleScores]:
+        groups = _number_groups([group for group, _ in pairs])
+        scored = []
+        for group, (_, graded) in zip(groups, pairs, strict=True):
+            scored.append(replace(graded.groups[0], id=group.id))
+        rewards = self.engine.fuse(groups, Graded(tuple(scored)), 0, write=False).rewards
+        results = []
+        for (reward,), group_scores, (_, graded) in zip(rewards, scored, pairs, strict=True):
+            values = _nan_to_none(group_scores.scores[0].tolist())
+            scores = dict(zip(group_scores.names, values, strict=True))
+            results.append(SingleScores(reward, scores, pack_scores(graded)[0]))
+        return results
+
+
+class _Batcher(Generic[A, B]):
+    """A function of many items, for callers with one item each: calls that arrive meanwhile share the next batch."""
+
+    def __init__(self, work: Callable[[Sequence[A]], Sequence[B]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: A) -> B:
+        future: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(0)  # calls of the same moment join the batch
+                batch = self._waiting[:_MOST_ROLLOUTS]
+                self._waiting = self._waiting[_MOST_ROLLOUTS:]
+                await self._run_batch(batch)
+        finally:
+            self._task = None
+
+    async def _run_batch(self, batch: Sequence[tuple[A, asyncio.Future[B]]]) -> None:
+        try:
+            results = await asyncio.to_thread(self._work, [item for item, _ in batch])
+        except Exception as error:
+            if len(batch) > 1:  # one bad rubric is no reason to lose the others
+                for pair in batch:
+                    await self._run_batch([pair])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():  # the caller may have been cancelled
+                future.set_result(result)
+
+
+def _number_groups(groups: Sequence[Group]) -> list[Group]:
+    """Groups of one batch need different ids."""
+    return [group.model_copy(update={"id": str(i)}) for i, group in enumerate(groups)]
+
+
+def _nan_to_none(scores: Sequence[float]) -> list[float | None]:
+    return [None if np.isnan(score) else score for score in scores]
+
+
+# ------------------------------------------------------------------------------------------------------ scores as text
+
+
+def pack_scores(graded: Graded) -> list[str]:
+    """The scores of groups of one, each as text; the first text carries the costs of all of them."""
+    texts = []
+    for i, group in enumerate(graded.groups):
+        data: dict[str, Any] = {
+            "criteria": group.names,
+            "scores": _nan_to_none(group.scores[0].tolist()),
+            "reasons": group.reasons[0],
+        }
+        if graded.judging is not None:
+            judgment = graded.judging.groups[i]
+            data["judges"] = {"asked": judgment.asked, "lost": judgment.lost}
+            data["spent"] = _pack_usage(graded.judging) if i == 0 else None
+        texts.append(json.dumps(data, ensure_ascii=False))
+    return texts
+
+
+def _pack_usage(judging: Judgments) -> dict[str, Any]:
+    usage: dict[str, Any] = {name: getattr(judging.account, name) for name in _SUMS}
+    usage["latencies"] = judging.account.latencies.tolist()
+    usage["reasons"] = dict(judging.reasons)
+    return usage
+
+
+def add_outage(text: str, outage: JudgeOutage) -> str:
+    """The text of a rollout whose judges were given up; `unpack_groups` raises the outage."""
     return json.dumps({**json.loads(text), "outage": outage.args}, ensure_ascii=False)
 
 
-def regrouped(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine) -> Graded:
-    """The scores of whole groups from those of their rollouts; raises the outage of a judge that one of them met, and
-    where more answers are missing than `most_missing` allows."""
-    columns: dict[str, tuple[CriterionData, ...]] = {}
-    scored, told = [], []
-    for group, rows in zip(groups, texts, strict=True):
+# -------------------------------------------------------------------------------------------------------------- trainer
+
+
+def unpack_groups(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine) -> Graded:
+    """The scores of whole groups from the texts of their rollouts.
+
+    Raises JudgeOutage if a rollout met one, and JudgingFailed if more answers are missing than `most_missing` allows.
+    """
+    criteria_of: dict[str, tuple[CriterionData, ...]] = {}
+    scored = []
+    unpacked = []
+    for group, group_texts in zip(groups, texts, strict=True):
         key = repr(group.rubric)
-        if key not in columns:
-            whole = engine.whole_rubric(group.rubric, f"group {group.id!r}")
-            columns[key] = tuple(CriterionData.of(criterion) for criterion in whole.criteria)
-        read = [json.loads(row) for row in rows]
-        if met := next((one["outage"] for one in read if "outage" in one), None):
-            raise JudgeOutage(*met)
-        scored.append(_together(group, columns[key], read))
-        told.append(read)
-    complete = engine.decide_groups(ScoreTable(tuple(scored)), groups)
-    return Graded(complete.groups, _judgments(told, engine))
+        if key not in criteria_of:
+            rubric = engine.whole_rubric(group.rubric, f"group {group.id!r}")
+            criteria_of[key] = tuple(CriterionData.of(criterion) for criterion in rubric.criteria)
+        rollouts = [json.loads(text) for text in group_texts]
+        for rollout in rollouts:
+            if "outage" in rollout:
+                raise JudgeOutage(*rollout["outage"])
+        scored.append(_unpack_scores(group, criteria_of[key], rollouts))
+        unpacked.append(rollouts)
+    table = engine.decide_groups(ScoreTable(tuple(scored)), groups)
+    return Graded(table.groups, _unpack_judgments(unpacked, engine))
 
 
-def _together(group: Group, criteria: tuple[CriterionData, ...], read: Sequence[dict[str, Any]]) -> GroupScores:
+def _unpack_scores(
+    group: Group, criteria: tuple[CriterionData, ...], rollouts: Sequence[dict[str, Any]]
+) -> GroupScores:
     names = [criterion.name for criterion in criteria]
-    for one in read:
-        if one["criteria"] != names:
-            raise InvalidInput(
-                f"group {group.id!r}",
-                "criteria",
-                f"the trainer's {names}",
-                str(one["criteria"]),
-                "Start reward workers and trainer with the same files and the same rubrank.",
-            )
-    scores = np.array([[np.nan if s is None else s for s in one["scores"]] for one in read], dtype=float)
-    return GroupScores(group.id, criteria, scores, tuple(tuple(one["reasons"]) for one in read))
+    for rollout in rollouts:
+        if rollout["criteria"] != names:
+            allowed = f"the trainer's {names}"
+            remedy = "Start reward workers and trainer with the same files and the same rubrank."
+            raise InvalidInput(f"group {group.id!r}", "criteria", allowed, str(rollout["criteria"]), remedy)
+    scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)  # None becomes NaN
+    reasons = tuple(tuple(rollout["reasons"]) for rollout in rollouts)
+    return GroupScores(group.id, criteria, scores, reasons)
 
 
-# -------------------------------------------------------------------------------------------------------------- judges
-
-
-def _spent(judging: Judgments) -> dict[str, Any]:
-    account = judging.account
-    sums = {name: getattr(account, name) for name in _SUMS}
-    return {**sums, "latencies": account.latencies.tolist(), "reasons": dict(judging.reasons)}
-
-
-def _judgments(told: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
-    """What all judges took; None where none was asked. `told`: rollouts of groups, as they were read."""
+def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
+    """The usage of all judges; None if none was called."""
     from rubrank.judges.client.usage import Account
 
-    judged = [[one for one in rows if "judges" in one] for rows in told]
-    if not any(judged):
+    judgments = []
+    usages = []
+    for rollouts in groups:
+        judged = [rollout for rollout in rollouts if "judges" in rollout]
+        asked = sum(rollout["judges"]["asked"] for rollout in judged)
+        lost = sum(rollout["judges"]["lost"] for rollout in judged)
+        judgments.append(Judgment(asked=asked, lost=lost))
+        usages += [rollout["spent"] for rollout in judged if rollout["spent"]]
+    if not any("judges" in rollout for rollouts in groups for rollout in rollouts):
         return None
-    each = [
-        Judgment(asked=sum(one["judges"]["asked"] for one in rows), lost=sum(one["judges"]["lost"] for one in rows))
-        for rows in judged
-    ]
-    spent = [one["spent"] for rows in judged for one in rows if one["spent"]]
-    sums = {name: sum(one[name] for one in spent) for name in _SUMS}
-    latencies = np.sort(np.array([seconds for one in spent for seconds in one["latencies"]], dtype=float))
-    judgments = Judgments(tuple(each), Account(**sums, latencies=latencies))
-    _check_missing(judgments, spent, engine)
-    return judgments
+    sums = {name: sum(usage[name] for usage in usages) for name in _SUMS}
+    latencies = [seconds for usage in usages for seconds in usage["latencies"]]
+    account = Account(**sums, latencies=np.sort(np.array(latencies, dtype=float)))
+    whole = Judgments(tuple(judgments), account)
+    reasons: Counter[str] = Counter()
+    for usage in usages:
+        reasons.update(usage["reasons"])
+    _check_missing(whole, reasons, engine)
+    return whole
 
 
-def _check_missing(judgments: Judgments, spent: Sequence[dict[str, Any]], engine: RewardEngine) -> None:
-    """Reward workers see a few rollouts at a time: whether too much is missing shows only here."""
-    ceiling = 1.0 if engine.judges is None else engine.judges.most_missing
+def _check_missing(judgments: Judgments, reasons: Counter[str], engine: RewardEngine) -> None:
+    """A reward worker sees a few rollouts at a time, so only the trainer can tell whether too much is missing."""
     from rubrank.judges.step import count_outage_losses
 
-    reasons: Counter[str] = Counter()
-    for one in spent:
-        reasons.update(one["reasons"])
-    away = 0 if engine.judges is None else count_outage_losses(judgments, reasons, engine.judges)
-    few = judgments.lost - away <= ceiling * judgments.asked
-    if few and (away or judgments.lost < max(judgments.asked, 1)):
+    most_missing = 1.0
+    lost_in_outage = 0
+    if engine.judges is not None:
+        most_missing = engine.judges.most_missing
+        lost_in_outage = count_outage_losses(judgments, reasons, engine.judges)
+    is_allowed = judgments.lost - lost_in_outage <= most_missing * judgments.asked
+    is_everything_lost = judgments.lost >= max(judgments.asked, 1)
+    if is_allowed and (lost_in_outage or not is_everything_lost):
         return
     account = judgments.account
     raise JudgingFailed(
         judgments.lost,
         judgments.asked,
-        ceiling,
+        most_missing,
         tuple(reasons.most_common(_MOST_REASONS)),
         f"{account.calls:,} calls, {account.cost:.4g}",
         "Fix the judges and resume from the last checkpoint.",

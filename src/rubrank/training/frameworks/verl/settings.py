@@ -1,11 +1,11 @@
-"""What verl's configuration and its rows say to rubrank. Pure: nothing of verl is imported.
+"""verl's configuration and rows, read for rubrank. Imports nothing of verl.
 
     python -m rubrank.training.verl … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
 
     settings = Settings.of(config)           verl's whole configuration, of which `rubrank` is a part
     settings.engine()                        RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
     settings.own_rubric(row)                 the query's own rubric, or None
-    rollout_of_row(row, "West Lake.")        prompt, response, and what verifiers may look up
+    ResponseReader(settings, tokenizer, config).rollout(row, ids, "session 7")
 
 A row is what verl's dataset holds: `raw_prompt`, `data_source`, `reward_model`, `extra_info`, and columns of its own.
 """
@@ -21,26 +21,34 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
-from rubrank.training.rollouts import rollout_of
+from rubrank.training.queries import INSTRUCTION_COLUMNS
+from rubrank.training.rollouts import (
+    count_tokens,
+    end_token_ids,
+    infer_finish_reason,
+    rollout_of,
+    split_turns_at_end_tokens,
+    template_opening_tag,
+)
 
 OWNER = "rubrank in verl's config"
-
-_OWN = ("rubric_column", "columns", "timeout", "keep", "fusing", "saving")
-_PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
-_INSTRUCTIONS = ("instruction_id_list", "kwargs")
-_USUAL = ("data_source", "ability", "reward_model", "extra_info", *_INSTRUCTIONS)
+_OWN_KEYS = ("rubric_column", "columns", "timeout", "keep", "fusing", "saving")
+_RUBRIC_PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
+_USUAL_COLUMNS = ("data_source", "ability", "reward_model", "extra_info", *INSTRUCTION_COLUMNS)
+_LENGTH_PLACES = ("actor_rollout_ref.rollout.response_length", "data.max_response_length")
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The keys below `rubrank`: those of `configured.RewardConfig`, and these.
+    """The keys below `rubrank`: those of `RewardConfig`, and these.
 
     rubric_column: where a row has its own rubric, such as "extra_info.rubric". None: the first of "rubric",
         "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
-    columns: of the dataset, for verifiers; `extra_info` and `reward_model` are theirs anyway.
-    timeout, keep: of the barrier; see `rubrank.training.shapes.barrier`. A group waits for its slowest rollout.
-    fusing: set by our trainer, for reward workers: it makes rewards of their scores.
-    saving: set by our trainer: it saves a checkpoint before it ends for the judges.
+    columns: further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed.
+    timeout, keep: of the barrier (`rubrank.training.shapes.barrier`). A group waits for its slowest rollout.
+    fusing: set by our trainer for the reward workers: the trainer makes rewards of their scores.
+    saving: set by our trainer: it saves a checkpoint before it ends because of the judges.
     """
 
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -53,77 +61,118 @@ class Settings:
 
     @classmethod
     def of(cls, config: Any) -> Self:
-        """From verl's configuration; unknown keys are refused."""
-        section = {name: v for name, v in plain(config.get("rubrank") or {}).items() if v is not None}
-        known = {*RewardConfig.model_fields, *_OWN}
+        """Read verl's configuration; unknown keys are refused."""
+        section = plain(config.get("rubrank") or {})
+        section = {name: value for name, value in section.items() if value is not None}
+        known_keys = {*RewardConfig.model_fields, *_OWN_KEYS}
         for name in section:
-            if name not in known:
-                raise UnknownName.of(OWNER, "key", name, known)
-        own = {name: section.pop(name) for name in _OWN if name in section}
-        if "columns" in own:
-            own["columns"] = tuple([own["columns"]] if isinstance(own["columns"], str) else own["columns"])
-        return cls(validated(RewardConfig, section, OWNER, "docs/verl.md"), **own)
+            if name not in known_keys:
+                raise UnknownName.of(OWNER, "key", name, known_keys)
+        own_settings = {name: section.pop(name) for name in _OWN_KEYS if name in section}
+        if "columns" in own_settings:
+            columns = own_settings["columns"]
+            own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
+        return cls(validated(RewardConfig, section, OWNER, "docs/verl.md"), **own_settings)
 
-    def engine(self, **instead: Any) -> RewardEngine:
-        """The engine that they describe; `instead` replaces some of its options."""
-        return self.reward.model_copy(update=instead).engine()
+    def engine(self, **changes: Any) -> RewardEngine:
+        """The engine that the settings describe, with some options changed."""
+        return self.reward.model_copy(update=changes).engine()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Columns of a row that are read, where it has them."""
-        places = [self.rubric_column] if self.rubric_column else _PLACES
-        return tuple(dict.fromkeys([*_USUAL, *(place.partition(".")[0] for place in places), *self.columns]))
+        """Columns of a row that are read, if it has them."""
+        places = [self.rubric_column] if self.rubric_column else _RUBRIC_PLACES
+        rubric_columns = [place.partition(".")[0] for place in places]
+        return tuple(dict.fromkeys([*_USUAL_COLUMNS, *rubric_columns, *self.columns]))
 
     def own_rubric(self, row: Mapping[str, Any]) -> Any:
         """The query's own rubric; None: it has none."""
         if self.rubric_column is not None:
-            found = _at(row, self.rubric_column)
-            if found is _ABSENT:
+            rubric = _get_at(row, self.rubric_column)
+            if rubric is _ABSENT:
                 allowed = f"a place in the row, which has {', '.join(sorted(row)) or 'nothing'}"
-                raise InvalidInput(
-                    OWNER, "rubric_column", allowed, repr(self.rubric_column), "Such as extra_info.rubric."
-                )
-            return found
-        for place in _PLACES:
-            found = _at(row, place)
-            if found is not _ABSENT and found is not None:
-                return found
+                remedy = "Such as extra_info.rubric."
+                raise InvalidInput(OWNER, "rubric_column", allowed, repr(self.rubric_column), remedy)
+            return rubric
+        for place in _RUBRIC_PLACES:
+            rubric = _get_at(row, place)
+            if rubric is not _ABSENT and rubric is not None:
+                return rubric
         for holder in (row, row.get("extra_info") or {}):
             if holder.get("instruction_id_list") is not None:
-                return {name: holder[name] for name in _INSTRUCTIONS if holder.get(name) is not None}
+                return {name: holder[name] for name in INSTRUCTION_COLUMNS if holder.get(name) is not None}
         return None
 
     def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
-        """Try the rubric of every row before anything is loaded; returns how many rows there are."""
+        """Check the rubric of every row before anything is loaded; returns how many rows there are."""
         return engine.check_rubrics(
             (self.own_rubric(plain(row)), f"{where}, row {number}") for number, row in enumerate(rows, start=1)
         )
 
-    def rollout(self, row: Mapping[str, Any], said: Any, where: str = "rollout", **sampled: Any) -> Rollout:
-        """The rollout of a row whose response is this text, or these messages; `sampled` as in `rollout_of`."""
+    def rollout(self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any) -> Rollout:
+        """The rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`."""
         metadata = {name: row[name] for name in self.columns if row.get(name) is not None}
-        return rollout_of_row(row, said, metadata, where, thinking=self.reward.thinking, **sampled)
+        return rollout_of_row(row, response, metadata, where, thinking=self.reward.thinking, **options)
 
 
 def rollout_of_row(
     row: Mapping[str, Any],
-    said: Any,
+    response: Any,
     metadata: Mapping[str, Any] | None = None,
     where: str = "rollout",
-    **sampled: Any,
+    **options: Any,
 ) -> Rollout:
-    """One rollout; what `extra_info` and `reward_model` hold is metadata, except rubrics."""
-    found: dict[str, Any] = {}
+    """One rollout; the contents of `extra_info` and `reward_model` are metadata, except rubrics."""
+    row_metadata: dict[str, Any] = {}
     for holder in (row.get("reward_model"), row.get("extra_info")):
-        found |= holder if isinstance(holder, Mapping) else {}
-    found |= {name: row[name] for name in ("data_source", "ability") if row.get(name) is not None}
-    kept = {name: value for name, value in found.items() if name != "rubric" and value is not None}
-    return rollout_of(row["raw_prompt"], said, metadata=kept | dict(metadata or {}), where=where, **sampled)
+        if isinstance(holder, Mapping):
+            row_metadata |= holder
+    row_metadata |= {name: row.get(name) for name in ("data_source", "ability")}
+    row_metadata.pop("rubric", None)
+    row_metadata = {name: value for name, value in row_metadata.items() if value is not None}
+    return rollout_of(
+        row["raw_prompt"], response, metadata={**row_metadata, **(metadata or {})}, where=where, **options
+    )
+
+
+class ResponseReader:
+    """Tokens of verl → rollouts.
+
+    Agent loops put the turns of the policy and the results of tools into one row of tokens; here they become messages
+    again, calls with their results. The chat template, with verl's own options for it, says whether responses begin
+    inside the reasoning.
+    """
+
+    def __init__(self, settings: Settings, tokenizer: Any, config: Any) -> None:
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.end_ids = end_token_ids(tokenizer)
+        self.max_tokens = most_tokens(config)
+        data = config.get("data") if hasattr(config, "get") else None
+        template_options = data.get("apply_chat_template_kwargs") if hasattr(data, "get") else None
+        self.opened = template_opening_tag(tokenizer, **plain(template_options or {}))
+
+    def rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
+        """One rollout; `ids` are the tokens of the response, without padding."""
+
+        def decode(tokens: Any) -> str:
+            return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+
+        messages, last_ids = split_turns_at_end_tokens(ids, self.end_ids, decode)
+        is_single_answer = len(messages) == 1 and not messages[0].get("tool_calls")
+        rollout = self.settings.rollout(
+            row,
+            messages[0]["content"] if is_single_answer else messages,
+            where,
+            finish_reason=infer_finish_reason(ids, self.end_ids, self.max_tokens),
+            opened=self.opened,
+        )
+        return count_tokens(rollout, last_ids, self.tokenizer)
 
 
 def most_tokens(config: Any) -> int | None:
-    """How many tokens verl lets a response have; None: it does not say."""
-    for place in ("actor_rollout_ref.rollout.response_length", "data.max_response_length"):
+    """The limit of a response in tokens; None: verl does not say."""
+    for place in _LENGTH_PLACES:
         value: Any = config
         for name in place.split("."):
             value = value.get(name) if hasattr(value, "get") else getattr(value, name, None)
@@ -132,12 +181,21 @@ def most_tokens(config: Any) -> int | None:
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------- data
+def step_of(row: Mapping[str, Any], meta: Any) -> int | None:
+    """The step: in the row, or, under fully_async_policy and one_step_off_policy, in meta_info; None: unknown."""
+    step = row.get("global_steps")
+    if step is None and isinstance(meta, Mapping):
+        step = meta.get("global_steps")
+    return None if step is None or int(step) < 0 else int(step)
 
-_ABSENT = object()
+
+def is_held_out(row: Mapping[str, Any]) -> bool:
+    """Does the row say that it is not trained on? verl's datasets have `extra_info.split`."""
+    split = _get_at(row, "extra_info.split")
+    return isinstance(split, str) and split.lower() not in ("train", "training")
 
 
-def _at(row: Mapping[str, Any], place: str) -> Any:
+def _get_at(row: Mapping[str, Any], place: str) -> Any:
     """The value at a dotted place."""
     value: Any = row
     for name in place.split("."):
@@ -148,11 +206,11 @@ def _at(row: Mapping[str, Any], place: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Configurations, arrays and stacks as dicts, lists and numbers: what data files hold."""
+    """Configurations, arrays and stacks as dicts, lists and numbers, as data files hold them."""
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, tensors, tensordict's stacks
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value

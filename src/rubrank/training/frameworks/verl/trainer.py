@@ -1,20 +1,19 @@
-"""verl's v1 trainer, with rubric rewards: `trainer.v1.trainer_mode=rubrank_sync`.
+"""verl's v1 trainer with rubric rewards: `trainer.v1.trainer_mode=rubrank_sync`.
 
-    verl.trainer.main_ppo   →  reward workers grade every rollout while others are generated   (verl_reward_loop.py)
-                            →  `_compute_advantage`: scores and uids out of the TransferQueue, fused by uid over the
+    verl.trainer.main_ppo   →  reward workers grade every rollout while others are generated   (reward_loop.py)
+                            →  `_compute_advantage`: scores and uids from the TransferQueue, fused by uid over the
                                whole batch, `rm_scores` written back
                             →  verl's own advantage
 
-Shape (b), on the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`, which
-imports this module with verl's trainer; it registers the modes below; docs/verl.md has the command. Where a judge
-compares rollouts with one another, or rollouts bring no scores, the trainer grades them itself.
+Shape (b), in the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`, which
+imports this module together with verl's trainer; this module registers the modes below; docs/verl.md has the command.
+If a judge compares rollouts, or rollouts bring no scores, the trainer grades them itself.
 
-With `RubricBarrier` rewards are fused when they come, and stay as they are; what the modes add then is that a run which
-ends for its judges saves a checkpoint first (`ending.py`), as it does with `RubricScores`.
+With `RubricBarrier` rewards are fused when they arrive, and stay as they are. The modes then only add that a run which
+ends because of its judges saves a checkpoint first (`checkpoint.py`), as it does with `RubricScores`.
 
-A rollout about which nothing is known gets the mean of the known rewards of its group, so that its advantage is 0
-where advantages are measured from the group's mean. In a session of several outputs the last one is graded, and all
-get its reward, as in verl.
+A rollout without any score gets the mean of its group, so that its advantage is 0 if advantages are measured from that
+mean. If a session has several outputs, the last one is graded, and all get its reward, as in verl.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, fill_unknown
 from rubrank.training.frameworks.verl.checkpoint import SavesFirst, waits_in_barrier
-from rubrank.training.frameworks.verl.reading import Reading
-from rubrank.training.frameworks.verl.scores import regrouped
-from rubrank.training.frameworks.verl.settings import Settings, plain
+from rubrank.training.frameworks.verl.scores import unpack_groups
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, plain
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -63,37 +61,36 @@ _STATE = "rubrank.json"
 
 @dataclass(frozen=True, eq=False)
 class _Session:
-    """One rollout of a query: its last output, and the places of all its outputs in the batch."""
+    """One rollout of a query: its last output, and the rows of all its outputs in the batch."""
 
     uid: str
     rollout: Rollout
     rubric: Any
     scores: str | None
-    places: tuple[int, ...]
+    rows: tuple[int, ...]
 
 
 class RubricAdvantage(SavesFirst):
-    """To be mixed in before one of verl's trainers, whose mode is `base_mode`."""
+    """A mixin; put it before one of verl's trainers, whose mode is `base_mode`."""
 
     base_mode: ClassVar[str]
 
     def __init__(self, config: Any) -> None:
         self.fuses = not waits_in_barrier(config)
-        with open_dict(config):  # verl compares the mode with its own names in many places
-            config.trainer.v1.trainer_mode = self.base_mode
-            told = {"fusing": self.fuses, "saving": True}
-            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, told)
+        with open_dict(config):
+            config.trainer.v1.trainer_mode = self.base_mode  # verl compares the mode with its own names
+            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True})
         self.settings = Settings.of(config)
         self.engine = self.settings.engine()
-        setting = "algorithm.norm_adv_by_std_in_grpo"
-        self.engine.check_scaling("verl", setting, bool(config.algorithm.get("norm_adv_by_std_in_grpo", True)))
+        is_scaled = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
+        self.engine.check_scaling("verl", "algorithm.norm_adv_by_std_in_grpo", is_scaled)
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
-        """With a look at the rubric of every row, before a model is loaded."""
+        """Also check the rubric of every row, before a model is loaded."""
         super()._init_dataloader()
         for name in ("train_dataset", "val_dataset"):
-            rows = getattr(getattr(self, name), "dataframe", None)  # a dataset of one's own may have none
+            rows = getattr(getattr(self, name), "dataframe", None)  # a custom dataset may have none
             if rows is not None:
                 self.settings.check(self.engine, rows, name)
 
@@ -106,68 +103,88 @@ class RubricAdvantage(SavesFirst):
         return super()._compute_advantage(batch, metrics)
 
     def _fuse(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
-        real = [i for i, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
-        if not real:
+        tagged_keys = zip(batch.keys, batch.tags, strict=True)
+        keys = [key for key, tag in tagged_keys if not tag.get("is_padding", False)]
+        if not keys:
             return
-        keys = [batch.keys[i] for i in real]
-        sessions, lengths = self._read(keys, batch.partition_id)
+        sessions, lengths = self._read_sessions(keys, batch.partition_id)
+        # In the order in which uids appear: verl has sorted the batch by length.
+        sessions_of: dict[str, list[_Session]] = {}
+        for session in sessions:
+            sessions_of.setdefault(session.uid, []).append(session)
         step = self.global_steps
-        groups, members = _grouped(sessions, self.engine.label(step))
-        result = self.engine.fuse(groups, self._graded(groups, members), step)
+        label = self.engine.label(step)
+        groups = []
+        for uid, members in sessions_of.items():
+            rollouts = tuple(session.rollout for session in members)
+            groups.append(Group(id=f"{label}/{uid}", rollouts=rollouts, rubric=members[0].rubric))
+        graded = self._grade(groups, list(sessions_of.values()))
+        result = self.engine.fuse(groups, graded, step)
         metrics.update(result.metrics)
         rewards = [0.0] * len(keys)
-        for group, found in zip(members, result.rewards, strict=True):
-            for session, reward in zip(group, fill_unknown(found), strict=True):
-                for place in session.places:
-                    rewards[place] = reward
+        for members, group_rewards in zip(sessions_of.values(), result.rewards, strict=True):
+            for session, reward in zip(members, fill_unknown(group_rewards), strict=True):
+                for row in session.rows:
+                    rewards[row] = reward
         fields = TensorDict({"rm_scores": _token_scores(rewards, lengths)}, batch_size=len(keys))
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
-    def _read(self, keys: list[str], partition: str) -> tuple[list[_Session], list[int]]:
+    def _read_sessions(self, keys: list[str], partition: str) -> tuple[list[_Session], list[int]]:
         """The sessions of the batch, and the number of tokens of every row."""
-        wanted = ["uid", "responses", "raw_prompt", "extra_fields", *self.settings.fields]
-        data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=wanted)
+        columns_to_read = ["uid", "responses", "raw_prompt", "extra_fields", *self.settings.fields]
+        data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=columns_to_read)
         responses = list(data["responses"].unbind())
-        columns = {name: [plain(one) for one in data[name]] for name in data.keys() if name != "responses"}  # noqa: SIM118
-        outputs: dict[str, list[int]] = {}
+        columns = {name: [plain(value) for value in data[name]] for name in data.keys() if name != "responses"}  # noqa: SIM118
+        rows_of_session: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
-            outputs.setdefault(key.rpartition("_")[0], []).append(i)
-        sessions, reading = [], Reading(self.settings, self.tokenizer, self.config)
-        for name, places in outputs.items():
-            last = max(places, key=lambda i: int(keys[i].rpartition("_")[2]))
+            session_name, _, _ = key.rpartition("_")
+            rows_of_session.setdefault(session_name, []).append(i)
+        reader = ResponseReader(self.settings, self.tokenizer, self.config)
+        sessions = []
+        for session_name, rows in rows_of_session.items():
+            last = max(rows, key=lambda i: int(keys[i].rpartition("_")[2]))
             row = {column: values[last] for column, values in columns.items()}
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
-            rollout = reading.rollout(row, responses[last], f"session {name}")
-            rubric = self.settings.own_rubric(row)
-            sessions.append(_Session(str(row["uid"]), rollout, rubric, info.get(SCORES), tuple(places)))
+            session = _Session(
+                uid=str(row["uid"]),
+                rollout=reader.rollout(row, responses[last], f"session {session_name}"),
+                rubric=self.settings.own_rubric(row),
+                scores=info.get(SCORES),
+                rows=tuple(rows),
+            )
+            sessions.append(session)
         return sessions, [len(response) for response in responses]
 
-    def _graded(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
-        """Scores from the queue if every rollout brought them, else made here."""
+    def _grade(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
+        """The scores from the queue if every rollout has brought them, else made here."""
         texts = [[session.scores for session in group if session.scores is not None] for group in members]
-        if all(len(found) == len(group) for found, group in zip(texts, members, strict=True)):
-            return regrouped(groups, texts, self.engine)
+        if all(len(group_texts) == len(group) for group_texts, group in zip(texts, members, strict=True)):
+            return unpack_groups(groups, texts, self.engine)
         return self.engine.grade(groups)
 
     # --------------------------------------------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """What the rule remembers goes into the checkpoint's folder, before verl calls it complete."""
-        trainer = self.config.trainer
-        folder = Path(trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        """The state of the rule goes into the checkpoint's folder before verl calls it complete."""
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
         state = {**self.engine.state_dict(), "sample_again": self._sample_again}
         (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
-        """Go on from there; records of steps that are made again are taken away."""
+        """Continue from the checkpoint; records of steps that will be made again are removed."""
         super()._load_checkpoint()
         step = self.global_steps
         if not step:
             self.engine.drop_half_record()
             return
-        path = _resumed(self.config.trainer, step) / _STATE
+        trainer = self.config.trainer
+        if trainer.resume_mode == "resume_path":
+            folder = Path(trainer.resume_from_path)
+        else:
+            folder = Path(trainer.default_local_dir) / f"global_step_{step}"
+        path = folder / _STATE
         if path.exists():
             state = json.loads(path.read_text(encoding="utf-8"))
             self._sample_again = bool(state.pop("sample_again", False))
@@ -175,25 +192,6 @@ class RubricAdvantage(SavesFirst):
         elif self.engine.remembers:
             raise RubrankError(f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run.")
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
-
-
-def _resumed(trainer: Any, step: int) -> Path:
-    """The folder from which verl resumed."""
-    if trainer.resume_mode == "resume_path":
-        return Path(trainer.resume_from_path)
-    return Path(trainer.default_local_dir) / f"global_step_{step}"
-
-
-def _grouped(sessions: Sequence[_Session], label: str) -> tuple[list[Group], list[list[_Session]]]:
-    """Groups by uid, in the order in which they appear: verl has sorted the batch by length."""
-    members: dict[str, list[_Session]] = {}
-    for session in sessions:
-        members.setdefault(session.uid, []).append(session)
-    groups = [
-        Group(id=f"{label}/{uid}", rollouts=tuple(s.rollout for s in group), rubric=group[0].rubric)
-        for uid, group in members.items()
-    ]
-    return groups, list(members.values())
 
 
 def _token_scores(rewards: Sequence[float], lengths: Sequence[int]) -> Any:
