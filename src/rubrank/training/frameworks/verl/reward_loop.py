@@ -146,17 +146,7 @@ class SingleScorer:
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
-        engine = settings.engine(
-            rule="weighted-mean+",
-            # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
-            gate={**(settings.reward.gate or {}), "lift": 0.0},
-            attributes=(),
-            records=None,
-            # Options of RLVR², back at their defaults.
-            scale="ranking",
-            prior=1.0,
-            span="model",
-        )
+        engine = settings.single_engine()
         judges = engine.judges
         self.is_complete = judges is None or all(judge.kind not in COMPARES for judge in judges.judges)
         if not self.is_complete:

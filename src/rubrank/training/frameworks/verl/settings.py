@@ -36,6 +36,7 @@ _OWN_KEYS = ("rubric_column", "columns", "timeout", "keep", "fusing", "saving")
 _RUBRIC_PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
 _USUAL_COLUMNS = ("data_source", "ability", "reward_model", "extra_info", *INSTRUCTION_COLUMNS)
 _LENGTH_PLACES = ("actor_rollout_ref.rollout.response_length", "data.max_response_length")
+_GRADING_OPTIONS = ("rubric", "judges", "workers", "cache", "thinking", "imports")
 _ABSENT = object()
 
 
@@ -74,9 +75,18 @@ class Settings:
             own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
         return cls(validated(RewardConfig, section, OWNER, "docs/verl.md"), **own_settings)
 
-    def engine(self, **changes: Any) -> RewardEngine:
-        """The engine that the settings describe, with some options changed."""
-        return self.reward.model_copy(update=changes).engine()
+    def engine(self) -> RewardEngine:
+        """The engine that the settings describe."""
+        return self.reward.engine()
+
+    def single_engine(self) -> RewardEngine:
+        """An engine that scores single rollouts: the gated weighted mean of the criteria, without records."""
+        reward = self.reward
+        # Only options of grading: the others are of a rule that ranks groups.
+        options = {name: getattr(reward, name) for name in _GRADING_OPTIONS if name in reward.model_fields_set}
+        # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
+        gate = {**reward.gate.model_dump(), "lift": 0.0}
+        return RewardConfig(rule="weighted-mean+", gate=gate, **options).engine()
 
     @property
     def fields(self) -> tuple[str, ...]:
