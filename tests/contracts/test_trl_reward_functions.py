@@ -171,8 +171,8 @@ def test_the_state_of_callbacks_is_a_dict_that_a_checkpoint_holds(tmp_path):
 
 def test_callbacks_get_the_arguments_and_the_model(usual):
     callback = next(c for c in usual[1].callback_handler.callbacks if type(c).__name__ == "RubricCallback")
-    assert callback.reward._run.args is usual[1].args
-    assert callback.reward._run.model is usual[1].model
+    assert callback.reward.trainer.args is usual[1].args
+    assert callback.reward.trainer.model is usual[1].model
 
 
 def test_gather_object_puts_lists_together():

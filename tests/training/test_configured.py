@@ -44,7 +44,7 @@ def test_everything_that_a_file_can_say(tmp_path):
             attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 7}],
         )
     )
-    engine = config.engine(folder, apart="host-1")
+    engine = config.engine(folder, process="host-1")
     assert [criterion.name for criterion in engine.rubric.criteria] == ["EmptyAnswer"]
     assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 7))
     assert engine.records == tmp_path / "out" / "records-host-1.jsonl"
@@ -116,7 +116,7 @@ def test_the_file_itself(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match=r"none.yaml: the file must be a file that can be read; got no such file"):
         load_config(tmp_path / "none.yaml")
     monkeypatch.setenv(module.VARIABLE, "none.yaml")
-    with pytest.raises(InvalidInput, match=r"RUBRANK_CONFIG: value none.yaml must be .* got no such file. Give an abs"):
+    with pytest.raises(InvalidInput, match=r"RUBRANK_CONFIG: value none.yaml must be .* got no such file. Use an abs"):
         load_config()
     (tmp_path / "list.yaml").write_text("[1]", encoding="utf-8")
     with pytest.raises(InvalidInput, match="keys and values; got list"):
@@ -139,7 +139,7 @@ def test_the_file_on_our_page():
 def test_a_file_is_checked_from_the_command_line(tmp_path):
     run = [sys.executable, "-m", "rubrank.training.config", str(written(tmp_path, rubric=[LAKE]))]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "right: rule 'rlvr2+', 1 criteria, 0 controlled attributes\n")
+    assert (done.returncode, done.stdout) == (0, "valid: rule 'rlvr2+', 1 criteria, 0 controlled attributes\n")
 
 
 def test_modules_of_ones_own_are_imported(tmp_path, monkeypatch):

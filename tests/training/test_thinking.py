@@ -15,7 +15,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.reasoning import TAGS, opening_tag, reopen_reasoning, split_reasoning
 from rubrank.training.config import RewardConfig
-from rubrank.training.frameworks.trl import RubricReward, _Sampled
+from rubrank.training.frameworks.trl import RubricReward, TrainerInfo
 from rubrank.training.queries import Completion, make_query, score_group, score_query
 from rubrank.training.rollouts import rollout_of, template_opening_tag
 
@@ -214,8 +214,9 @@ def test_parsers_of_trl():
         for text, answer in (("so</think>\n\nA.", "A."), ("</think>\n\nA.", "A."), ("\n</think>A.", "A."), ("A.", "")):
             ids = words(text)["input_ids"]
             said = [parse_response(words, ids, prefix=prefix)]
-            made = RubricReward(LAKE)._rollout(asked, said, 0, _Sampled([ids], [None], words, "<think>"))
-            assert made.answer == answer, (file.name, text, said)
+            trainer = TrainerInfo(args=None, model=None, tokenizer=words)
+            (sample,) = RubricReward(LAKE).make_samples([asked], [said], {}, [ids], trainer)
+            assert sample.rollout.answer == answer, (file.name, text, said)
             parsed += said[0]["content"] == "A."
     assert parsed > 3
 

@@ -244,7 +244,7 @@ def test_all_rubrics_are_checked_before_a_run():
 
 def test_a_memory_that_no_checkpoint_holds_is_told_once():
     reward, trainer = RubricReward(RUBRIC, rule="amrp+"), Trainer(4)
-    with pytest.warns(RuntimeWarning, match=r"'amrp\+' remembers is in no checkpoint: pass callbacks"):
+    with pytest.warns(RuntimeWarning, match=r"no checkpoint contains the memory of 'amrp\+': pass callbacks"):
         trainer.call(reward, ["p"] * 4, SAID)
     trainer.call(reward, ["p"] * 4, SAID)  # a second warning would be an error
 
@@ -323,7 +323,7 @@ def test_what_is_saved_then_samples_the_same_rollouts_again():
             trainer.call(reward, ["p"] * 2, ["hello", "you"])
     assert drawn == [first]
     assert draw() != first
-    assert pickle.loads(pickle.dumps(reward)).rewound is None
+    assert pickle.loads(pickle.dumps(reward)).rewind_random_state is None
 
 
 def test_a_run_from_the_beginning_drops_what_a_killed_one_left_half_written(tmp_path):

@@ -108,7 +108,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path):
     resumed = run(tmp_path / "records.jsonl", resume=str(tmp_path / "out/checkpoint-2"))
     assert resumed.engine.state_dict() == whole.engine.state_dict()
     assert records_of(tmp_path / "records.jsonl") == before  # steps 2 and 3 were made again, with the same rewards
-    with pytest.warns(RuntimeWarning, match="in no checkpoint"):
+    with pytest.warns(RuntimeWarning, match="no checkpoint contains the memory"):
         run(tmp_path / "others.jsonl", resume=str(tmp_path / "out/checkpoint-2"), callback=False)
     assert [r.reward for r in records_of(tmp_path / "others.jsonl")] != [r.reward for r in before[4:]]
 

@@ -147,7 +147,7 @@ class ServiceConfig(RewardConfig):
 
     def serving_engine(self, folder: Path, *, apart: str = "") -> RewardEngine:
         """The engine; replies of judges are kept in any case, since a service is asked again."""
-        engine = self.engine(folder, apart=apart)
+        engine = self.engine(folder, process=apart)
         if engine.judges is None:
             return engine
         cache = engine.judges.cache

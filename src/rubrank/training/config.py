@@ -1,4 +1,4 @@
-"""An engine from a file, for trainers that are told nothing but the path of a function or of a Python file.
+"""An engine from a settings file, for trainers that only take the path of a function or of a Python file.
 
     reward.yaml
       rubric: rubric.yaml              # or a preset, or the criteria themselves; a query's own rubric is added
@@ -8,10 +8,11 @@
       records: records.jsonl
 
     RUBRANK_CONFIG=/abs/reward.yaml                        every process of the trainer finds it there
-    python -m rubrank.training.config reward.yaml      what is wrong with it, before a model is loaded
+    python -m rubrank.training.config reward.yaml          check it before a model is loaded
 
-The keys are those of `RewardEngine`, and two more: `rubric_column`, where a row has its own rubric, and `imports`, the
-modules that register verifiers of your own. Paths are relative to the file, since workers of a cluster run elsewhere.
+The keys are those of `RewardEngine`, and two more: `rubric_column`, the column of a row's own rubric, and `imports`,
+modules that register verifiers of your own. Paths are relative to the file, because the workers of a cluster have other
+working directories.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from rubrank.training.engine import RewardEngine
 
 VARIABLE = "RUBRANK_CONFIG"
 _PAGE = "docs/frameworks.md"
-_ABSOLUTE = "Give an absolute path."
 
 
 class RewardConfig(EngineOptions):
@@ -42,17 +42,21 @@ class RewardConfig(EngineOptions):
     rubric_column: str = option("rubric", "Column in which a row has its own rubric.")
     imports: tuple[str, ...] = option((), "Modules that register verifiers, rules or attributes of your own.")
 
-    def engine(self, folder: Path = Path(), *, apart: str = "") -> RewardEngine:
-        """The engine. apart: put into the name of the records, where several processes write some."""
+    def engine(self, folder: Path = Path(), *, process: str = "") -> RewardEngine:
+        """The engine. process: put into the name of the records, if several processes write some."""
         for module in self.imports:
-            _import(module)
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                remedy = "Put its folder on PYTHONPATH, in every process."
+                raise InvalidInput("imports", "module", "one that can be imported", str(error), remedy) from None
         records = None if self.records is None else folder / self.records
-        if records is not None and apart:
-            name, dot, rest = records.name.partition(".")
-            records = records.with_name(f"{name}-{apart}{dot}{rest}")
+        if records is not None and process:
+            name, dot, suffix = records.name.partition(".")
+            records = records.with_name(f"{name}-{process}{dot}{suffix}")
         options = {name: getattr(self, name) for name in EngineOptions.model_fields if name in self.model_fields_set}
-        options["rubric"] = _beside(folder, self.rubric)
-        options["judges"] = _judges(folder, self.judges)
+        options["rubric"] = _find_file(folder, self.rubric)
+        options["judges"] = _load_judges(folder, self.judges)
         options["records"] = records
         if self.cache is not None:
             options["cache"] = folder / self.cache
@@ -60,18 +64,19 @@ class RewardConfig(EngineOptions):
 
 
 def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
-    """A configuration and the folder it lies in. None: the file that RUBRANK_CONFIG names."""
+    """A configuration and its folder. None: the file that RUBRANK_CONFIG names."""
     from rubrank.rubrics.files import read_settings
 
     path = Path(source or os.environ.get(VARIABLE) or "")
     if not path.name:
         remedy = f"Such as {VARIABLE}=/abs/reward.yaml; on a cluster, in the environment of all workers. See {_PAGE}."
         raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
-    data = read_settings(path if source else require_file(path, owner=VARIABLE, what="value", remedy=_ABSOLUTE))
+    if not source:
+        require_file(path, owner=VARIABLE, what="value", remedy="Use an absolute path.")
+    data = read_settings(path)
     if not isinstance(data, Mapping):
-        raise InvalidInput(
-            str(path), "file", "keys and values", "nothing" if data is None else type(data).__name__, f"See {_PAGE}."
-        )
+        got = "nothing" if data is None else type(data).__name__
+        raise InvalidInput(str(path), "file", "keys and values", got, f"See {_PAGE}.")
     return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 
@@ -92,7 +97,7 @@ def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process
 @lru_cache(maxsize=8)
 def _load_engine_once(source: str, owner: str, process: str) -> tuple[RewardEngine, str]:
     config, folder = load_config(source)
-    engine = config.engine(folder, apart=process)
+    engine = config.engine(folder, process=process)
     warn_if_stateful(engine, owner)
     return engine, config.rubric_column
 
@@ -112,36 +117,28 @@ def warn_if_stateful(engine: RewardEngine, owner: str) -> None:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def _beside(folder: Path, value: Any) -> Any:
-    """A file beside the configuration; presets and data as they are."""
+def _find_file(folder: Path, value: Any) -> Any:
+    """The path of a file beside the configuration; presets and data as they are."""
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 
-def _judges(folder: Path, given: Any) -> Any:
-    """A file beside the configuration, or judges that stand in it; their templates are beside it, too."""
+def _load_judges(folder: Path, value: Any) -> Any:
+    """A file beside the configuration, or judges that are part of it, whose templates are beside it."""
     from rubrank.judges.judge import load_judges
 
-    return load_judges(given, folder=folder) if isinstance(given, Mapping) else _beside(folder, given)
-
-
-def _import(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        remedy = "Put its folder on PYTHONPATH, in every process."
-        raise InvalidInput("imports", "module", "one that can be imported", str(error), remedy) from None
+    return load_judges(value, folder=folder) if isinstance(value, Mapping) else _find_file(folder, value)
 
 
 def main(arguments: list[str]) -> int:
-    """Check a configuration: one line, and 1 if it is wrong."""
+    """Check a configuration: prints one line, and returns 1 if it is wrong."""
     try:
         config, folder = load_config(arguments[0] if arguments else None)
         engine = config.engine(folder)
     except RubrankError as error:
         print(error, file=sys.stderr)
         return 1
-    asked = "only what queries bring" if engine.rubric is None else f"{len(engine.rubric.criteria)} criteria"
-    print(f"right: rule {engine.rule.name!r}, {asked}, {len(engine.controls)} controlled attributes")
+    criteria = "only the queries' own criteria" if engine.rubric is None else f"{len(engine.rubric.criteria)} criteria"
+    print(f"valid: rule {engine.rule.name!r}, {criteria}, {len(engine.controls)} controlled attributes")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""What a run with `RubricReward` keeps between its steps: the memory of rules that learn, in the trainer's state.
+"""What a run with `RubricReward` keeps between its steps: the memory of the rule, in the trainer's state.
 
     GRPOTrainer(…, reward_funcs=reward, callbacks=[reward.callback])
 
-Before a checkpoint is written the memory is put into `TrainerState.stateful_callbacks`, under "rubrank/<name>", so it
-stands in the checkpoint's trainer_state.json. A run that is resumed takes it from there, in every process, and the
-records of steps that are made again are taken away.
+Before a checkpoint is written the memory is put into `TrainerState.stateful_callbacks` under "rubrank/<name>", so it is
+part of the checkpoint's trainer_state.json. A resumed run restores it in every process, and removes the records of
+steps that it will make again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from transformers import TrainerCallback
 if TYPE_CHECKING:
     from rubrank.training.frameworks.trl import RubricReward
 
-
-_PLACE = "records"
+_RECORDS_PLACE = "records"
 
 
 class RubricCallback(TrainerCallback):
@@ -31,47 +30,49 @@ class RubricCallback(TrainerCallback):
 
     @property
     def key(self) -> str:
-        """Under which the state is kept."""
+        """The key of the state."""
         return f"rubrank/{self.reward.__name__}"
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        """Let the reward function know the run."""
+        """Tell the reward function about the trainer."""
         if model is not None and hasattr(args, "num_generations"):
             self.reward.attach(args, model)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Go on from the checkpoint, if there is one."""
+        """Continue from the checkpoint, if there is one."""
+        engine = self.reward.engine
         if not state.global_step:
             if state.is_world_process_zero:
-                self.reward.engine.drop_half_record()
+                engine.drop_half_record()
             return
-        engine, saved = self.reward.engine, state.stateful_callbacks.get(self.key)
+        saved = state.stateful_callbacks.get(self.key)
         if saved is not None:
             engine.load_state_dict(saved)
         elif engine.remembers:
-            message = f"the checkpoint lacks the state of {engine.rule.name!r}, which starts afresh"
+            message = f"the checkpoint lacks the state of {engine.rule.name!r}, which starts anew"
             warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
         if state.is_world_process_zero:
-            engine.rewind(state.global_step, (saved or {}).get(_PLACE))
+            engine.rewind(state.global_step, (saved or {}).get(_RECORDS_PLACE))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Remember the state of chance: a step that judges end in the middle is made again from here."""
-        self.reward.rewound = RandomState()
+        """Remember the random state: a step that the judges interrupt is repeated from here."""
+        self.reward.rewind_random_state = RandomState().restore
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Have the state ready: a checkpoint may follow."""
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
-        self._place(state, control)
+        self._save_records_place(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The same: what was evaluated comes before a checkpoint."""
-        self._place(state, control)
+        """The records of an evaluation come before a checkpoint, too."""
+        self._save_records_place(state, control)
 
-    def _place(self, state: Any, control: Any) -> None:
-        """Before a checkpoint: a run that goes on from there has the records of all steps before, and none after."""
+    def _save_records_place(self, state: Any, control: Any) -> None:
+        """So that a resumed run has the records of all steps before the checkpoint, and none after."""
         if control.should_save and state.is_world_process_zero:
-            saved = state.stateful_callbacks.get(self.key) or self.reward.engine.state_dict()
-            state.stateful_callbacks[self.key] = {**saved, _PLACE: self.reward.engine.records_place()}
+            engine = self.reward.engine
+            saved = state.stateful_callbacks.get(self.key) or engine.state_dict()
+            state.stateful_callbacks[self.key] = {**saved, _RECORDS_PLACE: engine.records_place()}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All records are on disk when training is over."""
@@ -79,16 +80,18 @@ class RubricCallback(TrainerCallback):
 
 
 class RandomState:
-    """Of all generators that sampling draws from, at the moment when it is made; calling it brings them back."""
+    """The state of all generators that sampling draws from, at the moment when it is made."""
 
     def __init__(self) -> None:
         import torch
 
-        self._python, self._numpy, self._torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()
+        self._torch = torch.get_rng_state()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
 
-    def __call__(self) -> None:
-        """Bring them back."""
+    def restore(self) -> None:
+        """Bring the generators back to that state."""
         import torch
 
         random.setstate(self._python)
