@@ -16,7 +16,7 @@ from rubrank import RLVR2, Fused, ScoreBatch
 from rubrank.fusion.control.adjustment import Attenuate
 from rubrank.fusion.models.attribute_fit import FitData, estimate
 from rubrank.fusion.models.model import find_model
-from rubrank.scores.spread import stretched
+from rubrank.scores.spread import stretch_groups
 
 
 def control(form: str, adjust: Any, **options: Any) -> Any:
@@ -50,7 +50,7 @@ class FirstForm:
         known_MK = told_NK[batch.group_of_row] & ~batch.missing_MK
         values_MK = u_MK + known_MK * (contrasts_MD @ self._kept(gamma_KD).T)
         weights_MK = np.broadcast_to(batch.weights_NK, (batch.N, batch.K))[batch.group_of_row]
-        value_M = stretched((weights_MK * values_MK).sum(1), batch.starts)
+        value_M = stretch_groups((weights_MK * values_MK).sum(1), batch.starts)
         return replace(plain, rule=self.name, value_M=value_M, fit=None)
 
     def _kept(self, gamma_KD: np.ndarray) -> np.ndarray:

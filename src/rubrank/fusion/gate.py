@@ -32,7 +32,7 @@ from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.spread import stretched
+from rubrank.scores.spread import stretch_groups
 
 LIFT = 0.25
 """Reward of the worst rollout that passes a gate behind a rule, before the factor."""
@@ -182,7 +182,7 @@ class Gate:
         if starts is None:
             G = reward.shape[-1] if reward.ndim else 1
             starts = np.arange(0, reward.size + 1, G or 1)
-        share = stretched(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
+        share = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
         lift = self.lift or 0.0
         return np.where(is_gated, lift + (1.0 - lift) * share, reward)
 
@@ -259,7 +259,7 @@ class Gated:
         if reference_span_N is not None:
             values_M = fused.ranking_M
         elif not self.rule.bounded:
-            values_M = stretched(values_M, batch.starts)
+            values_M = stretch_groups(values_M, batch.starts)
             details = {**details, "stretched": values_M}
         elif not is_ours(self.rule):
             lowest = values_M.min(initial=0.0)

@@ -82,9 +82,9 @@ def batch_from_arrays(
     if criteria is not None:
         names = [criterion.name for criterion in data]
         if weights is None:
-            weights = [criterion.weight for criterion in data]
+            weights = np.array([criterion.weight for criterion in data], dtype=float)
         if margins is None:
-            margins = [criterion.margin for criterion in data]
+            margins = np.array([criterion.margin for criterion in data], dtype=float)
     if weights is not None:
         batch.weights_NK = _read_per_criterion(owner, "weights", weights, names, batch)
     if margins is not None:

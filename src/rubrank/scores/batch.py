@@ -1,13 +1,13 @@
-"""A batch of groups, the only one there is: scores as given, rows sorted by group.
+"""A batch of groups, as all rules take it: scores as given, rows sorted by group.
 
     >>> from rubrank import ScoreBatch
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
     >>> batch.N, batch.K
     (1, 2)
 
-`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. Directions and scales are
-views (`oriented_MK`, `unit_MK`, `clean_MC`): what an explanation prints is what was scored. `shape` and `order` say how
-the caller had the rows, and `per_rollout` gives results back in that form.
+`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. The scores stay as given, so
+that an explanation can print them; `oriented_MK`, `unit_MK` and `clean_MC` are views with directions and
+scales applied. `shape` and `order` say how the caller had the rows, and `per_rollout` returns results in that form.
 
 Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
 """
@@ -28,7 +28,8 @@ from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.outcomes import Cells, was_compared, win_rates
 
 
-@dataclass(eq=False)  # not frozen: it is made once a step, on the hot path; never changed once made
+# Not frozen, because a frozen dataclass takes several times as long to make; nobody changes a batch once it is made.
+@dataclass(eq=False)
 class ScoreBatch:
     """A batch of groups as rules see it: group g is rows starts[g] .. starts[g + 1]. No group is empty."""
 
@@ -36,18 +37,18 @@ class ScoreBatch:
     """As given; NaN = not scored, or not asked."""
     starts: np.ndarray
     criteria: tuple[CriterionData, ...]
-    """One a column: what holds for all groups, or for the first that asks it (see `own`)."""
+    """One for each column: as all groups have it, or as the first group that asks for it (see `own`)."""
     weights_NK: np.ndarray
-    """(N, K), or (1, K) where all groups weigh alike."""
+    """(N, K), or (1, K) if all groups have the same weights."""
     margins_NK: np.ndarray
     given_labels: tuple[Hashable, ...] | None = None
     own: tuple[tuple[CriterionData, ...], ...] | None = None
-    """Each group's criteria as its own rubric has them, found by name: scales, directions, points, edges may differ.
+    """The criteria of each group's own rubric: scales, directions, points and dependencies may differ between groups.
     None: all groups have `criteria`."""
     outcomes: Cells = field(default_factory=dict)
     """(group, criterion) → (G, G), where responses were compared instead of scored."""
     gates_MC: np.ndarray | None = None
-    """Scores of gate criteria, as given; NaN = missing. Penalties may stand among the ranked criteria too."""
+    """Scores of gate criteria, as given; NaN = missing. Low-quality criteria may be among the ranked ones too."""
     gate_criteria: tuple[CriterionData, ...] = ()
     attributes_MD: np.ndarray | None = None
     attribute_names: tuple[str, ...] = ()
@@ -56,9 +57,9 @@ class ScoreBatch:
     order: np.ndarray | None = None
     """Row i is the caller's row order[i]; None: the same order."""
     named: bool = True
-    """Have the criteria names of their own? Else draws go by their numbers."""
+    """Did the caller name the criteria? Otherwise random draws depend on column numbers."""
     declared: bool = True
-    """Are the domains known to hold? Else scores outside them are refused where a rule reads them on that scale."""
+    """Were the scores checked against their domains? Otherwise a rule that uses the scales checks them."""
 
     @classmethod
     def of_arrays(
@@ -127,7 +128,7 @@ class ScoreBatch:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the criteria; kept, as every group asks for them, and queries may bring thousands."""
+        """Names of the criteria."""
         return tuple(criterion.name for criterion in self.criteria)
 
     @cached_property
@@ -135,7 +136,7 @@ class ScoreBatch:
         """One label for each group; their numbers when the caller gave none."""
         return tuple(range(self.N)) if self.given_labels is None else self.given_labels
 
-    # ---------------------------------------------------------------------------------------------- the caller's form
+    # ---------------------------------------------------------------------------------------------- the caller's shape
 
     def per_rollout(self, values: np.ndarray) -> np.ndarray:
         """(M, …) sorted by group → the caller's order and shape."""
@@ -146,9 +147,9 @@ class ScoreBatch:
         return values if self.shape is None else values.reshape(self.shape + values.shape[1:])
 
     def per_group(self, values: np.ndarray) -> np.ndarray:
-        """(N, …) → (…) when the caller gave a single group without labels."""
-        alone = self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
-        return values[0] if alone and self.N == 1 else values
+        """(N, …) → (…) if the caller gave a single group without labels."""
+        is_single = self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
+        return values[0] if is_single and self.N == 1 else values
 
     # ---------------------------------------------------------------------------------------------------------- views
 
@@ -160,7 +161,9 @@ class ScoreBatch:
     @property
     def largest(self) -> int:
         """Rollouts in the largest group."""
-        return self.shape[1] if self.shape is not None and len(self.shape) == 2 else int(self.sizes.max(initial=0))
+        if self.shape is not None and len(self.shape) == 2:
+            return self.shape[1]
+        return int(self.sizes.max(initial=0))
 
     @cached_property
     def group_of_row(self) -> np.ndarray:
@@ -172,19 +175,20 @@ class ScoreBatch:
         """(N, K) or (1, K): where lower is better; None: nowhere."""
         if self.own is None and all(c.direction == "higher" for c in self.criteria):
             return None
-        lower = self.read(lambda c: c.direction == "lower")
-        return lower if lower.any() else None
+        is_lower = self.read(lambda criterion: criterion.direction == "lower")
+        return is_lower if is_lower.any() else None
 
     @cached_property
     def plain_weights_NK(self) -> np.ndarray:
-        """The weights in ratios that cannot overflow; the very same where they cannot."""
+        """The weights, scaled if they could overflow: only their ratios count."""
         return plain_weights(self.weights_NK)
 
     @cached_property
     def oriented_MK(self) -> np.ndarray:
-        """The scores, turned round where lower is better: what is compared."""
-        lower = self.lower_NK
-        return self.scores_MK if lower is None else self.scores_MK * self._by_row(np.where(lower, -1.0, 1.0))
+        """The scores with their signs reversed where lower is better: what is compared."""
+        if self.lower_NK is None:
+            return self.scores_MK
+        return self.scores_MK * self._by_row(np.where(self.lower_NK, -1.0, 1.0))
 
     @cached_property
     def unit_MK(self) -> np.ndarray:
@@ -195,7 +199,7 @@ class ScoreBatch:
         low, high = self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high)
         if not self.declared:
             self._check_domains(low, high)
-        unit = _on_scale(self.scores_MK, self._by_row(low), self._by_row(high))
+        unit = _to_unit_scale(self.scores_MK, self._by_row(low), self._by_row(high))
         if self.lower_NK is not None:
             unit = np.where(self._by_row(self.lower_NK), 1.0 - unit, unit)
         for (g, k), won in self.outcomes.items():
@@ -204,15 +208,14 @@ class ScoreBatch:
 
     @cached_property
     def clean_MC(self) -> np.ndarray:
-        """The gates' scores from 0 to 1 = clean; as given where nothing says what their domains are."""
+        """The gates' scores from 0 to 1 = clean."""
         if self.gates_MC is None:
             return np.zeros((len(self.scores_MK), 0))
-        low, high, lower = (
-            self._by_row(self.read(of, self.gate_criteria))
-            for of in (lambda c: c.domain.low, lambda c: c.domain.high, lambda c: c.direction == "lower")
-        )
-        share = _on_scale(self.gates_MC, low, high)
-        return np.where(lower, 1.0 - share, share)
+        low = self._by_row(self.read(lambda c: c.domain.low, self.gate_criteria))
+        high = self._by_row(self.read(lambda c: c.domain.high, self.gate_criteria))
+        is_lower = self._by_row(self.read(lambda c: c.direction == "lower", self.gate_criteria))
+        share = _to_unit_scale(self.gates_MC, low, high)
+        return np.where(is_lower, 1.0 - share, share)
 
     @cached_property
     def missing_MK(self) -> np.ndarray:
@@ -229,7 +232,7 @@ class ScoreBatch:
 
     @cached_property
     def asked_NK(self) -> np.ndarray:
-        """Has any rollout of the group a score on the criterion? A criterion without one never counts there."""
+        """Does any rollout of the group have a score on the criterion? One without any does not count there."""
         if self.complete:
             return np.ones((self.N, self.K), bool)
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
@@ -239,8 +242,8 @@ class ScoreBatch:
         """Which gates the query of each group asks for."""
         asked = np.ones((self.N, len(self.gate_criteria)), bool)
         if self.own is not None:
-            for g, own in enumerate(self.own):
-                names = {criterion.name for criterion in own}
+            for g, rubric in enumerate(self.own):
+                names = {criterion.name for criterion in rubric}
                 asked[g] = [gate.name in names for gate in self.gate_criteria]
         return asked
 
@@ -249,35 +252,37 @@ class ScoreBatch:
         """Does a criterion tell the rollouts of a group apart?"""
         if not self.N:
             return np.zeros((0, self.K), bool)
-        known, at = self.scores_MK, self.starts[:-1]
+        values = self.scores_MK
         if self.outcomes:
-            known = known.copy()
-        for (g, k), won in self.outcomes.items():
-            known[self.starts[g] : self.starts[g + 1], k] = win_rates(won)
-        return np.asarray(np.fmax.reduceat(known, at, axis=0) > np.fmin.reduceat(known, at, axis=0))
+            values = values.copy()
+        for (g, k), outcomes_GG in self.outcomes.items():
+            values[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
+        highest = np.fmax.reduceat(values, self.starts[:-1], axis=0)
+        lowest = np.fmin.reduceat(values, self.starts[:-1], axis=0)
+        return np.asarray(highest > lowest)
 
     def read(self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None) -> np.ndarray:
-        """(N, K), or (1, K) if all groups have the same criteria: something about each criterion."""
+        """(N, K), or (1, K) if all groups have the same criteria: `of(criterion)` for each of them."""
         columns = self.criteria if columns is None else columns
         common = [of(criterion) for criterion in columns]
         if self.own is None:
             return np.array([common])
         number = {criterion.name: k for k, criterion in enumerate(columns)}
         rows: dict[int, list[Any]] = {}
-        for own in self.own:
-            if id(own) not in rows:  # queries share rubrics: each is read once
+        for rubric in self.own:
+            if id(rubric) not in rows:  # queries share rubrics: each is read once
                 row = common.copy()
-                for criterion in own:
+                for criterion in rubric:
                     if criterion.name in number:
                         row[number[criterion.name]] = of(criterion)
-                rows[id(own)] = row
-        return np.array([rows[id(own)] for own in self.own])
+                rows[id(rubric)] = row
+        return np.array([rows[id(rubric)] for rubric in self.own])
 
     def _by_row(self, values_NK: np.ndarray) -> np.ndarray:
         return values_NK.take(self.group_of_row, axis=0) if len(values_NK) > 1 else values_NK
 
     def check_domains(self) -> None:
-        """Raise if a score lies outside its criterion's domain: a table that was edited, or written for another one."""
+        """Raise if a score lies outside its criterion's domain."""
         self._check_domains(self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high))
 
     def _check_domains(self, low: np.ndarray, high: np.ndarray) -> None:
@@ -300,19 +305,20 @@ class ScoreBatch:
 
     def without_penalties(self) -> ScoreBatch:
         """Without the ranked criteria of low quality: a gate acts on those."""
-        kept = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]
-        return self if len(kept) == self.K else self.columns(kept)
+        columns = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]
+        return self if len(columns) == self.K else self.columns(columns)
 
-    def columns(self, kept: Sequence[int]) -> ScoreBatch:
-        """Some of the ranked criteria."""
-        number = {k: at for at, k in enumerate(kept)}
+    def columns(self, columns: Sequence[int]) -> ScoreBatch:
+        """The batch with some of the ranked criteria."""
+        indices = list(columns)
+        new_column = {k: position for position, k in enumerate(indices)}
         return replace(
             self,
-            scores_MK=np.ascontiguousarray(self.scores_MK[:, list(kept)]),
-            criteria=tuple(self.criteria[k] for k in kept),
-            weights_NK=np.ascontiguousarray(self.weights_NK[:, list(kept)]),
-            margins_NK=np.ascontiguousarray(self.margins_NK[:, list(kept)]),
-            outcomes={(g, number[k]): won for (g, k), won in self.outcomes.items() if k in number},
+            scores_MK=np.ascontiguousarray(self.scores_MK[:, indices]),
+            criteria=tuple(self.criteria[k] for k in indices),
+            weights_NK=np.ascontiguousarray(self.weights_NK[:, indices]),
+            margins_NK=np.ascontiguousarray(self.margins_NK[:, indices]),
+            outcomes={(g, new_column[k]): cell for (g, k), cell in self.outcomes.items() if k in new_column},
         )
 
     def part(self, first: int, end: int) -> ScoreBatch:
@@ -335,6 +341,6 @@ class ScoreBatch:
         )
 
 
-def _on_scale(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _to_unit_scale(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     # Divided, not multiplied by the inverse: 49 · (1/49) is below 1, and no criterion would be met.
     return np.asarray((scores - low) / (high - low))

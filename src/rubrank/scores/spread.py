@@ -16,24 +16,27 @@ ROUNDING = 1e-9
 
 def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """(N,): groups in which all values are equal; group g is rows starts[g] .. starts[g + 1]."""
-    at = starts[:-1]
-    if not len(at):
+    first_rows = starts[:-1]
+    if not len(first_rows):
         return np.zeros(0, bool)
-    return np.asarray(np.maximum.reduceat(values_M, at) - np.minimum.reduceat(values_M, at) < SPREAD)
+    spread = np.maximum.reduceat(values_M, first_rows) - np.minimum.reduceat(values_M, first_rows)
+    return np.asarray(spread < SPREAD)
 
 
-def stretched(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None) -> np.ndarray:
-    """Each group's values stretched to [0, 1], by those `among` whom it is (all by default); 0.5 where they are equal.
+def stretch_groups(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None) -> np.ndarray:
+    """Each group's values stretched to [0, 1]; 0.5 where they are all equal.
 
-    What stands outside of them is cut off at 0 and 1.
+    among_M: the rows that set the ends of the scale, all by default; values of other rows are cut off at 0 and 1.
     """
-    at, rows = starts[:-1], np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    if not len(at):
+    first_rows = starts[:-1]
+    if not len(first_rows):
         return np.zeros(len(values_M))
-    kept = np.ones(len(values_M), bool) if among_M is None else among_M
-    low = np.minimum.reduceat(np.where(kept, values_M, np.inf), at)
-    high = np.maximum.reduceat(np.where(kept, values_M, -np.inf), at)
-    flat = ~(high - low >= SPREAD)  # also where no rollout is left
-    low, spread = np.where(flat, 0.0, low), np.where(flat, 1.0, high - low)
-    share = np.clip((values_M - low[rows]) / spread[rows], 0.0, 1.0)
-    return np.where(flat[rows], 0.5, share)
+    group_of_row = np.repeat(np.arange(len(first_rows)), np.diff(starts))
+    is_among = np.ones(len(values_M), bool) if among_M is None else among_M
+    low = np.minimum.reduceat(np.where(is_among, values_M, np.inf), first_rows)
+    high = np.maximum.reduceat(np.where(is_among, values_M, -np.inf), first_rows)
+    is_flat = ~(high - low >= SPREAD)  # also true for a group without any row that counts
+    low = np.where(is_flat, 0.0, low)
+    spread = np.where(is_flat, 1.0, high - low)
+    share = np.clip((values_M - low[group_of_row]) / spread[group_of_row], 0.0, 1.0)
+    return np.where(is_flat[group_of_row], 0.5, share)
