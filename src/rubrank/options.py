@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -116,18 +116,25 @@ def _read_adjustment(field: str, text: str) -> dict[str, Any]:
 
 def option(default: Any, description: str, metavar: str | None = None, **limits: Any) -> Any:
     """A field with its default and description. metavar: what help shows for the value, such as NAME=NUMBER."""
-    extra = {"metavar": metavar} if metavar else None
+    extra: dict[str, Any] = {"metavar": metavar}
     return Field(default, description=description, json_schema_extra=extra, **limits)
 
 
-class _OptionsType(type(BaseModel)):  # type: ignore[misc]
-    """Makes `FuseOptions(prior=-1)` raise our own errors instead of pydantic's."""
+if TYPE_CHECKING:
+    OptionsBase = Strict
+else:
 
-    def __call__(cls, **values: Any) -> Any:
-        return read_options(cls, cls.__name__, values)
+    class _OptionsType(type(BaseModel)):
+        """Makes `FuseOptions(prior=-1)` raise our own errors instead of pydantic's."""
+
+        def __call__(cls, **values: Any) -> Any:
+            return read_options(cls, cls.__name__, values)
+
+    class OptionsBase(Strict, metaclass=_OptionsType):
+        """Hidden from type checkers: pydantic's own metaclass tells them the fields."""
 
 
-class Options(Strict, metaclass=_OptionsType):
+class Options(OptionsBase):
     """A model that also accepts what people write in files and on command lines.
 
     Keys may have hyphens, a single name may stand for a list of names, and `NAME=VALUE` for an entry of a mapping.

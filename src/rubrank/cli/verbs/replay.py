@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -161,7 +161,7 @@ def robustness(
         )
     means = summary(rows)
     if as_json:
-        data = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
+        data: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
         if selected.any:
             data["left_out"] = dict(tested.left_out)
         print_json(data)
