@@ -2,7 +2,7 @@
 
 Run it: python examples/06_own_verifier.py
 
-On the command line, put such functions into a module and say --import MODULE.
+On the command line, put such functions into a module and run `rubrank --import MODULE …`.
 """
 
 import rubrank

@@ -2,7 +2,7 @@
 
 Run it: python examples/09_own_judge_kind.py
 
-In a file of judges it is `kind: yes-no`, with `--import MODULE` on the command line.
+In a file of judges it is `kind: yes-no`, with `rubrank --import MODULE …` on the command line.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What the laboratory adds to the library: verifiers, a judge whose bias is known, and a sum of raw scores.
 
-    rubrank train config.yaml --import rubrank_lab.task          (with this folder's parent on PYTHONPATH)
+    rubrank --import rubrank_lab.task train config.yaml          (with this folder's parent on PYTHONPATH)
 
 The judge is a kind, "lab". For every cell it makes the call that a model would get and reads the reply as any other;
 the reply alone is written here. What it says is the truth, plus what it likes, plus noise:
