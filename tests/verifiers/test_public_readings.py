@@ -46,6 +46,26 @@ def test_langdetect_decides_upstream():
     assert check("change_case:english_capital", "THIS IS A QUITE ORDINARY ENGLISH SENTENCE ABOUT THE WEATHER.") == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EL SOL BRILLA SOBRE LA CIUDAD Y TODOS SALEN A CAMINAR POR EL PARQUE.",
+        "HOLA, ME LLAMO ANA Y VIVO EN MADRID CON MI FAMILIA.",
+        "LA EDUCACIÓN ES LA BASE DEL PROGRESO DE UN PAÍS.",
+    ],
+)
+def test_the_language_of_spanish_capitals_is_detected_in_lower_case(text):
+    pytest.importorskip("langdetect")
+    assert public_tools.public_language(text) != "es"
+    assert check("change_case:english_capital", text, lang="es") == 1
+    assert check("change_case:english_capital", "THE SUN SHINES OVER THE CITY, AND EVERYBODY GOES OUT.", lang="es") == 0
+
+
+@pytest.mark.parametrize("text", ["Identify the cause.", "Clarify your goals first.", "Simplify this fraction."])
+def test_verbs_in_ify_are_verbs_with_a_capital(text):
+    assert check("words:start_verb", text) == 1
+
+
 def test_without_the_tools_our_own_rules_decide(monkeypatch):
     monkeypatch.setattr(public_tools, "_factory", lambda: None)
     monkeypatch.setattr(public_tools, "_tokenizer", lambda: None)

@@ -167,12 +167,12 @@ def capital_word_frequency(
     return compare_count(count, "capital word", capital_relation, capital_frequency)
 
 
-@instruction("change_case:english_capital", version=2)
+@instruction("change_case:english_capital", version=3)
 def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The answer is in English (or French, Spanish: `lang`) and has no small letter.
 
     Passes: "THIS IS FINE." Fails: "This is fine.", "DAS IST GUT SO." Not covered: languages without capitals.
-    upstream: the public detector hardly sees words in capitals, and guesses.
+    upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
     if not text.raw.isupper():
         wrong = next(filter(str.islower, text.raw), None)
@@ -195,8 +195,8 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
 def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
     """Check the language of a text whose case is right."""
     if compat == "upstream" and has_langdetect():
-        # The French checker lowers the text first, the English and the Spanish one do not.
-        name = public_language(text.lower() if lang == "fr" else text)
+        # The French and the Spanish checker lower the text first, the English one does not.
+        name = public_language(text if lang == "en" else text.lower())
         return not name or name == lang, f"case as asked; language {name or 'not found'}, {lang} asked"
     detected, confidence = detect_language(text.lower())
     # Names and single words say too little about the language to fail an answer for it.
