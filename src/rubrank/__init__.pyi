@@ -35,7 +35,6 @@ from rubrank.options import FuseOptions as FuseOptions
 from rubrank.records.files import read_records as read_records
 from rubrank.records.files import write_records as write_records
 from rubrank.records.record import records_of as records_of
-from rubrank.records.report import write_report as write_report
 from rubrank.rollouts.rollout import Group as Group
 from rubrank.rollouts.rollout import Rollout as Rollout
 from rubrank.rubrics.checking import check_file as check_file
@@ -59,5 +58,6 @@ from rubrank.verifiers.verifier import Verdict as Verdict
 from rubrank.verifiers.verifier import find_verifier as find_verifier
 from rubrank.verifiers.verifier import missing as missing
 from rubrank.verifiers.verifier import verifier as verifier
+from rubrank.viewer.report import write_report as write_report
 
 __version__: str

@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "rubrank"
 FOUNDATION = {"errors", "options", "_choices", "_jit", "_files", "_plain", "_plugins", "store"}
 _IN_ORDER = (
     "tables texts rollouts verifiers rubrics judges scores grading fusion records studies evaluation training service"
-    " cli"
+    " viewer cli"
 )
 ROOMS = _IN_ORDER.split()
 FACADE = {"__init__", "__main__"}  # the public names, and the way in

@@ -16,7 +16,7 @@ pytest.importorskip("zstandard", reason="zstandard is not installed: pip install
 
 from rubrank.errors import InvalidInput
 from rubrank.records.files import is_records, read_records, record_files, write_records
-from rubrank.records.viewer.sources import paths_of
+from rubrank.records.files import record_files
 from rubrank.records.writing import Recording
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.studies.replay.logged import read_logged
@@ -54,7 +54,7 @@ def test_files_begin_anew_and_are_read_as_one(tmp_path, suffix):
     for source in (many, many.parent, many.parent / f"records.*{suffix}"):
         assert list(read_records(source)) == expected
         assert is_records(source)
-        assert [path.name for path in paths_of(source)] == names
+        assert [path.name for path in record_files(source)] == names
         assert len(read_logged(source).table.groups) == len(read_logged(one).table.groups)
 
 

@@ -25,9 +25,9 @@ from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
-from rubrank.records.report import write_report
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
+from rubrank.viewer.report import write_report
 
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 

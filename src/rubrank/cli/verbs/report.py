@@ -13,7 +13,7 @@ from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions
 from rubrank.cli.printing import print_json, say
 from rubrank.errors import InvalidInput, counted
 from rubrank.options import FuseOptions, Options, option
-from rubrank.records.report import BUDGET_MB, TEXT_LIMIT
+from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
 
 
 class SizeOptions(Options):
@@ -50,7 +50,7 @@ def report(
     from rubrank._files import check_output_path
     from rubrank.evaluation.files import read_runs
     from rubrank.evaluation.reporting import report_data
-    from rubrank.records.report import write_report
+    from rubrank.viewer.report import write_report
 
     check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
     summary = write_report(

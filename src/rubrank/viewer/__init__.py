@@ -1,0 +1,21 @@
+"""One page to look at records: served while a run is written (`rubrank view`), or as one file (`rubrank report`).
+
+Both show the same page, `assets/index.html`. It asks a data source for what it shows:
+
+    rubrank view      the page fetches JSON from a local server       server.py, run.py
+    rubrank report    the same JSON is packed into the HTML file      report.py
+
+    states.py         what is remarkable about a group, as bits to filter by
+    index.py          one row per group: what lists, filters and curves need
+    group_data.py     one group: scores, utilities, outcomes, explanations, texts
+    summary/          figures over all groups: criteria, conflicts, attributes, gates, rules
+"""
+
+from __future__ import annotations
+
+DEFAULT_PORT = 8642
+"""Of `rubrank view`."""
+TEXT_LIMIT = 4000
+"""Characters that a report keeps of each response, reasoning and message."""
+BUDGET_MB = 50.0
+"""Megabytes that the groups of a report may take."""

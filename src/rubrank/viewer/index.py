@@ -1,0 +1,332 @@
+"""One row per group of a run: what lists, filters and curves need, in columns that grow.
+
+    index = Index()
+    index.add_record(record)                 a GroupRecord, or the light form that run.py decodes
+    index.list_rows(start=0)                 the rows as plain lists, as the page reads them
+    make_curves(index)                       means over the steps of training
+    make_step_table(index)                   one row per step
+
+A group takes some 60 bytes, its name and title, and 20 bytes for each of its criteria.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from rubrank.viewer.states import State, count_stopped, find_states, make_title
+from rubrank.viewer.summary.figures import Moments
+
+NO_STEP = np.iinfo(np.int64).min
+_MOST_POINTS = 240  # of a curve; beyond that, neighbouring steps share a point
+_MOST_CURVES = 24  # of a kind
+
+_FACTS = {
+    "step": np.int64,
+    "size": np.uint32,
+    "spread": np.float32,
+    "mean": np.float32,
+    "states": np.uint16,
+    "stopped": np.uint32,
+    "rule": np.uint32,
+    "criteria": np.uint32,
+    "prompt": np.uint64,
+}
+_SERIES = {"group": np.uint32, "series": np.uint32, "mean": np.float32, "low": np.float32, "high": np.float32}
+
+
+class Columns:
+    """Arrays of one length that grow together."""
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self.length = 0
+        self._arrays = {name: np.zeros(1024, kind) for name, kind in types.items()}
+
+    def append(self, **values: Any) -> None:
+        """Add one row."""
+        self.extend(**{name: [value] for name, value in values.items()})
+
+    def extend(self, **values: Any) -> None:
+        """Add many rows."""
+        new_rows = len(next(iter(values.values())))
+        while self.length + new_rows > len(next(iter(self._arrays.values()))):
+            self._arrays = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self._arrays.items()}
+        for name, value in values.items():
+            self._arrays[name][self.length : self.length + new_rows] = value
+        self.length += new_rows
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name][: self.length]
+
+    def take(self, *names: str) -> tuple[np.ndarray, ...]:
+        """Several columns of the same rows, even while another thread appends."""
+        length = self.length
+        arrays = self._arrays
+        return tuple(arrays[name][:length] for name in names)
+
+
+class Index:
+    """The groups of one run."""
+
+    def __init__(self) -> None:
+        self.facts = Columns(_FACTS)
+        self.series = Columns(_SERIES)
+        """One row per group and criterion (or attribute): mean, lowest and highest value over its rollouts."""
+        self.ids: list[str] = []
+        self.titles: list[str] = []
+        self.rules: dict[str, int] = {}
+        self.criteria_sets: dict[tuple[str, ...], int] = {}
+        """Criteria of a group → number; groups with the same rubric share one."""
+        self.series_names: dict[tuple[str, str], int] = {}
+        """("criterion" | "attribute", name) → number of the series."""
+        self.unreadable: list[tuple[int, str]] = []
+        """Lines that are not records: (number of the group, why)."""
+
+    def __len__(self) -> int:
+        return self.facts.length
+
+    def add_record(self, record: Any, measured: Mapping[str, np.ndarray] | None = None) -> None:
+        """Add the next group. measured: name → one value per rollout, of attributes that the record does not hold."""
+        reward = record.reward
+        row = {
+            "step": NO_STEP if record.step is None else record.step,
+            "size": len(reward),
+            "spread": max(reward) - min(reward) if reward else 0.0,
+            "mean": sum(reward) / len(reward) if reward else 0.0,
+            "states": int(find_states(record)),
+            "stopped": count_stopped(record),
+            "rule": self.rules.setdefault(record.rule, len(self.rules)),
+            "criteria": self.criteria_sets.setdefault(
+                tuple(criterion.name for criterion in record.criteria), len(self.criteria_sets)
+            ),
+            "prompt": _hash_prompt(record),
+        }
+        # A value that no column can hold (a step beyond 64 bits) raises here, before anything is added.
+        row = {name: _FACTS[name](value) for name, value in row.items()}
+        self._add_series(record, measured or {})
+        self.ids.append(record.group)
+        self.titles.append(make_title(record.prompt))
+        self.facts.append(**row)
+
+    def add_unreadable(self, why: str) -> None:
+        """Add a line that is not a record."""
+        self.unreadable.append((self.facts.length, why))
+        self.ids.append("")
+        self.titles.append("this line is not a record")
+        self.facts.append(step=NO_STEP, states=int(State.UNREADABLE))
+
+    def list_rows(self, start: int = 0) -> dict[str, Any]:
+        """The groups from `start` on as one list per column, and the tables that the numbers point into."""
+        end = len(self)
+        facts = {name: self.facts[name][start:end].tolist() for name in ("size", "stopped", "rule", "criteria")}
+        steps = self.facts["step"][start:end].tolist()
+        return {
+            "start": start,
+            "id": self.ids[start:end],
+            "title": self.titles[start:end],
+            "step": [None if step == NO_STEP else step for step in steps],
+            "states": self.facts["states"][start:end].tolist(),
+            "spread": np.round(self.facts["spread"][start:end].astype(float), 4).tolist(),
+            "mean": np.round(self.facts["mean"][start:end].astype(float), 4).tolist(),
+            **facts,
+            "rules": list(self.rules),
+            "criteria_sets": [list(names) for names in self.criteria_sets],
+        }
+
+    def list_scores(self, criterion: str) -> dict[str, Any]:
+        """Lowest and highest score of a criterion in every group that has one."""
+        number = self.series_names.get(("criterion", criterion), -1)
+        series, groups, lows, highs = self.series.take("series", "group", "low", "high")
+        rows = np.flatnonzero(series == number)
+        return {"groups": groups[rows].tolist(), "low": _round(lows[rows]), "high": _round(highs[rows])}
+
+    def list_criteria(self, most: int) -> list[str]:
+        """Names of criteria, in alphabetical order; those that most groups have if there are more than `most`."""
+        counts = np.bincount(self.series["series"], minlength=len(self.series_names))
+        names = [
+            (name, counts[number]) for (kind, name), number in list(self.series_names.items()) if kind == "criterion"
+        ]
+        names.sort(key=lambda item: -item[1])
+        return sorted(name for name, _ in names[:most])
+
+    def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
+        columns: list[tuple[str, str, Any]] = []
+        for k, criterion in enumerate(record.criteria):
+            columns.append(("criterion", criterion.name, [row[k] for row in record.scores]))
+        if record.attributes is not None:
+            for d, name in enumerate(record.attribute_names):
+                columns.append(("attribute", name, [row[d] for row in record.attributes]))
+        for name, values in measured.items():
+            if name not in record.attribute_names:
+                columns.append(("attribute", name, values.tolist()))
+        rows = []
+        for kind, name, values in columns:
+            present = [x for x in values if x is not None and x == x]
+            if present:
+                number = self.series_names.setdefault((kind, name), len(self.series_names))
+                rows.append((len(self), number, sum(present) / len(present), min(present), max(present)))
+        if rows:
+            group, series, mean, low, high = zip(*rows, strict=True)
+            self.series.extend(group=group, series=series, mean=mean, low=low, high=high)
+
+
+def _hash_prompt(record: Any) -> int:
+    """The same number for groups with the same prompt; without a prompt, for groups with the same name."""
+    messages = [(message.get("role"), message.get("content")) for message in record.prompt or ()]
+    text = json.dumps(messages or record.group, default=str)
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def _round(values: np.ndarray) -> list[float]:
+    return [float(f"{x:.7g}") for x in values.tolist()]
+
+
+# ------------------------------------------------------------------------------- curves over the steps
+
+
+def make_curves(index: Index) -> dict[str, Any]:
+    """Means over the groups of a step, with half of their 95% intervals.
+
+    {"steps": [0, 10], "width": 1, "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
+
+    Kinds: "run", then "criterion" and "attribute" for those that most groups have. width: steps that share a point.
+    """
+    n = len(index)
+    places, steps, width = _assign_points(index, n)
+    used = places >= 0
+    states = index.facts["states"][:n]
+
+    def has_state(state: State) -> np.ndarray:
+        return (states & int(state) > 0).astype(float)
+
+    of_run = {
+        "groups without signal": has_state(State.NO_SIGNAL),
+        "stopped by a gate": index.facts["stopped"][:n] / np.maximum(index.facts["size"][:n], 1),
+        "judges failed": has_state(State.JUDGES_FAILED),
+        "the longest wins": has_state(State.LONGEST_WINS),
+        "spread of rewards": index.facts["spread"][:n].astype(float),
+    }
+    curves = []
+    for name, values in of_run.items():
+        points = _make_points(*_sum_by_place(places[used], values[used], len(steps)), steps)
+        # A curve that is zero throughout says nothing: no judges, no gate.
+        if any(point[1] for point in points):
+            curves.append({"kind": "run", "name": name, "points": points})
+    return {"steps": steps, "width": width, "curves": curves + _make_series_curves(index, n, places, steps)}
+
+
+def _make_series_curves(index: Index, n: int, places: np.ndarray, steps: list[int]) -> list[dict[str, Any]]:
+    numbers, groups, means = index.series.take("series", "group", "mean")
+    names = list(index.series_names.items())
+    rows = np.flatnonzero(groups < n)
+    rows = rows[places[groups[rows]] >= 0]
+    # One count over (series, point) for all series at once.
+    cells = numbers[rows].astype(np.int64) * len(steps) + places[groups[rows]]
+    sums = _sum_by_place(cells, means[rows].astype(float), len(names) * len(steps))
+    counts, totals, squares = (column.reshape(len(names), len(steps)) for column in sums)
+    names.sort(key=lambda item: -counts[item[1]].sum())
+    curves = []
+    shown: Counter[str] = Counter()
+    for (kind, name), number in names:
+        shown[kind] += 1
+        if shown[kind] <= _MOST_CURVES and counts[number].any():
+            points = _make_points(counts[number], totals[number], squares[number], steps)
+            curves.append({"kind": kind, "name": name, "points": points})
+    return curves
+
+
+def _sum_by_place(places: np.ndarray, values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count, sum and sum of squares of the values at every place."""
+    count = np.bincount(places, minlength=length)
+    total = np.bincount(places, values, minlength=length)
+    squares = np.bincount(places, values * values, minlength=length)
+    return count, total, squares
+
+
+def _make_points(count: np.ndarray, total: np.ndarray, squares: np.ndarray, steps: list[int]) -> list[list[Any]]:
+    points = []
+    for place in np.flatnonzero(count):
+        moments = Moments(int(count[place]), float(total[place]), float(squares[place]))
+        points.append([steps[place], moments.mean, moments.half_width])
+    return points
+
+
+def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
+    """For every group the point of the curve that it belongs to (−1: none); the step of each point; steps per point."""
+    step = index.facts["step"][:n]
+    excluded = int(State.EVALUATION | State.UNREADABLE)
+    used = (step != NO_STEP) & (index.facts["states"][:n] & excluded == 0)
+    every = np.unique(step[used])
+    width = max(1, -(-len(every) // _MOST_POINTS))
+    places = np.full(n, -1)
+    places[used] = np.searchsorted(every, step[used]) // width
+    return places, every[::width].tolist(), width
+
+
+def make_step_table(index: Index) -> list[dict[str, Any]]:
+    """One row per step: groups, rollouts, and the share of groups in each remarkable state."""
+    readable = index.facts["states"] & int(State.UNREADABLE) == 0
+    step, states, size, stopped = (column[readable] for column in index.facts.take("step", "states", "size", "stopped"))
+    every, at = np.unique(step, return_inverse=True)
+    groups = np.bincount(at, minlength=len(every))
+    rollouts = np.bincount(at, size, minlength=len(every))
+    stopped_share = np.bincount(at, stopped, minlength=len(every)) / np.maximum(rollouts, 1)
+
+    def share(state: State) -> np.ndarray:
+        return np.bincount(at, (states & int(state) > 0).astype(float), minlength=len(every)) / np.maximum(groups, 1)
+
+    shares = {
+        "no_signal": share(State.NO_SIGNAL),
+        "judges_failed": share(State.JUDGES_FAILED),
+        "rules_disagree": share(State.RULES_DISAGREE),
+        "longest_wins": share(State.LONGEST_WINS),
+    }
+    return [
+        {
+            "step": None if value == NO_STEP else int(value),
+            "groups": int(groups[i]),
+            "rollouts": int(rollouts[i]),
+            "stopped": float(stopped_share[i]),
+            **{name: float(column[i]) for name, column in shares.items()},
+        }
+        for i, value in enumerate(every.tolist())
+    ]
+
+
+def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, float, float]]:
+    """Prompts in both runs, each at the last group that has it: (group, group, mean score, mean score).
+
+    The largest differences of mean scores come first.
+    """
+    first_prompts, first_groups = _find_last_groups(first)
+    second_prompts, second_groups = _find_last_groups(second)
+    _, at_first, at_second = np.intersect1d(first_prompts, second_prompts, return_indices=True)
+    mine = first_groups[at_first]
+    theirs = second_groups[at_second]
+    my_means = np.nan_to_num(_mean_scores(first)[mine])
+    their_means = np.nan_to_num(_mean_scores(second)[theirs])
+    order = np.argsort(-np.abs(their_means - my_means), kind="stable")
+    return [(int(mine[i]), int(theirs[i]), float(my_means[i]), float(their_means[i])) for i in order]
+
+
+def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
+    """Every prompt, and the last group that has it."""
+    readable = np.flatnonzero(index.facts["states"] & int(State.UNREADABLE) == 0)[::-1]
+    prompts, first = np.unique(index.facts["prompt"][readable], return_index=True)
+    return prompts, readable[first]
+
+
+def _mean_scores(index: Index) -> np.ndarray:
+    """For every group the mean over its criteria; NaN without any."""
+    n = len(index)
+    numbers, groups, means = index.series.take("series", "group", "mean")
+    is_criterion = np.array([kind == "criterion" for kind, _ in list(index.series_names)] or [False])
+    rows = is_criterion[numbers] & (groups < n)
+    counts = np.bincount(groups[rows], minlength=n)
+    totals = np.bincount(groups[rows], means[rows], minlength=n)
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)

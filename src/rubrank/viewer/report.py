@@ -1,0 +1,303 @@
+"""`rubrank report`: the viewer's page with its data inside, as one HTML file.
+
+    summary = write_report("records.jsonl", "report.html")
+    summary.groups, summary.bytes, summary.text_limit        10000, 21_300_000, 4000
+
+The file needs no network and no server; it opens from disk. Records are read once, one by one.
+
+    <style> … </style>   skeleton   <script type="application/gzip" id="data-…"> block </script> …   <script> page </script>
+
+A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
+content policy allows its own script and style by their hashes and nothing else: no other script, no network.
+
+Groups are packed 64 to a block. If the blocks take more than the budget, all texts are cut to a lower limit, computed
+from their lengths and from how well they compress; numbers, reasons and explanations are never cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank._files import atomic_write
+from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.records.files import read_records
+from rubrank.records.record import GroupRecord
+from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
+from rubrank.viewer.group_data import cut_texts, list_text_lengths, make_group_data
+from rubrank.viewer.index import Index, make_curves, make_step_table
+from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
+
+SCRIPTS = (
+    "numbers.js",
+    "dom.js",
+    "save.js",
+    "charts.js",
+    "tables.js",
+    "texts.js",
+    "diff.js",
+    "filters.js",
+    "address.js",
+    "data.js",
+    "rollout.js",
+    "group.js",
+    "list.js",
+    "summary.js",
+    "steps.js",
+    "compare.js",
+    "groups.js",
+    "keys.js",
+    "app.js",
+)
+"""The page's modules. In a report all share one scope, so a module comes after those that it imports, and no two have a
+top-level name in common (a test checks both)."""
+_GROUPS_PER_BLOCK = 64
+_COMPRESSION = 5
+_BASE64_GROWTH = 4 / 3
+_SAMPLED_BLOCKS = 8  # that tell how well texts compress
+
+
+@dataclass(frozen=True)
+class ReportSummary:
+    """What went into a report."""
+
+    path: Path
+    groups: int
+    rollouts: int
+    criteria: int
+    steps: int
+    bytes: int
+    """Size of the file."""
+    text_limit: int
+    """Characters that each text was cut to: the limit asked for, or what the budget left of it."""
+    cut_texts: int
+    """Responses, reasoning and messages that were cut."""
+
+
+@only_our_errors
+def write_report(
+    records: Iterable[GroupRecord] | str | Path,
+    output: str | Path,
+    *,
+    title: str | None = None,
+    text_limit: int = TEXT_LIMIT,
+    budget_mb: float = BUDGET_MB,
+    measure: bool = True,
+    evaluation: Mapping[str, Any] | None = None,
+) -> ReportSummary:
+    """Write the report of records, or of a file of them, to one HTML file.
+
+    text_limit: characters kept of each response, reasoning and message; what is cut is marked.
+    budget_mb: size that the groups may take in the file; beyond it, texts are cut shorter.
+    measure: count words and Markdown of the responses, if the records hold them.
+    evaluation: a capability table, as `rubrank.evaluation.reporting.report_data` makes it from scored runs.
+    """
+    if text_limit < 0:
+        raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out.")
+    if not budget_mb > 0.0:
+        raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), "50 opens quickly everywhere.")
+    name = Path(records).name if isinstance(records, str | Path) else ""
+    groups = read_records(records) if isinstance(records, str | Path) else records
+
+    summary = RunSummary()
+    index = Index()
+    packer = Packer(text_limit, budget_mb * 1e6)
+    for group, measured in read_groups(groups, measure):
+        summary.add(group)
+        index.add_record(group.record, measured)
+        packer.add(make_group_data(group.record, text_limit))
+    if not len(index):
+        raise InvalidInput("write_report", "records", "at least one group", "none", "Write some with write_records.")
+    packer.finish()
+
+    figures = summary.result()
+    overview = figures["overview"]
+    heading = title or (f"rubrank report: {name}" if name else "rubrank report")
+    texts = {"limit": packer.text_limit, "limit_asked": text_limit, "cut": packer.count_cut()}
+    run = _describe_run(index, name or heading)
+    blocks = {
+        "state": {"title": heading, "runs": [run], "rules": [], "embedded": {"groups_per_block": _GROUPS_PER_BLOCK}},
+        "index": index.list_rows(),
+        "scores": {name: index.list_scores(name) for name in run["criteria"]},
+        "curves": to_plain_numbers({"name": run["name"], **make_curves(index), "table": make_step_table(index)}),
+        "summary": {**figures, "texts": texts, "evaluation": to_plain_numbers(evaluation)},
+    }
+    size = _write_page(Path(output), heading, blocks, packer.blocks)
+    return ReportSummary(
+        path=Path(output),
+        groups=overview["groups"],
+        rollouts=overview["rollouts"],
+        criteria=overview["criteria"],
+        steps=overview["steps"],
+        bytes=size,
+        text_limit=packer.text_limit,
+        cut_texts=texts["cut"],
+    )
+
+
+def _describe_run(index: Index, name: str) -> dict[str, Any]:
+    steps = sorted({step for step in index.list_rows()["step"] if step is not None})
+    return {
+        "name": name,
+        "groups": len(index),
+        "ready": len(index),
+        "version": 0,
+        "epoch": 0,
+        "steps": steps,
+        "rules": list(index.rules),
+        "criteria": index.list_criteria(most=1000),
+    }
+
+
+class Packer:
+    """Packs groups into compressed blocks as they come, and cuts texts shorter when the budget is exceeded."""
+
+    def __init__(self, text_limit: int, budget: float) -> None:
+        """budget: bytes that all blocks may take in the file."""
+        self.text_limit = text_limit
+        self.blocks: list[bytes] = []
+        self._budget = budget
+        self._waiting: list[dict[str, Any]] = []
+        self._lengths: list[int] = []
+        self._size = 0.0
+
+    def add(self, group: dict[str, Any]) -> None:
+        """Take a group of `make_group_data`."""
+        self._lengths.extend(list_text_lengths(group))
+        self._waiting.append(cut_texts(group, self.text_limit))
+        if len(self._waiting) == _GROUPS_PER_BLOCK:
+            self._close_block()
+            if self._size > 2.0 * self._budget:
+                # Far over the budget: cut now, before memory fills up with what must go.
+                self._fit_budget()
+
+    def finish(self) -> None:
+        """Close the last block and fit the budget."""
+        if self._waiting:
+            self._close_block()
+        self._fit_budget()
+
+    def count_cut(self) -> int:
+        """Texts longer than the limit."""
+        return sum(length > self.text_limit for length in self._lengths)
+
+    def _close_block(self) -> None:
+        self._append(self._waiting)
+        self._waiting = []
+
+    def _append(self, groups: Sequence[dict[str, Any]]) -> None:
+        block = pack(groups)
+        self.blocks.append(block)
+        self._size += len(block) * _BASE64_GROWTH
+
+    def _fit_budget(self) -> None:
+        while self._size > self._budget and self.text_limit > 0:
+            # At least 5% lower each time, so that a poor estimate cannot loop for long.
+            self.text_limit = min(self._estimate_limit(), int(0.95 * self.text_limit))
+            old_blocks = self.blocks
+            self.blocks = []
+            self._size = 0.0
+            for block in old_blocks:
+                self._append([cut_texts(group, self.text_limit) for group in unpack(block)])
+
+    def _estimate_limit(self) -> int:
+        """The limit at which everything should take 97% of the budget, from a sample of blocks."""
+        with_texts = without_texts = characters = 0
+        for block in self.blocks[:: -(-len(self.blocks) // _SAMPLED_BLOCKS)]:
+            groups = unpack(block)
+            for group in groups:
+                characters += sum(min(length, self.text_limit) for length in list_text_lengths(group))
+            with_texts += len(block)
+            without_texts += len(pack([cut_texts(group, 0) for group in groups]))
+        if with_texts == without_texts:
+            return 0
+        room = 0.97 * self._budget - self._size * without_texts / with_texts
+        characters_per_byte = characters / (with_texts - without_texts)
+        lengths = np.sort(np.minimum(self._lengths, self.text_limit))
+        return find_limit(lengths, room / _BASE64_GROWTH * characters_per_byte)
+
+
+def find_limit(lengths: np.ndarray, characters: float) -> int:
+    """The largest limit L with Σ min(length, L) ≤ characters. Lengths are sorted."""
+    if not len(lengths):
+        return 0
+    shorter = np.concatenate([[0.0], np.cumsum(lengths)])
+    count_from = len(lengths) - np.arange(len(lengths))
+    total_if_cut_here = shorter[:-1] + lengths * count_from
+    fitting = np.flatnonzero(total_if_cut_here <= characters)
+    at = int(fitting[-1]) + 1 if len(fitting) else 0
+    if at == len(lengths):
+        return int(lengths[-1])
+    return max(0, int((characters - shorter[at]) / count_from[at]))
+
+
+def pack(data: Any) -> bytes:
+    """Compressed JSON. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode("utf-8", "replace"), _COMPRESSION, mtime=0)
+
+
+def unpack(block: bytes) -> Any:
+    """What was packed."""
+    return json.loads(gzip.decompress(block))
+
+
+# -------------------------------------------------------------------------------------------- the page
+
+
+def read_asset(name: str) -> str:
+    """The text of a file in assets/."""
+    return (files("rubrank.viewer") / "assets" / name).read_text(encoding="utf-8")
+
+
+def make_script() -> str:
+    """All modules as one script: `import` lines and `export` words go, and all share one scope."""
+    modules = "\n".join(read_asset(name) for name in SCRIPTS)
+    modules = re.sub(r"^import \{[^}]*\} from \"\./[\w.]+\";\n", "", modules, flags=re.MULTILINE)
+    modules = re.sub(r"^export ", "", modules, flags=re.MULTILINE)
+    return f'"use strict";\n(() => {{\n{modules}\n}})();\n'
+
+
+def _write_page(output: Path, title: str, blocks: Mapping[str, Any], group_blocks: Sequence[bytes]) -> int:
+    """Write the file and return its size in bytes."""
+    style = read_asset("style.css")
+    script = make_script()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>'
+    page = read_asset("index.html")
+    page = page.replace("<title>rubrank view</title>", f"<title>{html.escape(title)}</title>")
+    page = re.sub(r"<!-- served -->.*?<!-- /served -->", lambda _: head, page, flags=re.DOTALL)
+    before, after = page.split("</body>")
+    with atomic_write(output) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(before)
+        for name, data in blocks.items():
+            file.write(_make_block(name, pack(data)))
+        file.write(f"<script>{script}</script>\n")
+        # Groups stand behind the script: the page begins to draw before all of them have arrived.
+        for number, block in enumerate(group_blocks):
+            file.write(_make_block(f"groups-{number}", block))
+        file.write(f"</body>{after}")
+    return output.stat().st_size
+
+
+def _make_block(name: str, block: bytes) -> str:
+    encoded = base64.b64encode(block).decode("ascii")
+    return f'<script type="application/gzip" id="data-{name}">{encoded}</script>\n'
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

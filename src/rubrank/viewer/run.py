@@ -1,0 +1,517 @@
+"""A run that may still be written: its files, its index, and the thread that keeps both up to date.
+
+    run = LiveRun(Path("records.jsonl"))
+    run.start()
+    len(run.index), run.count_lines(), run.read_line(17), run.describe()
+
+The thread first scans new bytes for line ends, which is quick, so that every group can be opened; then it reads the
+records one by one into the index. It looks for more every second.
+
+    file appears ──► lines found ──► records read into the index ──► waits for more
+         ▲                                                              │
+         └──────────── file shrank or was replaced: begin again ◄───────┘
+
+A last line without a line end counts as soon as it can be parsed. Compressed files and Parquet are unpacked into a
+temporary file as they grow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rubrank._files import require_file, explain_read_errors, suffix_error, import_zstandard
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.records.files import SUFFIXES, record_files
+from rubrank.viewer.index import Columns, Index
+
+_SCAN_BYTES = 1 << 24  # scanned for line ends at once
+_UNPACK_READ = 1 << 22  # compressed bytes read at once
+_UNPACK_LIMIT = 1 << 26  # bytes that one look at a compressed file unpacks
+_LOOK_EVERY = 1.0  # seconds between looks at the files
+_RECORDS_PER_LOOK = 256
+_TESTED_LINES = 100  # of a file, before it is said to hold no records
+_REPORTED_LINES = 20  # that are not records
+_CHECKED_BYTES = 256  # before the end of what was read, to see that the file is still the same
+# While a request is being answered, reading pauses briefly every 16 records: the page stays quick.
+_REQUEST_SECONDS = 0.15
+_PAUSE_SECONDS = 0.002
+_RECORDS_PER_PAUSE = 16
+
+
+# -------------------------------------------------------------- the fields of a record that are needed
+
+
+class LightCriterion(msgspec.Struct):
+    """A criterion."""
+
+    name: str
+    layer: str = "quality"
+    verifier: str | None = None
+
+
+class LightGate(msgspec.Struct):
+    """What the gate did."""
+
+    passed: list[bool]
+    factor: list[float]
+
+
+class LightRecord(msgspec.Struct):
+    """The fields of a `GroupRecord` that an index needs, under the same names.
+
+    Decoding skips the rest and checks types on the way: 100,000 records take seconds instead of minutes.
+    """
+
+    group: str
+    criteria: list[LightCriterion]
+    scores: list[list[float | None]]
+    weights: list[float]
+    reward: list[float]
+    no_signal: bool
+    rule: str = "rlvr2"
+    step: int | None = None
+    reasons: list[list[str]] | None = None
+    outcomes: dict[str, list[list[float | None]]] = {}
+    attribute_names: list[str] = []
+    attributes: list[list[float | None]] | None = None
+    gate: LightGate | None = None
+    flags: list[str] = []
+    prompt: list[dict[str, Any]] | None = None
+    responses: list[str] | None = None
+    others: dict[str, list[float]] = {}
+    metadata: dict[str, Any] = {}
+
+
+class RecordTexts(msgspec.Struct):
+    """The texts of a record, to search in."""
+
+    group: str
+    criteria: list[LightCriterion] = []
+    reasons: list[list[str]] = []
+    prompt: list[dict[str, Any]] = []
+    turns: list[list[dict[str, Any]]] = []
+    responses: list[str] = []
+    reasoning: list[str] = []
+
+    def list_all(self) -> Iterator[str]:
+        """Every text."""
+        yield self.group
+        yield from (criterion.name for criterion in self.criteria)
+        yield from self.responses
+        yield from self.reasoning
+        yield from _list_strings(self.prompt)
+        yield from _list_strings(self.turns)
+        yield from _list_strings(self.reasons)
+
+
+def _list_strings(value: Any) -> Iterator[str]:
+    """All strings inside a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _list_strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _list_strings(part)
+
+
+_RECORD_DECODER = msgspec.json.Decoder(LightRecord)
+_TEXT_DECODER = msgspec.json.Decoder(RecordTexts)
+
+
+def decode_record(line: bytes) -> LightRecord:
+    """The fields of a line; raises ValueError if it is not a record."""
+    return _decode(line, _RECORD_DECODER, LightRecord)
+
+
+def decode_texts(line: bytes) -> RecordTexts:
+    """The texts of a line; raises ValueError if it is not a record."""
+    return _decode(line, _TEXT_DECODER, RecordTexts)
+
+
+def _decode(line: bytes, decoder: Any, kind: Any) -> Any:
+    try:
+        return decoder.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # NaN and lone surrogates, which only Python's own parser accepts.
+        return msgspec.convert(json.loads(line), kind)
+
+
+# ------------------------------------------------------------------------------------- files that grow
+
+
+class GrowingFile:
+    """A plain file of lines that may still grow."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.local = path
+        """The file with the plain lines."""
+        self.size = 0
+        """Bytes of `local` that can be read."""
+        self.total = 0
+        """Bytes of the file itself."""
+        self.is_unpacked = True
+        """Whether everything that is there at present is in `local`."""
+        self.problem = ""
+        """Why it cannot be read on; what was read stays."""
+        self._inode: int | None = None
+
+    def refresh(self) -> bool:
+        """Look at what is there now. False: it is another file than before, or shorter, and must be read again."""
+        status = self.path.stat()
+        is_same = self._inode in (None, status.st_ino) and status.st_size >= self.total
+        self._inode = status.st_ino
+        self.total = status.st_size
+        if is_same:
+            self._unpack_more()
+        return is_same
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Some bytes of the plain lines."""
+        descriptor = os.open(self.local, os.O_RDONLY)
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
+    def read_before(self, end: int) -> bytes:
+        """The last bytes before a place: as long as they are the same, so is the file."""
+        start = max(0, end - _CHECKED_BYTES)
+        return self.read(start, end - start)
+
+    def close(self) -> None:
+        """Remove temporary files."""
+
+    def _unpack_more(self) -> None:
+        self.size = self.total
+
+
+class _UnpackedFile(GrowingFile):
+    """A file whose lines are written to a temporary file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
+        self.local = Path(self._spool.name)
+        self._position = 0
+        """How far the file itself was read."""
+
+    def close(self) -> None:
+        self._spool.close()
+
+
+class _CompressedFile(_UnpackedFile):
+    """A .gz or .zst file; loggers append new members and frames to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._make_decompressor: Callable[[], Any]
+        if path.suffix == ".gz":
+            self._make_decompressor = lambda: zlib.decompressobj(31)
+        else:
+            zstandard = import_zstandard(path)
+            self._make_decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
+        self._decompressor = self._make_decompressor()
+
+    def _unpack_more(self) -> None:
+        budget = _UNPACK_LIMIT
+        try:
+            with explain_read_errors(self.path), self.path.open("rb") as file:
+                file.seek(self._position)
+                while not self.problem and budget > 0 and (block := file.read(_UNPACK_READ)):
+                    self._position += len(block)
+                    budget -= self._write_unpacked(block)
+        except InvalidInput as error:
+            self.problem = str(error)
+        self._spool.flush()
+        self.size = self._spool.tell()
+        self.is_unpacked = bool(self.problem) or self._position >= self.total
+
+    def _write_unpacked(self, block: bytes) -> int:
+        """Write what is in a block, over any number of members or frames; returns how many bytes."""
+        written = 0
+        while block:
+            unpacked = self._decompressor.decompress(block)
+            self._spool.write(unpacked)
+            written += len(unpacked) + 1
+            if not self._decompressor.eof:
+                break
+            block = self._decompressor.unused_data.lstrip(b"\0")
+            self._decompressor = self._make_decompressor()
+        return written
+
+
+class _ParquetFile(_UnpackedFile):
+    """A file that `write_records` wrote; it is complete when it appears."""
+
+    _ROWS = 1000  # per look
+
+    def _unpack_more(self) -> None:
+        import polars
+
+        if self.problem or (self._position > 0 and self.is_unpacked):
+            return
+        try:
+            column = polars.scan_parquet(self.path, glob=False).select("record")
+            rows = column.slice(self._position, self._ROWS).collect()["record"]
+        except polars.exceptions.PolarsError as error:
+            self.problem = f"{self.path}: {str(error).splitlines()[0]}"
+            self.is_unpacked = True
+            return
+        self._spool.writelines(line.encode() + b"\n" for line in rows)
+        self._spool.flush()
+        self._position += len(rows)
+        self.size = self._spool.tell()
+        self.is_unpacked = len(rows) < self._ROWS
+
+
+def open_growing(path: Path) -> GrowingFile:
+    """The file as one that can be read while it grows."""
+    if path.name.endswith(".jsonl"):
+        return GrowingFile(path)
+    if path.suffix == ".parquet":
+        return _ParquetFile(path)
+    return _CompressedFile(path)
+
+
+def check_source(source: Path) -> None:
+    """Raise unless a path names at least one file whose first lines hold a record."""
+    paths = record_files(source, missing_ok=True)
+    if not source.exists() and not paths:
+        require_file(source)
+    if source.is_dir() and not paths:
+        allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
+        raise InvalidInput("view", "RECORDS", allowed, f"{source}, which has none", "")
+    if source.is_file() and not source.name.endswith(SUFFIXES):
+        raise suffix_error(source, SUFFIXES, owner="view", what="RECORDS")
+    why = "which is empty"
+    for path in paths:
+        with closing(open_growing(path)) as part:
+            part.refresh()
+            with part.local.open("rb") as file:
+                for line in islice(file, _TESTED_LINES):
+                    try:
+                        decode_record(line)
+                        return
+                    except (ValueError, RecursionError):
+                        if line.strip():
+                            why = "which holds no records"
+            why = part.problem or why
+    remedy = "A run that has just begun has some after its first step."
+    raise InvalidInput("view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy)
+
+
+# --------------------------------------------------------------------------------------------- the run
+
+
+class LiveRun:
+    """One run of `rubrank view`."""
+
+    def __init__(self, source: Path, name: str | None = None) -> None:
+        self.source = source
+        self.name = name or source.name or str(source)
+        self.index = Index()
+        self.version = 0
+        """Grows with everything new."""
+        self.epoch = 0
+        """Grows when the run begins again: numbers of groups then mean others."""
+        self.problem = ""
+        self._files: list[GrowingFile] = []
+        self._scanned: list[int] = []
+        """Bytes of each file that were scanned for line ends."""
+        self._last_bytes: list[bytes] = []
+        """The last scanned bytes of each file."""
+        self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
+        self._busy_until = 0.0
+        self._stopped = threading.Event()
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+
+    def count_lines(self) -> int:
+        """Groups that can be opened; those in the index can also be filtered."""
+        return self._lines.length
+
+    def read_line(self, g: int) -> bytes:
+        """The bytes of a record; raises IndexError if there is none."""
+        with self._lock:
+            if not 0 <= g < self._lines.length:
+                raise IndexError(g)
+            file = self._files[int(self._lines["file"][g])]
+            return file.read(int(self._lines["offset"][g]), int(self._lines["length"][g]))
+
+    def describe(self) -> dict[str, Any]:
+        """What is known so far, as the page reads it."""
+        with self._lock:
+            unreadable = self.index.unreadable
+            return {
+                "groups": self._lines.length,
+                "ready": len(self.index),
+                "files": len(self._files),
+                "unreadable": len(unreadable),
+                "unreadable_first": unreadable[:_REPORTED_LINES],
+            }
+
+    def note_request(self) -> None:
+        """A request is waiting for its answer: read more slowly for a moment."""
+        self._busy_until = time.monotonic() + _REQUEST_SECONDS
+
+    def start(self) -> None:
+        """Begin to read, in a thread that ends with the process."""
+        self._thread = threading.Thread(target=self._keep_reading, name=f"rubrank view {self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and remove temporary files."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        for file in self._files:
+            file.close()
+
+    def read_everything(self) -> None:
+        """Read all that is there, in this thread: for tests and scripts."""
+        while self.read_some():
+            pass
+
+    def read_some(self) -> bool:
+        """Look for new lines and read some of them; False: there was nothing new."""
+        with self._lock:
+            if not self._refresh_files():
+                self._begin_again()
+                self._refresh_files()
+        lines = self._scan_files()
+        records = self._read_records()
+        if lines or records:
+            self.version += 1
+        return bool(lines or records) or any(not file.is_unpacked for file in self._files)
+
+    def _keep_reading(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                is_busy = self.read_some()
+                self.problem = next((file.problem for file in self._files if file.problem), "")
+            except (OSError, RubrankError, ValueError) as error:
+                is_busy = False
+                self.problem = str(error)
+            if not is_busy:
+                self._stopped.wait(_LOOK_EVERY)
+
+    def _begin_again(self) -> None:
+        for file in self._files:
+            file.close()
+        self.index = Index()
+        self.epoch += 1
+        self._files = []
+        self._scanned = []
+        self._last_bytes = []
+        self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
+
+    def _refresh_files(self) -> bool:
+        """Look at all files; False: one is no longer what was read."""
+        open_paths = {file.path for file in self._files}
+        for path in record_files(self.source, missing_ok=True):
+            if path not in open_paths:
+                self._files.append(open_growing(path))
+                self._scanned.append(0)
+                self._last_bytes.append(b"")
+        for file, scanned, last_bytes in zip(self._files, self._scanned, self._last_bytes, strict=True):
+            if not file.path.exists() or not file.refresh():
+                return False
+            if last_bytes and file.read_before(scanned) != last_bytes:
+                return False
+        return True
+
+    def _scan_files(self) -> int:
+        """Find the lines in all new bytes; returns how many."""
+        before = self._lines.length
+        for number, file in enumerate(self._files):
+            if self._scanned[number] >= file.size:
+                continue
+            while not self._stopped.is_set() and self._scan_block(number, file):
+                pass
+            self._last_bytes[number] = file.read_before(self._scanned[number])
+        return self._lines.length - before
+
+    def _scan_block(self, number: int, file: GrowingFile) -> bool:
+        """Add the lines of the next block; False: no line ends in what is left."""
+        start = self._scanned[number]
+        size = _SCAN_BYTES
+        block = file.read(start, min(size, file.size - start))
+        while b"\n" not in block and len(block) < file.size - start:
+            # One line is longer than a block.
+            size *= 2
+            block = file.read(start, min(size, file.size - start))
+        ends = _find_line_ends(block)
+        if not len(ends):
+            self._add_last_line(number, start, block)
+            return False
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        lengths = ends - starts
+        filled = lengths > 1  # an empty line is not a record
+        with self._lock:
+            self._lines.extend(
+                file=np.full(int(filled.sum()), number), offset=start + starts[filled], length=lengths[filled]
+            )
+            self._scanned[number] = start + int(ends[-1]) + 1
+        return self._scanned[number] < file.size
+
+    def _add_last_line(self, number: int, start: int, block: bytes) -> None:
+        """Add a last line without a line end, if it is complete."""
+        try:
+            decode_record(block)
+        except (ValueError, RecursionError):
+            return
+        with self._lock:
+            self._lines.append(file=number, offset=start, length=len(block))
+            self._scanned[number] = start + len(block)
+
+    def _read_records(self) -> int:
+        """Read the next records into the index; returns how many."""
+        count = 0
+        while len(self.index) < self._lines.length and count < _RECORDS_PER_LOOK and not self._stopped.is_set():
+            if count % _RECORDS_PER_PAUSE == 0 and time.monotonic() < self._busy_until:
+                time.sleep(_PAUSE_SECONDS)
+            line = self.read_line(len(self.index))
+            try:
+                record = decode_record(line)
+                answer_lengths = _measure_answers(record)
+                with self._lock:
+                    self.index.add_record(record, answer_lengths)
+            except (ValueError, RecursionError, OverflowError, TypeError) as error:
+                with self._lock:
+                    self.index.add_unreadable(str(error)[:200])
+            count += 1
+        return count
+
+
+def _measure_answers(record: LightRecord) -> dict[str, np.ndarray]:
+    if not record.responses:
+        return {}
+    return {"answer characters": np.array([len(text) for text in record.responses])}
+
+
+def _find_line_ends(block: bytes) -> np.ndarray:
+    """Positions of line ends. Searching is faster than comparing every byte, because records are long lines."""
+    ends = []
+    at = block.find(b"\n")
+    while at >= 0:
+        ends.append(at)
+        at = block.find(b"\n", at + 1)
+    return np.array(ends, dtype=np.int64)

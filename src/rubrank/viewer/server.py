@@ -1,0 +1,484 @@
+"""`rubrank view`: the page over a local server. Everything is read, nothing is written.
+
+    GET /                    the page                     GET /assets/NAME     its modules and style sheet
+    GET /api/state           runs, how far they are read  GET /api/index       rows of the list, from `start` on
+    GET /api/scores          scores of one criterion      GET /api/search      groups with some words, from `start` on
+    GET /api/group           one group, under any rule    GET /api/same        the same prompt elsewhere
+    GET /api/curves          means over steps             GET /api/common      prompts that two runs share
+    GET /api/summary         figures over all groups      GET /api/export      groups as CSV or JSON lines
+
+Every response forbids scripts, styles and connections other than its own. A request under another host name is
+refused, so that no web page can reach the server through a name of its own (DNS rebinding). Beyond this machine a token
+is needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hmac
+import io
+import ipaddress
+import json
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.fusion.rules import rule_names
+from rubrank.records.files import record_in
+from rubrank.records.making import score_table
+from rubrank.records.record import GroupRecord, record_table
+from rubrank.viewer.group_data import make_group_data
+from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.report import read_asset
+from rubrank.viewer.run import LiveRun, check_source, decode_texts
+from rubrank.viewer.states import State, find_best
+from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
+
+_PORTS_TRIED = 20
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+_COOKIE = "rubrank-view"
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
+_WHOLE_TEXT = 10_000_000  # characters: nothing is cut here, as in a report
+_MOST_CRITERIA = 1000
+_MOST_SAME = 60
+_MOST_COMMON = 200
+_SEARCH_SECONDS = 0.2  # that one request may search
+_SUMMARIZED = 2000  # groups of a long run that the summary reads
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_KEPT_FIELDS = ("group", "step", "reasons", "prompt", "turns", "responses", "reasoning", "tokens", "metadata")
+"""What a record under another rule has in common with the original."""
+
+
+def serve(sources: Sequence[Path], *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C. on_ready is called with the address once it is known."""
+    for source in sources:
+        check_source(source)
+    token = None if _is_loopback(host) else secrets.token_urlsafe(24)
+    listening = _listen(host, port)
+    runs = [LiveRun(source, name) for source, name in zip(sources, name_runs(sources), strict=True)]
+    for run in runs:
+        run.start()
+    app = make_app(runs, hosts=_LOCAL_NAMES if token is None else (), token=token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
+    on_ready(make_address(host, listening.getsockname()[1], token))
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for run in runs:
+            run.stop()
+
+
+def name_runs(sources: Sequence[Path]) -> list[str]:
+    """A short name for each run: that of its file, or as many of its folders as it takes to tell the runs apart."""
+    parts = [source.resolve().parts for source in sources]
+    if len(parts) < 2:
+        return [source.name or str(source) for source in sources]
+    shared_end = 0
+    while all(len(p) > shared_end + 1 for p in parts) and len({p[-1 - shared_end] for p in parts}) == 1:
+        shared_end += 1
+    names = [p[-1 - shared_end] for p in parts]
+    if len(set(names)) < len(names):
+        return [str(source) for source in sources]
+    return names
+
+
+def make_address(host: str, port: int, token: str | None) -> str:
+    """What to open in a browser."""
+    name = f"[{host}]" if ":" in host else host
+    query = f"?token={token}" if token else ""
+    return f"http://{name}:{port}/{query}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at the port, or at the next free one; 0 takes any."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    candidates = [port] if port == 0 else range(port, min(65536, port + _PORTS_TRIED))
+    problem = ""
+    for candidate in candidates:
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, candidate))
+            listening.listen(128)  # a browser that comes before the server is up waits
+            return listening
+        except OSError as error:
+            listening.close()
+            problem = (error.strerror or str(error)).lower()
+    raise InvalidInput("view", "port", "an address that is free", f"{host}:{port}: {problem}", "")
+
+
+# ------------------------------------------------------------------------------------- the application
+
+
+def make_app(runs: Sequence[LiveRun], *, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
+    """The application over some runs. hosts: names under which it may be reached; empty for any."""
+    api = ViewerApi(runs)
+    handlers = {
+        "state": api.state,
+        "index": api.index,
+        "scores": api.scores,
+        "search": api.search,
+        "group": api.group,
+        "same": api.same,
+        "common": api.common,
+        "curves": api.curves,
+        "summary": api.summary,
+        "export": api.export,
+    }
+    routes = [Route(f"/api/{name}", _answer_with(handler)) for name, handler in handlers.items()]
+    routes.append(Route("/", _serve_page))
+    routes.append(Route("/assets/{name}", _serve_asset))
+    return Starlette(routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)])
+
+
+class AccessMiddleware:
+    """Refuses other host names, asks for the token if there is one, and adds the security headers."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], token: str | None) -> None:
+        self.app = app
+        self.hosts = hosts
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+            await send(message)
+
+        refusal = self._refuse(Request(scope))
+        handler = refusal or self.app
+        await handler(scope, receive, send_with_headers)
+
+    def _refuse(self, request: Request) -> Response | None:
+        """The response to a request that may not pass; None if it may."""
+        host = request.headers.get("host", "").rsplit(":", 1)[0]
+        if self.hosts and host not in self.hosts:
+            return Response("This address is not served here.", 400)
+        if self.token is None:
+            return None
+        offered = request.query_params.get("token")
+        if offered is not None and hmac.compare_digest(offered.encode(), self.token.encode()):
+            # The token moves from the address into a cookie, so that it does not end up in links.
+            redirect = RedirectResponse(request.url.path, 303)
+            redirect.set_cookie(_COOKIE, self.token, httponly=True, samesite="strict")
+            return redirect
+        if hmac.compare_digest(request.cookies.get(_COOKIE, "").encode(), self.token.encode()):
+            return None
+        return Response("A token is needed: open the address that `rubrank view` printed.", 401)
+
+
+def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    """The handler's data as JSON; a wrong request as one line."""
+
+    def answer(request: Request) -> Response:
+        try:
+            data = handler(request)
+        except LookupError:
+            return JSONResponse({"error": "no such run or group"}, 404)
+        except (RubrankError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        if isinstance(data, Response):
+            return data
+        # Lone surrogates, which texts may hold, stay escaped: JSONResponse would fail on them.
+        return Response(json.dumps(data, allow_nan=False, separators=(",", ":")), media_type="application/json")
+
+    return answer
+
+
+def _serve_page(request: Request) -> Response:
+    return Response(read_asset("index.html"), media_type="text/html")
+
+
+def _serve_asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    suffix = Path(name).suffix
+    known_names = {item.name for item in (files("rubrank.viewer") / "assets").iterdir()}
+    if suffix not in _MEDIA_TYPES or name not in known_names:
+        return Response("no such file", 404)
+    return Response(read_asset(name), media_type=_MEDIA_TYPES[suffix])
+
+
+class ViewerApi:
+    """What the page asks for. Every method takes a request and returns plain data."""
+
+    def __init__(self, runs: Sequence[LiveRun]) -> None:
+        self._runs = runs
+        self._cache: dict[tuple[str, int], tuple[Any, Any]] = {}
+        """(what, number of the run) → (state of the run, result)."""
+
+    def state(self, request: Request) -> Any:
+        """The runs, how far they are read, and what can be filtered by."""
+        for run in self._runs:
+            run.note_request()
+        return {"runs": [_describe_run(run) for run in self._runs], "rules": [f"{name}+" for name in rule_names()]}
+
+    def index(self, request: Request) -> Any:
+        """Rows of the list from `start` on."""
+        _, run = self._find_run(request)
+        start = int(request.query_params.get("start", 0))
+        return {"epoch": run.epoch, **run.index.list_rows(max(0, start))}
+
+    def scores(self, request: Request) -> Any:
+        """Lowest and highest score of a criterion in every group."""
+        _, run = self._find_run(request)
+        return run.index.list_scores(request.query_params["criterion"])
+
+    def search(self, request: Request) -> Any:
+        """Groups from `start` on whose texts hold the query; searches for a while and says where to go on."""
+        _, run = self._find_run(request)
+        words = request.query_params["query"][:500].strip().casefold()
+        start = max(0, int(request.query_params.get("start", 0)))
+        end = time.monotonic() + _SEARCH_SECONDS
+        hits = []
+        g = start
+        total = len(run.index)
+        while g < total and time.monotonic() < end:
+            if contains_words(run.read_line(g), words):
+                hits.append(g)
+            g += 1
+        return {"hits": hits, "next": g, "total": total, "epoch": run.epoch}
+
+    def group(self, request: Request) -> Any:
+        """One group, as recorded or under another rule."""
+        _, run = self._find_run(request)
+        record = _parse_record(run.read_line(int(request.query_params["g"])))
+        rule = request.query_params.get("rule", "")
+        shown = replay_record(record, rule) if rule and rule != record.rule else record
+        data = make_group_data(shown, _WHOLE_TEXT)
+        data["recorded_rule"] = record.rule
+        data["is_replayed"] = shown is not record
+        data["was_adjusted"] = bool(record.attribute_names)
+        return data
+
+    def same(self, request: Request) -> Any:
+        """Groups of all runs with the same prompt, and what each made of it."""
+        _, run = self._find_run(request)
+        g = int(request.query_params["g"])
+        if not 0 <= g < len(run.index):
+            return {"groups": []}
+        prompt = run.index.facts["prompt"][g]
+        groups: list[dict[str, Any]] = []
+        for number, other in enumerate(self._runs):
+            for at in np.flatnonzero(other.index.facts["prompt"] == prompt)[: _MOST_SAME - len(groups)].tolist():
+                groups.append(_describe_same(number, other, at))
+        return {"groups": groups}
+
+    def common(self, request: Request) -> Any:
+        """Prompts that two runs share, at the last time each was asked; the largest differences come first."""
+        first = self._runs[int(request.query_params.get("first", 0))]
+        second = self._runs[int(request.query_params.get("second", 1))]
+        pairs = find_common_prompts(first.index, second.index)
+        rows = []
+        for mine, theirs, my_mean, their_mean in pairs[:_MOST_COMMON]:
+            rows.append(
+                {
+                    "id": first.index.ids[mine],
+                    "title": first.index.titles[mine],
+                    "groups": [mine, theirs],
+                    "steps": [_step_of(first, mine), _step_of(second, theirs)],
+                    "means": [round(my_mean, 6), round(their_mean, 6)],
+                }
+            )
+        return {"total": len(pairs), "common": rows}
+
+    def curves(self, request: Request) -> Any:
+        """Curves and table of steps of every run."""
+        return [self._cached("curves", number, _compute_curves) for number in range(len(self._runs))]
+
+    def summary(self, request: Request) -> Any:
+        """Figures over all groups of a run, or over a sample of a long one."""
+        number, _ = self._find_run(request)
+        return self._cached("summary", number, _compute_summary)
+
+    def export(self, request: Request) -> Any:
+        """Groups as a file: rollouts as CSV, or records as they are. groups: such as "0-59,61"; empty for all."""
+        _, run = self._find_run(request)
+        listed = request.query_params.get("groups", "")
+        groups = read_ranges(listed) if listed else list(range(run.count_lines()))
+        if request.query_params.get("format", "csv") == "csv":
+            body: Any = _write_csv(run, groups)
+            name, media_type = "groups.csv", "text/csv; charset=utf-8"
+        else:
+            body = (run.read_line(g) + b"\n" for g in groups)
+            name, media_type = "groups.jsonl", "application/jsonl"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return StreamingResponse(body, media_type=media_type, headers=headers)
+
+    def _find_run(self, request: Request) -> tuple[int, LiveRun]:
+        number = int(request.query_params.get("run", 0))
+        if not 0 <= number < len(self._runs):
+            raise IndexError(number)
+        self._runs[number].note_request()
+        return number, self._runs[number]
+
+    def _cached(self, what: str, number: int, compute: Callable[[LiveRun], Any]) -> Any:
+        """The result for a run, computed again only after new records."""
+        run = self._runs[number]
+        run_state = (run.epoch, len(run.index))
+        cached_state, result = self._cache.get((what, number), (None, None))
+        if cached_state != run_state:
+            result = compute(run)
+            self._cache[what, number] = (run_state, result)
+        return result
+
+
+def read_ranges(text: str) -> list[int]:
+    """ "0-2,7" → [0, 1, 2, 7]."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def _describe_run(run: LiveRun) -> dict[str, Any]:
+    steps = np.unique(run.index.facts["step"])
+    return {
+        "name": run.name,
+        "path": str(run.source),
+        "version": run.version,
+        "epoch": run.epoch,
+        "problem": run.problem,
+        "steps": steps[steps != NO_STEP].tolist(),
+        "rules": list(run.index.rules),
+        "criteria": run.index.list_criteria(_MOST_CRITERIA),
+        **run.describe(),
+    }
+
+
+def _compute_curves(run: LiveRun) -> Any:
+    return to_plain_numbers({"name": run.name, **make_curves(run.index), "table": make_step_table(run.index)})
+
+
+def _compute_summary(run: LiveRun) -> Any:
+    readable = np.flatnonzero(run.index.facts["states"] & int(State.UNREADABLE) == 0)
+    chosen = readable[:: -(-len(readable) // _SUMMARIZED) or 1]
+    summary = RunSummary()
+    for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
+        summary.add(group)
+    return {**summary.result(), "sampled": {"groups": len(chosen), "of": len(readable)}}
+
+
+def _step_of(run: LiveRun, g: int) -> int | None:
+    step = int(run.index.facts["step"][g])
+    return None if step == NO_STEP else step
+
+
+def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
+    record = _parse_record(run.read_line(g))
+    best = min(find_best(record.reward), default=None)
+    response = record.responses[best] if record.responses and best is not None else None
+    return {
+        "run": number,
+        "name": run.name,
+        "g": g,
+        "step": record.step,
+        "id": record.group,
+        "rule": record.rule,
+        "means": mean_scores(record),
+        "best": best,
+        "response": response,
+    }
+
+
+def _parse_record(line: bytes) -> GroupRecord:
+    return record_in(line.decode("utf-8", "surrogatepass"), "the record")
+
+
+def replay_record(record: GroupRecord, rule: str) -> GroupRecord:
+    """The record under another rule: its scores are fused again, from this group alone."""
+    (replayed,) = record_table(score_table([record]), rule)
+    others = {name: rewards for name, rewards in record.others.items() if name != replayed.rule}
+    kept = {name: getattr(record, name) for name in _KEPT_FIELDS}
+    return replayed.model_copy(update={**kept, "others": {record.rule: record.reward, **others}})
+
+
+def mean_scores(record: GroupRecord) -> dict[str, float | None]:
+    """Criterion → mean score of the group."""
+    means: dict[str, float | None] = {}
+    for k, criterion in enumerate(record.criteria):
+        present = [row[k] for row in record.scores if row[k] is not None]
+        means[criterion.name] = float(f"{sum(present) / len(present):.6g}") if present else None  # type: ignore[arg-type]
+    return means
+
+
+def contains_words(line: bytes, words: str) -> bool:
+    """Whether a text of the record holds the words, whatever their case."""
+    try:
+        return any(words in text.casefold() for text in decode_texts(line).list_all())
+    except (ValueError, RecursionError):
+        return False
+
+
+def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
+    """One row per rollout: reward, ranking, gate, every score."""
+    names: dict[str, None] = {}
+    for criteria in run.index.criteria_sets:
+        names.update(dict.fromkeys(criteria))
+    columns = ["run", "number", "group", "step", "rule", "rollout", "reward", "ranking", "stopped_by"]
+    columns += [f"score: {name}" for name in names]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, restval="")
+    writer.writerow({name: _escape_formula(name) for name in columns})
+    for g in groups:
+        record = _parse_record(run.read_line(g))
+        for i, reward in enumerate(record.reward):
+            row: dict[str, Any] = {
+                "run": run.name,
+                "number": g,
+                "group": record.group,
+                "step": record.step,
+                "rule": record.rule,
+                "rollout": i,
+                "reward": reward,
+                "ranking": record.ranking[i],
+                "stopped_by": "; ".join(record.gate.stopped_by[i]) if record.gate else "",
+            }
+            for k, criterion in enumerate(record.criteria):
+                row[f"score: {criterion.name}"] = record.scores[i][k]
+            writer.writerow({name: _escape_formula(value) for name, value in row.items()})
+        yield buffer.getvalue().encode("utf-8", "replace").decode()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _escape_formula(value: Any) -> Any:
+    """A text that a spreadsheet would compute gets an apostrophe in front."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return value

@@ -1,0 +1,212 @@
+"""How much winning and rewards go with length and Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rubrank.fusion.control.student_t import student_t_975
+from rubrank.records.record import GroupRecord
+from rubrank.records.unfolding import number_table
+from rubrank.scores.spread import ROUNDING
+from rubrank.viewer.summary.figures import Moments
+from rubrank.viewer.summary.group_arrays import GroupArrays, mean_of_present
+
+_MOST_CRITERIA = 24
+_MOST_POINTS = 240  # of a curve
+_ALL_CRITERIA = ""
+
+
+class GammaSummary:
+    """γ by attribute, criterion and step.
+
+    {"attributes": ["length"], "criteria": ["", "Facts"], "points": {"0|0": [[step, γ̂, half width, groups], …]},
+     "taken": [0.12]}
+
+    Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has a standard error of
+    its own: the half width is t·se. Where γ was fitted in every group by itself, it is the interval of the mean over
+    groups. A criterion counts in a group only if it tells rollouts apart there and is controlled.
+    """
+
+    def __init__(self) -> None:
+        self._points: dict[tuple[str, str, int | None], _GammaPoint] = {}
+        """(attribute, criterion, step) → sums."""
+        self._attributes: dict[str, None] = {}
+        self._taken: dict[str, Moments] = {}
+        self._used: Counter[str] = Counter()
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        record = group.record
+        shape = (group.ranked, len(record.attribute_names))
+        if record.gamma is None or not record.attribute_names:
+            return
+        self._attributes.update(dict.fromkeys(record.attribute_names))
+        controlled = np.ones(group.ranked, bool) if record.n is None else np.array(record.n) > 0.0
+        used = group.has_signal[: group.ranked] & controlled
+        weights = np.array(record.weights) * used
+        gamma = np.where(used[:, None], number_table(record.gamma, shape), 0.0)
+        half, groups = _pooled_intervals(record, shape)
+        for k in np.flatnonzero(used):
+            self._used[group.names[k]] += 1
+            self._add_point(record, group.names[k], gamma[k], half[k], groups[k])
+        if weights.sum() > 0.0:
+            share = weights / weights.sum()
+            # Half widths add up like γ itself, which makes the common one an upper bound.
+            self._add_point(record, _ALL_CRITERIA, share @ gamma, share[used] @ half[used], share[used] @ groups[used])
+        if record.taken is not None:
+            taken = np.where(used[:, None], number_table(record.taken, shape), 0.0).sum(0)
+            for d, attribute in enumerate(record.attribute_names):
+                self._taken.setdefault(attribute, Moments()).merge(Moments(int(used.sum()), float(taken[d])))
+
+    def result(self) -> dict[str, Any]:
+        """Points by step, for the criteria that most groups have."""
+        attributes = list(self._attributes)
+        criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
+        points = {
+            f"{d}|{k}": [[step, *point.as_tuple()] for step, point in self._merge_steps(attribute, criterion)]
+            for d, attribute in enumerate(attributes)
+            for k, criterion in enumerate(criteria)
+        }
+        taken = [self._taken[name].mean if name in self._taken else None for name in attributes]
+        return {"attributes": attributes, "criteria": criteria, "points": points, "taken": taken}
+
+    def _merge_steps(self, attribute: str, criterion: str) -> list[tuple[int | None, _GammaPoint]]:
+        """The points of one curve in order; beyond 240 steps, neighbours share a point."""
+        by_step = {
+            step: point
+            for (name, of_criterion, step), point in self._points.items()
+            if (name, of_criterion) == (attribute, criterion)
+        }
+        steps = sorted(by_step, key=lambda step: (step is not None, step or 0))
+        width = max(1, -(-len(steps) // _MOST_POINTS))
+        merged = []
+        for start in range(0, len(steps), width):
+            point = _GammaPoint()
+            for step in steps[start : start + width]:
+                point.merge(by_step[step])
+            merged.append((steps[start], point))
+        return merged
+
+    def _add_point(
+        self, record: GroupRecord, criterion: str, gamma: np.ndarray, half: np.ndarray, groups: np.ndarray
+    ) -> None:
+        for d, attribute in enumerate(record.attribute_names):
+            point = self._points.setdefault((attribute, criterion, record.step), _GammaPoint())
+            point.gamma.add(float(gamma[d]))
+            point.half_width += float(half[d])
+            point.groups += float(groups[d])
+
+
+@dataclass
+class _GammaPoint:
+    """γ̂ of a step, as sums over its groups."""
+
+    gamma: Moments = field(default_factory=Moments)
+    half_width: float = 0.0
+    groups: float = 0.0
+
+    def merge(self, other: _GammaPoint) -> None:
+        """Add the sums of another point."""
+        self.gamma.merge(other.gamma)
+        self.half_width += other.half_width
+        self.groups += other.groups
+
+    def as_tuple(self) -> tuple[float | None, float | None, float]:
+        """γ̂, half of its interval, and the groups behind it."""
+        n = self.gamma.n
+        if self.groups > 0.0:
+            half = self.half_width / n if np.isfinite(self.half_width) else None
+            return self.gamma.mean, half, round(self.groups / n, 1)
+        return self.gamma.mean, self.gamma.half_width, n
+
+
+def _pooled_intervals(record: GroupRecord, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(K, D): half width of a pooled estimate, and the groups behind it; 0 where each group has its own estimate."""
+    if record.pool in (None, "group") or record.se is None or record.n is None:
+        return np.zeros(shape), np.zeros(shape)
+    quantile = np.array([student_t_975(n - 1.0) if n > 1.0 else np.inf for n in record.n])
+    se = np.nan_to_num(number_table(record.se, shape), nan=np.inf)
+    groups = np.array(record.n)[:, None] * np.ones(shape[1])
+    return np.where(groups > 1.0, quantile[:, None] * se, np.inf), groups
+
+
+class CorrelationSummary:
+    """Spearman's ρ of rewards with attributes within groups, mean over the groups in which both differ.
+
+    {"attributes": [{"name": "words", "measured": true, "mean": 212.4}], "rules": ["rlvr2", "rlvr2 before the gate"],
+     "r": [[0.31, 0.30]], "half": [[0.06, 0.06]], "groups": [[120, 120]]}
+
+    It is taken within groups, so long answers to long questions count for nothing.
+    """
+
+    def __init__(self) -> None:
+        self._moments: dict[tuple[str, str], Moments] = {}
+        self._means: dict[str, Moments] = {}
+        self._measured: dict[str, bool] = {}
+        self._rules: dict[str, None] = {}
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        if not group.attributes or len(group.reward) < 2:
+            return
+        rewards = _rewards_by_rule(group)
+        self._rules.update(dict.fromkeys(rewards))
+        values = np.column_stack(list(group.attributes.values()))
+        correlations = _spearman(values, np.column_stack(list(rewards.values())))
+        means = mean_of_present(values).tolist()
+        for d, name in enumerate(group.attributes):
+            self._measured.setdefault(name, name not in group.record.attribute_names)
+            self._means.setdefault(name, Moments()).add(means[d])
+            for r, rule in enumerate(rewards):
+                self._moments.setdefault((name, rule), Moments()).add(float(correlations[d, r]))
+
+    def result(self) -> dict[str, Any]:
+        """(attributes, rules) tables."""
+        rules = list(self._rules)
+        names = list(self._measured)
+        table = [[self._moments.get((name, rule), Moments()) for rule in rules] for name in names]
+        return {
+            "attributes": [
+                {"name": name, "measured": self._measured[name], "mean": self._means[name].mean} for name in names
+            ],
+            "rules": rules,
+            "r": [[moments.mean for moments in row] for row in table],
+            "half": [[moments.half_width for moments in row] for row in table],
+            "groups": [[moments.n for moments in row] for row in table],
+        }
+
+
+def _rewards_by_rule(group: GroupArrays) -> dict[str, np.ndarray]:
+    record = group.record
+    rewards = {record.rule: group.reward}
+    if record.gate is not None:
+        rewards[f"{record.rule} before the gate"] = group.ranking
+    for rule, reward in record.others.items():
+        rewards[rule] = np.array(reward)
+    return rewards
+
+
+def _spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """(D, R); NaN where one of the two does not differ. Rollouts without the attribute are left out."""
+    correlations = np.full((values.shape[1], rewards.shape[1]), np.nan)
+    for d in range(values.shape[1]):
+        present = ~np.isnan(values[:, d])
+        if present.sum() < 2:
+            continue
+        attribute_ranks = _centered_ranks(values[present, d : d + 1])
+        reward_ranks = _centered_ranks(rewards[present])
+        lengths = np.sqrt((attribute_ranks**2).sum(0) * (reward_ranks**2).sum(0))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correlations[d] = (attribute_ranks * reward_ranks).sum(0) / lengths
+    return correlations
+
+
+def _centered_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks around 0 with shared ties: how many each one beats minus how many beat it. Rounding makes ties."""
+    difference = values[:, None] - values[None]
+    signs = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))
+    return np.asarray(signs.sum(1))

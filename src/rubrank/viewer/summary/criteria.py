@@ -1,0 +1,226 @@
+"""What each criterion did over all groups, and where two criteria pull against each other."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from rubrank.scores.criterion import CriterionData
+from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
+from rubrank.viewer.summary.group_arrays import GroupArrays, tau_between_criteria, tau_with_ranking
+
+_MOST_ROWS = 2000  # where every query brings its own rubric, there are too many criteria to read
+_MOST_IN_MATRIX = 24
+_MOST_IN_REGRESSION = 300  # with thousands of rubrics, a regression would mean nothing
+
+
+class CriteriaSummary:
+    """One row per criterion.
+
+    {"name": "Facts", "layer": "quality", "mean": 0.71, "ties": 0.44, "decides": 0.55, "signal": 0.83, "missing": 12,
+     "nominal": 0.4, "effective": 0.52, "with_reward": 0.61, "distribution": {…}, …}
+
+    ties           share of the compared pairs that tie
+    decides        share of all pairs that it tells apart: neither tied nor missing
+    signal         share of groups in which it tells rollouts apart
+    nominal        its share of the weights, mean over groups
+    effective      its share of the variance of what was added up, mean over groups that have a ranking
+    with_reward    Kendall's τ-b with the ranking before the gate, mean over groups in which both have a signal
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _CriterionRow] = {}
+        self._regression = _RewardRegression()
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        record = group.record
+        pairs = group.compared.shape[1]
+        compared = group.compared.sum(1).tolist()
+        decided = np.abs(group.signs).sum(1).astype(int).tolist()
+        missing = group.missing.sum(0).tolist()
+        taus = tau_with_ranking(group)
+        for k, criterion in enumerate(record.criteria):
+            row = self._rows.get(criterion.name)
+            if row is None:
+                row = _CriterionRow(criterion)
+                self._rows[criterion.name] = row
+            row.scores.frombytes(np.ascontiguousarray(group.scores[:, k]).tobytes())
+            row.counts.update(
+                groups=1,
+                rollouts=record.size,
+                missing=missing[k],
+                pairs=pairs,
+                compared=compared[k],
+                decided=decided[k],
+                signal=int(group.has_signal[k]),
+                compared_groups=int(criterion.name in record.outcomes),
+            )
+            row.with_reward.add(taus[k])
+            if missing[k] and record.reasons:
+                for i in np.flatnonzero(group.missing[:, k]):
+                    row.missing_reasons.add(record.reasons[i][k])
+        self._add_weights(group)
+
+    def result(self) -> dict[str, Any]:
+        """All rows: ranked criteria first, those of most groups first."""
+        shares = self._regression.explained_shares()
+        rows = [row.as_dict(shares) for row in self._rows.values()]
+        rows.sort(key=lambda row: (row["layer"] != "quality", -row["groups"]))
+        return {
+            "rows": rows[:_MOST_ROWS],
+            "left_out": max(0, len(rows) - _MOST_ROWS),
+            "effective_by": "regression" if shares else "parts",
+        }
+
+    def _add_weights(self, group: GroupArrays) -> None:
+        weights = np.array(group.record.weights)
+        effective = group.record.effective_weights
+        total = np.abs(weights).sum()
+        for k, name in enumerate(group.names[: group.ranked]):
+            if total > 0.0:
+                self._rows[name].nominal.add(weights[k] / total)
+            if effective is not None and any(effective):
+                self._rows[name].effective.add(effective[k])
+        if effective is None:
+            self._regression.add(group)
+
+
+class _CriterionRow:
+    """Sums for one criterion."""
+
+    def __init__(self, criterion: CriterionData) -> None:
+        self.criterion = criterion
+        self.scores = array("d")
+        self.counts: Counter[str] = Counter()
+        self.nominal = Moments()
+        self.effective = Moments()
+        self.with_reward = Moments()
+        self.missing_reasons = ReasonCounts()
+
+    def as_dict(self, shares: dict[str, float]) -> dict[str, Any]:
+        scores = np.frombuffer(self.scores)
+        present = scores[~np.isnan(scores)]
+        counts = self.counts
+        criterion = self.criterion
+        effective = self.effective.mean
+        if effective is None:
+            effective = shares.get(criterion.name)
+        return {
+            "name": criterion.name,
+            "layer": criterion.layer,
+            "decided_by": criterion.verifier or "judge",
+            "family": criterion.family,
+            "direction": criterion.direction,
+            "margin": criterion.margin,
+            "groups": counts["groups"],
+            "rollouts": counts["rollouts"],
+            "mean": present.mean() if len(present) else None,
+            "distribution": make_distribution(present, (criterion.domain.low, criterion.domain.high)),
+            "compared_groups": counts["compared_groups"],
+            "missing": counts["missing"],
+            "missing_reasons": self.missing_reasons.most_common(),
+            "ties": _ratio(counts["compared"] - counts["decided"], counts["compared"]),
+            "decides": _ratio(counts["decided"], counts["pairs"]),
+            "signal": _ratio(counts["signal"], counts["groups"]),
+            "nominal": self.nominal.mean,
+            "effective": effective,
+            "with_reward": self.with_reward.mean,
+        }
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+class _RewardRegression:
+    """Effective weights for rules that report none: how the criteria explain the rewards within groups.
+
+    Rewards and scores are taken around the mean of their group. The share of criterion k is β_k · cov(s_k, R) / var(R),
+    with β by least squares over all groups, as in `rubrank replay`. Only sums of products are kept.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._products = np.zeros((16, 16))
+        self._with_reward = np.zeros(16)
+        self._variance = 0.0
+
+    def add(self, group: GroupArrays) -> None:
+        if len(self._places) > _MOST_IN_REGRESSION or not group.record.size:
+            return
+        at = [self._places.setdefault(name, len(self._places)) for name in group.names[: group.ranked]]
+        size = len(self._with_reward)
+        if len(self._places) > size:
+            growth = 2 * len(self._places) - size
+            self._products = np.pad(self._products, (0, growth))
+            self._with_reward = np.pad(self._with_reward, (0, growth))
+        scores = _center(group.scores[:, : group.ranked])
+        reward = group.ranking - group.ranking.mean()
+        self._products[np.ix_(at, at)] += scores.T @ scores
+        self._with_reward[at] += scores.T @ reward
+        self._variance += float(reward @ reward)
+
+    def explained_shares(self) -> dict[str, float]:
+        """Criterion → share; empty without groups, or with too many criteria."""
+        size = len(self._places)
+        if not 0 < size <= _MOST_IN_REGRESSION or not self._variance > 0.0:
+            return {}
+        spread = np.sqrt(np.diag(self._products)[:size])
+        used = np.flatnonzero(spread > 1e-12 * max(1.0, spread.max()))
+        scale = spread[used]
+        correlations = self._products[np.ix_(used, used)] / np.outer(scale, scale)
+        covariance = self._with_reward[used] / scale
+        slopes = np.linalg.lstsq(correlations, covariance, rcond=None)[0]
+        shares = np.zeros(size)
+        shares[used] = slopes * covariance / self._variance
+        return dict(zip(self._places, shares.tolist(), strict=True))
+
+
+def _center(scores: np.ndarray) -> np.ndarray:
+    """Scores around the mean of the group; a missing one counts as that mean."""
+    present = ~np.isnan(scores)
+    mean = np.where(present, scores, 0.0).sum(0) / np.maximum(present.sum(0), 1)
+    return np.where(present, scores - mean, 0.0)
+
+
+class ConflictSummary:
+    """Kendall's τ-b of every two criteria within groups, mean over the groups in which both have a signal.
+
+    {"names": ["Facts", "Brevity"], "tau": [[1, −0.31], [−0.31, 1]], "groups": [[80, 61], [61, 70]], "left_out": 0}
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]] = {}
+        """Criteria of a group → sum of τ and number of groups, (K, K) each: groups with the same rubric share one."""
+        self._used: Counter[str] = Counter()
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        names = group.names[: group.ranked]
+        if names not in self._sums:
+            shape = (len(names), len(names))
+            self._sums[names] = (np.zeros(shape), np.zeros(shape, int))
+        tau = tau_between_criteria(group)
+        total, count = self._sums[names]
+        total += np.nan_to_num(tau)
+        count += ~np.isnan(tau)
+        self._used.update(names)
+
+    def result(self) -> dict[str, Any]:
+        """The matrix of the criteria that most groups have."""
+        names = [name for name, _ in self._used.most_common(_MOST_IN_MATRIX)]
+        places = {name: k for k, name in enumerate(names)}
+        total = np.zeros((len(names), len(names)))
+        count = np.zeros((len(names), len(names)), int)
+        for set_names, (set_total, set_count) in self._sums.items():
+            rows = [k for k, name in enumerate(set_names) if name in places]
+            target = [places[set_names[k]] for k in rows]
+            total[np.ix_(target, target)] += set_total[np.ix_(rows, rows)]
+            count[np.ix_(target, target)] += set_count[np.ix_(rows, rows)]
+        tau = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        left_out = len(self._used) - len(names)
+        return {"names": names, "tau": tau.tolist(), "groups": count.tolist(), "left_out": left_out}

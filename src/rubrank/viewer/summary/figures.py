@@ -1,0 +1,118 @@
+"""Means with intervals, distributions as bars, and counts of reasons.
+
+moments = Moments()
+moments.add(1.0)
+moments.add(2.0)
+moments.mean, moments.half_width          1.5, None: an interval needs five numbers
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from rubrank.fusion.control.student_t import student_t_975
+
+_FEWEST = 5  # numbers that an interval needs
+_ROUNDING = 1e-9
+
+
+@dataclass
+class Moments:
+    """Count, sum and sum of squares of numbers; two of them can be merged."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, x: float | None) -> None:
+        """Count a number in; None and NaN are ignored."""
+        if x is not None and x == x:
+            self.n += 1
+            self.total += x
+            self.squares += x * x
+
+    def merge(self, other: Moments) -> None:
+        """Count in everything that another one has."""
+        self.n += other.n
+        self.total += other.total
+        self.squares += other.squares
+
+    @property
+    def mean(self) -> float | None:
+        """None without numbers."""
+        return self.total / self.n if self.n else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95% interval of the mean (Student's t); None below five numbers, or if all are the same."""
+        if self.n < _FEWEST:
+            return None
+        mean = self.total / self.n
+        variance = (self.squares - self.n * mean * mean) / (self.n - 1)
+        if variance <= _ROUNDING * max(mean * mean, 1e-12):
+            # A coefficient that all groups share: its spread over groups is not its uncertainty.
+            return None
+        return student_t_975(self.n - 1.0) * sqrt(variance / self.n)
+
+
+_MOST_VALUES = 12
+_BINS = 20
+
+
+def make_distribution(values: np.ndarray, bounds: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Numbers as bars: one per value if there are at most twelve values, otherwise 20 bins. NaN is left out.
+
+        0, 0.5, 0.5, 1              {"values": [0, 0.5, 1], "counts": [1, 2, 1]}
+        20,000 different numbers    {"edges": [0, 0.05, …, 1], "counts": [812, …]}
+
+    bounds: ends of the bins, used if all values lie between them.
+    """
+    values = values[np.isfinite(values)]
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= _MOST_VALUES:
+        return {"values": distinct.tolist(), "counts": counts.tolist()}
+    low = float(distinct[0])
+    high = float(distinct[-1])
+    if bounds is not None and bounds[0] <= low and high <= bounds[1]:
+        low, high = bounds
+    counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_MOST_KINDS = 2000
+_SHOWN_KINDS = 8
+_LONGEST_KIND = 160
+
+
+class ReasonCounts:
+    """Counts what verifiers and judges said, with numbers replaced by "#".
+
+    "212 words, 80 to 120 asked" and "76 words, 80 to 120 asked" are one kind: "# words, # to # asked".
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._uncounted = 0
+
+    def add(self, reason: str) -> None:
+        """Count a reason in; an empty one is ignored."""
+        kind = _NUMBER.sub("#", reason.strip())[:_LONGEST_KIND]
+        if not kind:
+            return
+        if kind in self._counts or len(self._counts) < _MOST_KINDS:
+            self._counts[kind] += 1
+        else:
+            self._uncounted += 1
+
+    def most_common(self) -> list[tuple[str, int]]:
+        """The most frequent kinds, and how many others there are."""
+        shown = self._counts.most_common(_SHOWN_KINDS)
+        rest = sum(self._counts.values()) + self._uncounted - sum(count for _, count in shown)
+        return [*shown, ("others", rest)] if rest else shown

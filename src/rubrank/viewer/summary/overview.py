@@ -1,0 +1,288 @@
+"""The run in a few figures, what gates did, what judges cost, and how rules differ."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rubrank.records.comparing import matrix, ordered
+from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
+from rubrank.viewer.summary.group_arrays import GroupArrays
+
+_MOST_KEYS = 60
+_MOST_VALUES = 6  # of one metadata key, before its values are summed up instead of listed
+_JUDGE_KEYS = ("judges", "judging")
+
+
+class Overview:
+    """Counts over all groups.
+
+    {"groups": 128, "rollouts": 1024, "steps": 4, "no_signal": 9, "stopped": 31, "judging": {"calls": 812, …}, …}
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._rules: Counter[str] = Counter()
+        self._names: dict[str, None] = {}
+        self._steps: set[int] = set()
+        self._sizes: Counter[int] = Counter()
+        self._rewards = array("d")
+        self._agreement = Moments()
+        self._error = Moments()
+        self._metadata: dict[str, _MetadataValues] = {}
+        self._judging = _JudgingSums()
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        record = group.record
+        self._counts.update(
+            groups=1,
+            rollouts=record.size,
+            no_signal=int(record.no_signal),
+            scores=group.missing.size,
+            missing=int(group.missing.sum()),
+            with_texts=int(record.responses is not None),
+        )
+        if record.gate is not None:
+            stopped, softened = count_gated(group)
+            self._counts.update(with_gate=1, stopped=stopped, softened=softened)
+        self._rules[record.rule] += 1
+        self._names.update(dict.fromkeys(group.names))
+        if record.step is not None:
+            self._steps.add(record.step)
+        self._sizes[record.size] += 1
+        self._rewards.extend(record.reward)
+        if record.agreement is not None:
+            self._agreement.add(record.agreement)
+            for error in record.error or ():
+                self._error.add(error)
+        self._judging.add(record.metadata)
+        for key, value in _flatten({k: v for k, v in record.metadata.items() if k not in _JUDGE_KEYS}):
+            if key in self._metadata or len(self._metadata) < _MOST_KEYS:
+                self._metadata.setdefault(key, _MetadataValues()).add(value)
+
+    def result(self) -> dict[str, Any]:
+        """The figures of the summary."""
+        rewards = np.frombuffer(self._rewards) if self._rewards else np.zeros(0)
+        names = (
+            "groups",
+            "rollouts",
+            "no_signal",
+            "scores",
+            "missing",
+            "stopped",
+            "softened",
+            "with_texts",
+            "with_gate",
+        )
+        return {
+            **{name: self._counts[name] for name in names},
+            "criteria": len(self._names),
+            "steps": len(self._steps),
+            "first_step": min(self._steps, default=None),
+            "last_step": max(self._steps, default=None),
+            "rules": dict(self._rules.most_common()),
+            "sizes": dict(sorted(self._sizes.items())),
+            "rewards": make_distribution(rewards, (0.0, 1.0)),
+            "agreement": self._agreement.mean,
+            "agreement_groups": self._agreement.n,
+            "error": self._error.mean,
+            "judging": self._judging.result(),
+            "metadata": [values.as_dict(key, self._counts["groups"]) for key, values in self._metadata.items()],
+        }
+
+
+def count_gated(group: GroupArrays) -> tuple[int, int]:
+    """Rollouts that the gate stopped, and rollouts whose reward it lowered."""
+    gate = group.record.gate
+    assert gate is not None
+    stopped = len(gate.passed) - sum(gate.passed)
+    softened = sum(passed and factor < 1.0 for passed, factor in zip(gate.passed, gate.factor, strict=True))
+    return stopped, softened
+
+
+class _JudgingSums:
+    """What judges were asked, and its cost, added up over the records.
+
+    {"asked": 152, "missing": 3, "calls": 149, "hits": 12, "cost": 0.83, "failures": {"timeout after 120 s": 3}, …}
+
+    A record says what was asked about its own group (`metadata["judges"]`); the first record of a batch says what
+    judging the whole batch cost (`metadata["judging"]`).
+    """
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+
+    def add(self, metadata: Mapping[str, Any]) -> None:
+        for key in _JUDGE_KEYS:
+            part = metadata.get(key)
+            if not isinstance(part, Mapping):
+                continue
+            self._sums.update({str(name): value for name, value in part.items() if _is_number(value)})
+            failures = part.get("failures")
+            if isinstance(failures, Mapping):
+                self._failures.update({str(why)[:120]: n for why, n in failures.items() if _is_number(n)})
+
+    def result(self) -> dict[str, Any] | None:
+        """None if no record says anything about judges."""
+        if not self._sums:
+            return None
+        return {**self._sums, "failures": dict(self._failures.most_common())}
+
+
+class _MetadataValues:
+    """The values of one metadata key."""
+
+    def __init__(self) -> None:
+        self._values: Counter[str] = Counter()
+        self._numbers = array("d")
+        self._count = 0
+
+    def add(self, value: Any) -> None:
+        self._count += 1
+        if _is_number(value):
+            self._numbers.append(float(value))
+        if len(self._values) <= _MOST_VALUES:
+            self._values[str(value)[:200]] += 1
+
+    def as_dict(self, key: str, groups: int) -> dict[str, Any]:
+        """A few values with the groups that have them, or the sum and range of numbers."""
+        row: dict[str, Any] = {"key": key, "in": self._count, "groups": groups}
+        if len(self._values) > 1 and len(self._numbers) == self._count:
+            numbers = np.frombuffer(self._numbers)
+            row["total"] = float(numbers.sum())
+            row["mean"] = float(numbers.mean())
+            row["low"] = float(numbers.min())
+            row["high"] = float(numbers.max())
+        else:
+            row["values"] = self._values.most_common(_MOST_VALUES)
+            row["more"] = len(self._values) > _MOST_VALUES
+        return row
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """{"judge": {"calls": 3}} → ("judge.calls", 3)."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+class GateSummary:
+    """What each gate criterion did, over the groups that have a gate.
+
+    {"rollouts": 80000, "stopped": 412, "criteria": [{"name": "Truncated", "hard": true, "hit": 300, …}], …}
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lost = 0.0
+        self._criteria: dict[str, dict[str, Any]] = {}
+
+    def add(self, group: GroupArrays) -> None:
+        """Count a group in."""
+        record = group.record
+        if record.gate is None:
+            return
+        stopped, softened = count_gated(group)
+        touched = int(stopped > 0 or softened > 0)
+        self._counts.update(rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched)
+        self._lost += float((group.ranking - group.reward).sum())
+        for k in range(group.ranked, len(record.criteria)):
+            self._add_criterion(group, k)
+
+    def _add_criterion(self, group: GroupArrays, k: int) -> None:
+        record = group.record
+        assert record.gate is not None
+        criterion = record.criteria[k]
+        hard = criterion.layer == "global_quality"
+        row = self._criteria.setdefault(
+            criterion.name, {"hard": hard, "asked": 0, "hit": 0, "missing": 0, "reasons": ReasonCounts()}
+        )
+        if hard:
+            hit = np.array([criterion.name in names for names in record.gate.stopped_by], dtype=bool)
+        else:
+            with np.errstate(invalid="ignore"):
+                hit = criterion.cleanness(group.scores[:, k]) < 1.0
+        row["asked"] += record.size
+        row["hit"] += int(hit.sum())
+        row["missing"] += int(group.missing[:, k].sum())
+        if record.reasons:
+            for i in np.flatnonzero(hit):
+                row["reasons"].add(record.reasons[i][k])
+
+    def result(self) -> dict[str, Any]:
+        """All counts are 0 if no group has a gate."""
+        rollouts = self._counts["rollouts"]
+        criteria = [
+            {"name": name, **row, "reasons": row["reasons"].most_common()} for name, row in self._criteria.items()
+        ]
+        return {
+            **{name: self._counts[name] for name in ("rollouts", "groups", "stopped", "softened", "touched")},
+            "lost": self._lost / rollouts if rollouts else None,
+            "criteria": criteria,
+        }
+
+
+class RuleSummary:
+    """The same rollouts under several rules: how alike they rank, and who wins.
+
+    {"names": ["rlvr2", "gdpo+"], "groups": 128, "kendall": [[1, 0.83], …], "winner": [[1, 0.9], …], "signs": […],
+     "no_signal": [0.05, 0.02], "mean": [0.49, 0.51]}
+
+    A file may hold a group once for each rule, or the other rules beside the first. Compared are the groups that have
+    rewards under every rule, with the measures of `rubrank replay`.
+    """
+
+    _MEASURES = ("kendall", "winner", "signs")
+
+    def __init__(self) -> None:
+        self._rewards: dict[tuple[int | None, str, int], dict[str, np.ndarray]] = {}
+        """(step, group, how often it came before) → rule → rewards: a query may come again in a later epoch."""
+        self._seen: Counter[tuple[int | None, str, str]] = Counter()
+        self._names: dict[str, None] = {}
+
+    def add(self, group: GroupArrays) -> None:
+        """Keep the rewards of a group."""
+        record = group.record
+        if not record.size:
+            return
+        occurrence = self._seen[record.step, record.group, record.rule]
+        self._seen[record.step, record.group, record.rule] += 1
+        rewards = self._rewards.setdefault((record.step, record.group, occurrence), {})
+        rewards[record.rule] = group.reward
+        for rule, reward in record.others.items():
+            rewards[rule] = np.array(reward)
+        self._names.update(dict.fromkeys(rewards))
+
+    def result(self) -> dict[str, Any]:
+        """Matrices are empty if there is only one rule."""
+        names = list(self._names)
+        complete = [
+            rewards
+            for rewards in self._rewards.values()
+            if len(rewards) == len(names) and len({len(reward) for reward in rewards.values()}) == 1
+        ]
+        result: dict[str, Any] = {"names": names, "groups": len(complete), "all_groups": len(self._rewards)}
+        if len(names) < 2 or not complete:
+            return {**result, **{measure: [] for measure in (*self._MEASURES, "no_signal", "mean")}}
+        starts = np.concatenate([[0], np.cumsum([len(rewards[names[0]]) for rewards in complete])])
+        by_rule = [np.concatenate([rewards[name] for rewards in complete]) for name in names]
+        orders = [ordered(reward, starts) for reward in by_rule]
+        with_signal = [sum(int(block.any((1, 2)).sum()) for block in order.blocks) for order in orders]
+        return {
+            **result,
+            **{measure: matrix(orders, measure).tolist() for measure in self._MEASURES},
+            "no_signal": [1.0 - n / len(complete) for n in with_signal],
+            "mean": [float(reward.mean()) for reward in by_rule],
+        }
