@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from viewer.viewing import Viewer, served
 
-from rubrank.errors import InvalidInput
-from rubrank.records import facts
-from rubrank.records.files import read_records, write_records
+from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
-from rubrank.records.viewer.serving import _listen, address, is_loopback
+from rubrank.viewer.server import make_address, name_runs, read_ranges
+from rubrank.viewer.states import find_states
 
 
 @pytest.fixture(scope="module")
@@ -31,64 +30,53 @@ def viewer(
         yield found
 
 
-STATES = {
-    "noSignal": facts.NO_SIGNAL,
-    "stopped": facts.STOPPED,
-    "softened": facts.SOFTENED,
-    "missing": facts.MISSING,
-    "rulesDisagree": facts.RULES_DISAGREE,
-    "longestWins": facts.LONGEST_WINS,
-    "judgesFailed": facts.JUDGES_FAILED,
-    "gateMissing": facts.GATE_MISSING,
-}
+def test_the_rows_of_the_list(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
+    rows = viewer.ask("index", run=0)
+    assert rows["id"] == [record.group for record in demo_records]
+    assert rows["step"] == [n // 5 for n in range(len(demo_records))]
+    assert rows["states"] == [int(find_states(record)) for record in demo_records]
+    assert rows["size"] == [record.size for record in demo_records]
+    names = [rows["criteria_sets"][number] for number in rows["criteria"]]
+    assert names == [[criterion.name for criterion in record.criteria] for record in demo_records]
+    later = viewer.ask("index", run=0, start=15)
+    assert (later["start"], later["id"]) == (15, rows["id"][15:])
 
 
-@pytest.mark.parametrize(("state", "bit"), STATES.items())
-def test_states(viewer: Viewer, state: str, bit: int) -> None:
-    expected = [g for g, r in enumerate(read_records(viewer.runs[1].source)) if facts.bits_of(r) & bit]
-    assert viewer.found(run=1, state=state) == expected
-
-
-def test_filters_by_step_rule_and_score(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
-    assert viewer.found(step=2) == list(range(10, 15))
-    assert viewer.found(rule_filter="no such rule") == []
+def test_scores_of_a_criterion(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
     name = demo_records[0].criteria[1].name
-    has = {
-        g: [row[k] for row in r.scores if row[k] is not None]
-        for g, r in enumerate(demo_records)
-        for k, c in enumerate(r.criteria)
-        if c.name == name
-    }
-    has = {g: scores for g, scores in has.items() if scores}
-    assert viewer.found(criterion=name) == sorted(has)
-    assert viewer.found(criterion=name, score="low", value=0) == [g for g, s in has.items() if min(s) <= 0]
-    assert viewer.found(criterion=name, score="differs") == [g for g, s in has.items() if min(s) < max(s)]
-    assert viewer.found(criterion="no such thing") == []
+    expected = {}
+    for g, record in enumerate(demo_records):
+        for k, criterion in enumerate(record.criteria):
+            present = [row[k] for row in record.scores if row[k] is not None]
+            if criterion.name == name and present:
+                expected[g] = (min(present), max(present))
+    scores = viewer.ask("scores", run=0, criterion=name)
+    assert scores["groups"] == list(expected)
+    assert list(zip(scores["low"], scores["high"], strict=True)) == list(expected.values())
+    assert viewer.ask("scores", run=0, criterion="no such thing")["groups"] == []
 
 
-def test_orders_and_places(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
-    spread = [max(r.reward) - min(r.reward) for r in demo_records]
-    assert viewer.found(sort="narrow") == sorted(range(len(spread)), key=lambda g: (round(spread[g], 6), g))
-    assert viewer.found(sort="latest")[0] == 15
-    assert viewer.ask("place", g=12, step=2) == {"place": 2}
-    assert viewer.ask("place", g=0, step=2) == {"place": -1}
+def test_the_summary_is_that_of_all_groups(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
+    summary = viewer.ask("summary", run=0)
+    assert summary["overview"]["rollouts"] == sum(record.size for record in demo_records)
+    assert summary["sampled"] == {"groups": len(demo_records), "of": len(demo_records)}
 
 
 def test_search_reads_everything_that_was_said(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
     words = (demo_records[7].responses or ("",))[3][20:50].strip().upper()
-    found = viewer.found(query=words)
+    found = viewer.search(words)
     assert 7 in found
     said = [" ".join(r.responses or ()).casefold() for r in demo_records]
     assert found == [g for g, text in enumerate(said) if words.casefold() in text]
-    assert viewer.found(query="no_signal") == []  # a key of the file is no word of it
-    assert viewer.found(query=demo_records[3].group) == [3]
+    assert viewer.search("no_signal") == []  # a key of the file is no word of it
+    assert viewer.search(demo_records[3].group) == [3]
 
 
 def test_one_group_under_every_rule(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
     for rule in viewer.ask("state")["rules"]:
         data = viewer.ask("group", g=0, rule=rule)
         assert data["rule"] == rule
-        assert len(data["raw"]["r"]) == demo_records[0].size
+        assert len(data["reward"]) == demo_records[0].size
 
 
 @pytest.mark.parametrize(
@@ -98,14 +86,15 @@ def test_one_group_under_every_rule(viewer: Viewer, demo_records: list[GroupReco
         "group?g=-1",
         "group?g=x",
         "group",
-        "groups?run=9",
-        "groups?state=odd",
-        "groups?sort=odd",
-        "groups?step=x",
+        "index?run=9",
+        "index?start=x",
+        "scores",
+        "search",
+        "export?groups=x",
+        "export?groups=999999",
         "group?g=0&rule=no-such",
         "group?g=0&rule=rlvr2*borda",
         "common?first=7",
-        "place",
     ],
 )
 def test_what_is_not_there_is_one_clear_line(viewer: Viewer, question: str) -> None:
@@ -116,18 +105,18 @@ def test_what_is_not_there_is_one_clear_line(viewer: Viewer, question: str) -> N
 
 
 def test_the_same_prompt_elsewhere(viewer: Viewer) -> None:
-    found = viewer.ask("same", run=0, g=4)["found"]
+    found = viewer.ask("same", run=0, g=4)["groups"]
     assert [(one["run"], one["g"]) for one in found] == [(0, 4), (1, 4)]
     assert viewer.ask("common", first=0, second=1)["total"] == 19
 
 
 def test_lists_as_files(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
-    _, body, headers = viewer.open("api/export?run=0&step=1&format=csv")
+    _, body, headers = viewer.open("api/export?run=0&groups=5-9&format=csv")
     rows = list(csv.DictReader(io.StringIO(body.decode())))
     assert len(rows) == sum(r.size for r in demo_records[5:10])
     assert float(rows[0]["reward"]) == demo_records[5].reward[0]
     assert "attachment" in headers["content-disposition"]
-    _, body, _ = viewer.open("api/export?run=0&step=1&format=jsonl")
+    _, body, _ = viewer.open("api/export?run=0&groups=5-9&format=jsonl")
     assert [json.loads(line)["group"] for line in body.splitlines()] == [r.group for r in demo_records[5:10]]
 
 
@@ -167,11 +156,22 @@ def test_a_token_where_others_can_reach(tmp_path: Path, demo_records: list[Group
 
 
 def test_addresses() -> None:
-    assert all(map(is_loopback, ("127.0.0.1", "127.1.2.3", "::1", "localhost")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))
-    assert address("::1", 80, None) == "http://[::1]:80/"
-    assert address("0.0.0.0", 80, "t") == "http://0.0.0.0:80/?token=t"
-    with _listen("127.0.0.1", 0) as taken, _listen("127.0.0.1", taken.getsockname()[1]) as other:
-        assert other.getsockname()[1] != taken.getsockname()[1]
-    with pytest.raises(InvalidInput, match="port"):
-        _listen("203.0.113.1", 8642)
+    assert make_address("::1", 80, None) == "http://[::1]:80/"
+    assert make_address("0.0.0.0", 80, "t") == "http://0.0.0.0:80/?token=t"
+
+
+def test_ranges_of_groups() -> None:
+    assert read_ranges("0-2,7") == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/a/records.jsonl"], ["records.jsonl"]),
+        (["runs/a/records.jsonl", "runs/b/records.jsonl"], ["a", "b"]),
+        (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl"]),
+        (["a/x", "a/x"], ["a/x", "a/x"]),
+    ],
+)
+def test_runs_are_named_by_what_tells_them_apart(paths: list[str], names: list[str]) -> None:
+    assert name_runs([Path(path) for path in paths]) == names

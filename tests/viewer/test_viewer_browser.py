@@ -1,4 +1,4 @@
-"""The viewer in a real browser: every control does what it says, nothing is complained about, nothing is executed."""
+"""The served page in a real browser: every control does what it says, and no text is executed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from browser import NEEDS_BROWSER
 from viewer.viewing import Viewer, served, wait_for
 
-from rubrank.records import facts
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
+from rubrank.viewer.states import State, find_states
 
 pytestmark = NEEDS_BROWSER
 EVIL = (
@@ -114,11 +114,11 @@ def test_steps_lead_to_groups(page: Page, records: list[GroupRecord]) -> None:
 
 
 def test_filters_sorting_and_clearing(page: Page, records: list[GroupRecord]) -> None:
-    page.run("document.querySelector('nav a:nth-child(2)').click()")
+    page.run("document.querySelector('nav a:nth-child(3)').click()")
     page.becomes("#groups .status", "19 of 19 groups")
-    for state, bit in (("stopped", facts.STOPPED), ("longestWins", facts.LONGEST_WINS)):
+    for state, bit in (("stopped", State.STOPPED), ("longestWins", State.LONGEST_WINS)):
         page.select("State", state)
-        page.becomes("#groups .status", f"{sum(bool(facts.bits_of(r) & bit) for r in records)} of 19 groups")
+        page.becomes("#groups .status", f"{sum(bit in find_states(r) for r in records)} of 19 groups")
     page.select("State", "")
     name = records[0].criteria[1].name
     page.select("Criterion", name)
@@ -149,7 +149,7 @@ def test_permalinks_open_run_group_rollout_and_rule(driver: Any, viewer: Viewer,
     assert page.text(".group-name") == records[4].group
     assert page.text(".rollout-head h4") == "Rollout 2"
     assert page.run("return document.querySelector('.group').dataset.rule") == "gdpo+"
-    assert "Replayed now" in page.text(".rule-bar")
+    assert "Fused again" in page.text(".rule-bar")
     link = page.run("return document.querySelector('.permalink').getAttribute('href')")
     assert link.startswith("#view=groups&run=1&group=4")
     assert page.complaints() == []
@@ -166,7 +166,7 @@ def test_the_rule_is_switched_in_place(page: Page, records: list[GroupRecord]) -
 
 
 def test_the_keyboard(page: Page, records: list[GroupRecord]) -> None:
-    page.press("2")
+    page.press("3")
     assert page.until(lambda: page.text(".group-name") == records[0].group)
     page.press("j")
     assert page.until(lambda: page.text(".group-name") == records[1].group)
@@ -185,8 +185,10 @@ def test_the_keyboard(page: Page, records: list[GroupRecord]) -> None:
     assert page.until(lambda: page.run("return document.querySelector('#keys').open"))
     page.run("document.querySelector('#keys button').click()")
     page.press("1")
+    assert page.until(lambda: page.texts("#summary .tiles"))
+    page.press("2")
     assert page.until(lambda: not page.run("return document.querySelector('#steps').hidden"))
-    page.press("3")
+    page.press("4")
     assert page.until(lambda: not page.run("return document.querySelector('#compare').hidden"))
 
 
@@ -222,9 +224,9 @@ def test_files_can_be_saved(page: Page, tmp_path: Path, records: list[GroupRecor
     page.driver.execute_cdp_cmd("Page.setDownloadBehavior", behaviour)
     page.run("document.querySelector('#steps .plot .save').childNodes.forEach((b) => b.click())")
     names = lambda: {path.name for path in tmp_path.iterdir()}  # noqa: E731
-    assert page.until(lambda: {"groups-without-signal.svg", "groups-without-signal.png"} <= names()), names()
-    assert (tmp_path / "groups-without-signal.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "groups-without-signal.svg").read_text().startswith("<svg")
+    assert page.until(lambda: {"stopped-by-a-gate.svg", "stopped-by-a-gate.png"} <= names()), names()
+    assert (tmp_path / "stopped-by-a-gate.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "stopped-by-a-gate.svg").read_text().startswith("<svg")
     page.run("document.querySelector('.steps-table h3 button').click()")
     assert page.until(lambda: "steps.csv" in names())
     page.run("location.hash = '#group=0'")
@@ -277,7 +279,7 @@ def test_new_records_appear_by_themselves(driver: Any, tmp_path: Path, records: 
         assert page.complaints() == []
 
 
-@pytest.mark.parametrize("hash", ["", "#group=2", "#view=compare"])
+@pytest.mark.parametrize("hash", ["", "#view=summary", "#group=2", "#view=compare"])
 def test_a_phone_needs_no_scrolling_sideways(bench: ModuleType, viewer: Viewer, hash: str) -> None:
     with bench.browser(390, 844) as driver:
         page = Page(driver, viewer, hash)
@@ -348,7 +350,7 @@ def test_the_focus_stays_where_it_is(driver: Any, tmp_path: Path, records: list[
         assert page.run("return [document.activeElement.id, document.activeElement.value]") == ["query", "e"]
 
 
-def test_a_long_list_is_fetched_as_it_is_looked_at(
+def test_only_the_rows_in_view_of_a_long_list_exist(
     driver: Any, tmp_path: Path, record_of: Callable[..., GroupRecord]
 ) -> None:
     line = record_of({"A": [0.0, 1.0]}, [0.0, 1.0], group="GROUP", step=7).model_dump_json(exclude_defaults=True)

@@ -9,20 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rubrank.errors import InvalidInput
-from rubrank.records import facts
-from rubrank.records.files import write_records
+from rubrank.records.files import record_in, write_records
 from rubrank.records.record import GroupRecord
-from rubrank.records.viewer.curves import common_prompts, curves_of, steps_of
-from rubrank.records.viewer.index import NO_STEP
-from rubrank.records.viewer.light import decoded
-from rubrank.records.viewer.run import ViewedRun, check_records
-from rubrank.records.viewer.showing import record_of as read_line
-from rubrank.records.viewer.showing import replayed, shown
-from rubrank.records.viewer.sources import check_source, paths_of
+from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.run import LiveRun, check_source, decode_record
+from rubrank.viewer.server import replay_record
+from rubrank.viewer.states import find_states
 
 Make = Callable[..., GroupRecord]
 
@@ -31,9 +26,13 @@ def line_of(record: GroupRecord) -> str:
     return record.model_dump_json(exclude_defaults=True) + "\n"
 
 
-def read(path: Path) -> ViewedRun:
-    run = ViewedRun(path)
-    run.catch_up()
+def parse(line: bytes) -> GroupRecord:
+    return record_in(line.decode("utf-8", "surrogatepass"), "line")
+
+
+def read(path: Path) -> LiveRun:
+    run = LiveRun(path)
+    run.read_everything()
     return run
 
 
@@ -42,8 +41,8 @@ def test_every_kind_of_file_is_read(tmp_path: Path, name: str, demo_records: lis
     write_records(tmp_path / name, demo_records)
     run = read(tmp_path / name)
     assert run.index.ids == [record.group for record in demo_records]
-    assert read_line(run.line(7)) == demo_records[7]
-    assert run.index.facts["bits"].tolist() == [facts.bits_of(record) for record in demo_records]
+    assert parse(run.read_line(7)) == demo_records[7]
+    assert run.index.facts["states"].tolist() == [int(find_states(record)) for record in demo_records]
     run.stop()
 
 
@@ -55,11 +54,11 @@ def test_zstd_with_several_frames(tmp_path: Path, demo_records: list[GroupRecord
     assert len(read(tmp_path / "r.jsonl.zst").index) == len(demo_records)
 
 
-def test_the_facts_are_those_of_the_report(
+def test_the_light_form_has_the_same_states(
     demo_records: list[GroupRecord], rule_records: list[GroupRecord], odd_records: list[GroupRecord]
 ) -> None:
     for record in [*demo_records, *rule_records, *odd_records]:
-        assert facts.bits_of(decoded(line_of(record).encode())) == facts.bits_of(record)
+        assert find_states(decode_record(line_of(record).encode())) == find_states(record)
 
 
 def test_a_file_that_is_being_written(tmp_path: Path, record_of: Make) -> None:
@@ -70,13 +69,13 @@ def test_a_file_that_is_being_written(tmp_path: Path, record_of: Make) -> None:
     assert run.index.ids == ["g0"]
     with path.open("a", encoding="utf-8") as file:
         file.write(lines[1][40:].rstrip("\n"))
-    run.catch_up()
+    run.read_everything()
     assert run.index.ids == ["g0", "g1"]  # whole, though its line is not ended yet
     with path.open("a", encoding="utf-8") as file:
         file.write("\n\n" + lines[2])
-    run.catch_up()
+    run.read_everything()
     assert run.index.ids == ["g0", "g1", "g2"]
-    assert json.loads(run.line(2))["group"] == "g2"
+    assert json.loads(run.read_line(2))["group"] == "g2"
 
 
 def test_a_compressed_file_that_is_being_written(tmp_path: Path, record_of: Make) -> None:
@@ -86,7 +85,7 @@ def test_a_compressed_file_that_is_being_written(tmp_path: Path, record_of: Make
     run = read(path)
     assert run.index.ids == ["g0"]
     path.write_bytes(b"".join(packed))
-    run.catch_up()
+    run.read_everything()
     assert run.index.ids == ["g0", "g1", "g2"]
 
 
@@ -101,7 +100,7 @@ def test_a_file_that_became_another_is_read_anew(tmp_path: Path, how: str, recor
         os.replace(tmp_path / "new", path)
     else:
         path.write_text(lines[2] if how == "shorter" else "".join(lines[2:]), encoding="utf-8")
-    run.catch_up()
+    run.read_everything()
     assert run.index.ids == (["cc"] if how == "shorter" else ["cc", "dd"])
     assert run.epoch >= 1
 
@@ -113,9 +112,8 @@ def test_a_folder_of_rotated_files(tmp_path: Path, record_of: Make) -> None:
     run = read(tmp_path)
     assert run.index.ids == ["r.1.jsonl.gz", "r.2.jsonl", "r.10.jsonl"]
     write_records(tmp_path / "r.11.jsonl", [record_of({"A": [1.0]}, [0.5], group="new")])
-    run.catch_up()
+    run.read_everything()
     assert run.index.ids[-1] == "new"
-    assert [path.name for path in paths_of(tmp_path)][-1] == "r.11.jsonl"
 
 
 def test_lines_that_are_no_records_are_counted_and_skipped(tmp_path: Path, record_of: Make) -> None:
@@ -131,7 +129,7 @@ def test_odd_characters_and_numbers(tmp_path: Path, record_of: Make) -> None:
     write_records(tmp_path / "r.jsonl", [record])
     run = read(tmp_path / "r.jsonl")
     assert run.index.ids == ["\x00ü"]
-    assert read_line(run.line(0)).responses == record.responses
+    assert parse(run.read_line(0)).responses == record.responses
 
 
 @pytest.mark.parametrize(
@@ -147,19 +145,19 @@ def test_what_cannot_be_looked_at(tmp_path: Path, missing: str, said: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("", "empty"), ("\n \n", "empty"), ('{"uid": 1, "scores": {"A": 1}}\n', "none"), ('{"gro', "none")],
+    [("", "empty"), ("\n \n", "empty"), ('{"uid": 1, "scores": {"A": 1}}\n', "no records"), ('{"gro', "no records")],
 )
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_file_without_a_record_is_refused(tmp_path: Path, text: str, why: str, folder: bool) -> None:
     (tmp_path / "r.jsonl").write_text(text)
     with pytest.raises(InvalidInput, match=why):
-        check_records(tmp_path if folder else tmp_path / "r.jsonl")
+        check_source(tmp_path if folder else tmp_path / "r.jsonl")
 
 
 def test_one_record_is_enough(tmp_path: Path, record_of: Make) -> None:
     write_records(tmp_path / "b.jsonl.gz", [record_of({"A": [1.0, 0.0]}, [1.0, 0.0])])
     (tmp_path / "a.jsonl").write_text("no record\n")
-    check_records(tmp_path)
+    check_source(tmp_path)
 
 
 def test_curves_and_steps(tmp_path: Path, record_of: Make) -> None:
@@ -173,11 +171,11 @@ def test_curves_and_steps(tmp_path: Path, record_of: Make) -> None:
     ]
     write_records(tmp_path / "r.jsonl", records)
     index = read(tmp_path / "r.jsonl").index
-    curves = {curve["name"]: curve["points"] for curve in curves_of(index)["curves"]}
+    curves = {curve["name"]: curve["points"] for curve in make_curves(index)["curves"]}
     assert [point[:2] for point in curves["A"]] == [[0, 0.5], [10, 1.0]]
     assert curves["A"][0][2] == pytest.approx(0.6208, abs=1e-3)  # Student's: 2.776 · 0.5 / √5
     assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
-    rows = {row["step"]: row for row in steps_of(index)}
+    rows = {row["step"]: row for row in make_step_table(index)}
     assert (rows[0]["groups"], rows[10]["groups"], rows[None]["groups"]) == (6, 1, 1)
     assert index.facts["step"][-1] == NO_STEP
 
@@ -190,20 +188,16 @@ def test_the_same_prompts_of_two_runs(tmp_path: Path, record_of: Make) -> None:
         made.append(record_of({"A": [high / 2, 0.0]}, [1.0, 0.0], group="again", prompt=ask("x"), step=1))
         write_records(tmp_path / f"{name}.jsonl", made)
     one, other = (read(tmp_path / f"{name}.jsonl").index for name in "ab")
-    found = common_prompts(one, other)
+    found = find_common_prompts(one, other)
     assert [(a, b) for a, b, _, _ in found] == [(1, 1), (3, 3)]  # y differs most; of x the last is taken
     assert found[0][2:] == pytest.approx((0.5, 0.125))
 
 
 def test_another_rule_in_place(demo_records: list[GroupRecord]) -> None:
     record = demo_records[0]
-    again = replayed(record, "weighted-mean+")
+    again = replay_record(record, "weighted-mean+")
     assert (again.rule, again.responses, again.group) == ("weighted-mean+", record.responses, record.group)
     assert again.others[record.rule] == record.reward
-    data = shown(line_of(record).encode(), "weighted-mean+")
-    assert (data["replayed"], data["written"], data["rule"]) == (True, record.rule, "weighted-mean+")
-    np.testing.assert_allclose(data["raw"]["r"], again.reward, atol=1e-7)
-    assert shown(line_of(record).encode())["replayed"] is False
 
 
 def test_a_record_that_no_column_can_hold_moves_no_names(tmp_path: Path, record_of: Make) -> None:
@@ -213,8 +207,8 @@ def test_a_record_that_no_column_can_hold_moves_no_names(tmp_path: Path, record_
     lines = path.read_text().splitlines()
     odd = json.loads(lines[1]) | {"step": 2**70}
     path.write_text("\n".join([lines[0], json.dumps(odd), *lines[2:]]) + "\n")
-    run = ViewedRun(path)
-    run.catch_up()
+    run = LiveRun(path)
+    run.read_everything()
     names = [json.loads(line)["group"] for line in lines]
     assert run.index.ids == [names[0], "", *names[2:]]
     assert [g for g, _ in run.index.unreadable] == [1]
@@ -236,7 +230,7 @@ def test_a_damaged_file_is_said_to_be_and_what_comes_before_is_shown(
     data = path.read_bytes()
     cut = good + 12 if suffix == ".jsonl.zst" else len(data) - 40 if suffix == ".parquet" else len(data) - 8
     path.write_bytes(data[:cut] + b"\x07" * min(40, len(data) - cut) + data[cut + 40 :])
-    run = ViewedRun(path)
+    run = LiveRun(path)
     run.start()
     try:
         for _ in range(200):
@@ -251,6 +245,6 @@ def test_a_damaged_file_is_said_to_be_and_what_comes_before_is_shown(
         run.stop()
     if suffix == ".parquet":
         with pytest.raises(InvalidInput, match="with records"):
-            check_records(path)
+            check_source(path)
     else:
-        check_records(path)
+        check_source(path)

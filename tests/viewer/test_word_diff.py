@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rubrank.records.pages import asset, bundled
+from rubrank.viewer.report import join_modules
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 SHOW = """
@@ -23,7 +23,7 @@ MODULES = ("numbers.js", "dom.js", "texts.js", "diff.js")
 
 def diffs(pairs: list[tuple[str, str]], folder: Path) -> list[list[tuple[str, str]]]:
     script = folder / "diff.cjs"
-    script.write_text(bundled(map(asset, MODULES)) + SHOW, encoding="utf-8")
+    script.write_text(join_modules(MODULES) + SHOW, encoding="utf-8")
     ran = subprocess.run(
         ["node", script], input=json.dumps(pairs).encode(), capture_output=True, check=True, timeout=60
     )

@@ -16,15 +16,16 @@ from typing import Any
 
 import uvicorn
 
-from rubrank.records.viewer.app import make_app
-from rubrank.records.viewer.run import ViewedRun
-from rubrank.records.viewer.serving import _LOCAL
+from rubrank.viewer.run import LiveRun
+from rubrank.viewer.server import make_app
+
+_LOCAL = ("localhost", "127.0.0.1")
 
 
 class Viewer:
     """The viewer at an address."""
 
-    def __init__(self, address: str, runs: list[ViewedRun]) -> None:
+    def __init__(self, address: str, runs: list[LiveRun]) -> None:
         self.address, self.runs = address, runs
 
     def open(self, path: str, **headers: str) -> tuple[int, bytes, Any]:
@@ -39,21 +40,24 @@ class Viewer:
     def ask(self, name: str, **params: Any) -> Any:
         return json.loads(self.open(f"api/{name}?{urllib.parse.urlencode(params)}")[1])
 
-    def found(self, **params: Any) -> list[int]:
-        """Numbers of the groups of a list, once a search is through."""
-        for _ in range(200):
-            answer = self.ask("groups", **params)
-            if answer["done"] == 1.0:
-                break
-        return [row["g"] for row in answer["rows"]]
+    def search(self, query: str, run: int = 0) -> list[int]:
+        """Numbers of the groups that hold the words, once the search is through."""
+        hits: list[int] = []
+        start = 0
+        while True:
+            answer = self.ask("search", run=run, query=query, start=start)
+            hits += answer["hits"]
+            start = answer["next"]
+            if start >= answer["total"]:
+                return hits
 
 
 @contextmanager
 def served(*paths: Path, token: str | None = None, live: bool = False) -> Iterator[Viewer]:
     """A viewer over some runs, all read; `live`: it goes on reading."""
-    runs = [ViewedRun(path) for path in paths]
+    runs = [LiveRun(path) for path in paths]
     for run in runs:
-        run.catch_up()
+        run.read_everything()
         if live:
             run.start()
     listening = socket.create_server(("127.0.0.1", 0))

@@ -93,7 +93,7 @@ class Index:
     def add_record(self, record: Any, measured: Mapping[str, np.ndarray] | None = None) -> None:
         """Add the next group. measured: name → one value per rollout, of attributes that the record does not hold."""
         reward = record.reward
-        row = {
+        row: dict[str, Any] = {
             "step": NO_STEP if record.step is None else record.step,
             "size": len(reward),
             "spread": max(reward) - min(reward) if reward else 0.0,

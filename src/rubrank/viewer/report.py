@@ -5,7 +5,7 @@
 
 The file needs no network and no server; it opens from disk. Records are read once, one by one.
 
-    <style> … </style>   skeleton   <script type="application/gzip" id="data-…"> block </script> …   <script> page </script>
+    <style> … </style>  skeleton  <script type="application/gzip" id="data-…"> block </script> …  <script> page </script>
 
 A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
 content policy allows its own script and style by their hashes and nothing else: no other script, no network.
@@ -262,11 +262,15 @@ def read_asset(name: str) -> str:
 
 
 def make_script() -> str:
-    """All modules as one script: `import` lines and `export` words go, and all share one scope."""
-    modules = "\n".join(read_asset(name) for name in SCRIPTS)
+    """The page's script, with all modules in one scope."""
+    return f'"use strict";\n(() => {{\n{join_modules(SCRIPTS)}\n}})();\n'
+
+
+def join_modules(names: Iterable[str]) -> str:
+    """Modules as one text, without `import` lines and the word `export`."""
+    modules = "\n".join(read_asset(name) for name in names)
     modules = re.sub(r"^import \{[^}]*\} from \"\./[\w.]+\";\n", "", modules, flags=re.MULTILINE)
-    modules = re.sub(r"^export ", "", modules, flags=re.MULTILINE)
-    return f'"use strict";\n(() => {{\n{modules}\n}})();\n'
+    return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
 
 
 def _write_page(output: Path, title: str, blocks: Mapping[str, Any], group_blocks: Sequence[bytes]) -> int:

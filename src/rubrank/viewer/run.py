@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rubrank._files import require_file, explain_read_errors, suffix_error, import_zstandard
+from rubrank._files import explain_read_errors, import_zstandard, require_file, suffix_error
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, record_files
 from rubrank.viewer.index import Columns, Index

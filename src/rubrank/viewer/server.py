@@ -55,6 +55,7 @@ _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 _WHOLE_TEXT = 10_000_000  # characters: nothing is cut here, as in a report
 _MOST_CRITERIA = 1000
 _MOST_SAME = 60
+_MOST_GROUPS = 10_000_000
 _MOST_COMMON = 200
 _SEARCH_SECONDS = 0.2  # that one request may search
 _SUMMARIZED = 2000  # groups of a long run that the summary reads
@@ -330,6 +331,8 @@ class ViewerApi:
         _, run = self._find_run(request)
         listed = request.query_params.get("groups", "")
         groups = read_ranges(listed) if listed else list(range(run.count_lines()))
+        if max(groups, default=0) >= run.count_lines():
+            raise IndexError(max(groups))
         if request.query_params.get("format", "csv") == "csv":
             body: Any = _write_csv(run, groups)
             name, media_type = "groups.csv", "text/csv; charset=utf-8"
@@ -358,10 +361,12 @@ class ViewerApi:
 
 
 def read_ranges(text: str) -> list[int]:
-    """ "0-2,7" → [0, 1, 2, 7]."""
+    """ "0-2,7" → [0, 1, 2, 7]; raises ValueError for anything else, and beyond ten million."""
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
+        if int(last or first) >= _MOST_GROUPS:
+            raise ValueError(f"groups must be below {_MOST_GROUPS:,}")
         numbers.extend(range(int(first), int(last or first) + 1))
     return numbers
 

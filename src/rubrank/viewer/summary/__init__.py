@@ -91,7 +91,7 @@ def _measure_responses(records: list[GroupRecord]) -> list[dict[str, np.ndarray]
     columns = {"answer words": length.answer, "reasoning words": length.reasoning}
     for d, marker in enumerate(MARKERS):
         columns[f"Markdown: {marker.replace('_', ' ')}"] = density[:, d]
-    measured = []
+    measured: list[dict[str, np.ndarray]] = []
     start = 0
     for record in records:
         if record.responses is None:

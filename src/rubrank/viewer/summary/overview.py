@@ -115,7 +115,7 @@ class _JudgingSums:
     """
 
     def __init__(self) -> None:
-        self._sums: Counter[str] = Counter()
+        self._sums: dict[str, Counter[str]] = {key: Counter() for key in _JUDGE_KEYS}
         self._failures: Counter[str] = Counter()
 
     def add(self, metadata: Mapping[str, Any]) -> None:
@@ -123,16 +123,17 @@ class _JudgingSums:
             part = metadata.get(key)
             if not isinstance(part, Mapping):
                 continue
-            self._sums.update({str(name): value for name, value in part.items() if _is_number(value)})
+            self._sums[key].update({str(name): value for name, value in part.items() if _is_number(value)})
             failures = part.get("failures")
             if isinstance(failures, Mapping):
                 self._failures.update({str(why)[:120]: n for why, n in failures.items() if _is_number(n)})
 
     def result(self) -> dict[str, Any] | None:
         """None if no record says anything about judges."""
-        if not self._sums:
+        if not any(self._sums.values()):
             return None
-        return {**self._sums, "failures": dict(self._failures.most_common())}
+        # Both count what was asked; the groups' own counts win, because a batch may have been cut into several files.
+        return {**self._sums["judging"], **self._sums["judges"], "failures": dict(self._failures.most_common())}
 
 
 class _MetadataValues:

@@ -1,4 +1,4 @@
-"""What the parts of a report count, on groups small enough to count by hand, and against other implementations."""
+"""The figures of the summary, on groups small enough to count by hand, and against other implementations."""
 
 from __future__ import annotations
 
@@ -10,35 +10,27 @@ import pytest
 from scipy import stats
 
 from rubrank.records.record import GateRecord, GroupRecord
-from rubrank.records.report.distribution import distribution
-from rubrank.records.report.grouped import Grouped
-from rubrank.records.report.making import ReportParts, shortened_numbers
-from rubrank.records.report.moments import Moments
-from rubrank.records.report.parts.attributes import AttributesPart
-from rubrank.records.report.parts.conflicts import Conflicts
-from rubrank.records.report.parts.correlation import Correlations
-from rubrank.records.report.parts.criteria import Criteria
-from rubrank.records.report.parts.curves import Curves
-from rubrank.records.report.parts.gates import Gates
-from rubrank.records.report.parts.overview import Overview
-from rubrank.records.report.parts.rules import Rules
-from rubrank.records.report.reasons import Reasons
-from rubrank.records.report.steps import Bins
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
+from rubrank.viewer.index import Index, make_curves
+from rubrank.viewer.summary import GroupArrays, RunSummary, to_plain_numbers
+from rubrank.viewer.summary.attributes import CorrelationSummary, GammaSummary
+from rubrank.viewer.summary.criteria import ConflictSummary, CriteriaSummary
+from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
+from rubrank.viewer.summary.overview import GateSummary, Overview, RuleSummary
 
 Make = Callable[..., GroupRecord]
 
 
 def counted(part, *records: GroupRecord):
     for record in records:
-        part.add(Grouped.of(record))
+        part.add(GroupArrays(record))
     return part
 
 
 def rows_of(*records: GroupRecord) -> dict[str, dict]:
-    return {row["name"]: row for row in counted(Criteria(), *records).result()["rows"]}
+    return {row["name"]: row for row in counted(CriteriaSummary(), *records).result()["rows"]}
 
 
 def test_a_criterion_by_hand(record_of: Make) -> None:
@@ -48,11 +40,11 @@ def test_a_criterion_by_hand(record_of: Make) -> None:
     assert (a["groups"], a["rollouts"], a["missing"]) == (2, 6, 1)
     assert a["mean"] == pytest.approx(2 / 5)
     assert a["ties"] == pytest.approx((1 + 1) / (3 + 1))  # pairs of 0, 1, 1 and of 0, 0
-    assert a["apart"] == pytest.approx(2 / (6 + 1))  # of all pairs, those with the missing one too
+    assert a["decides"] == pytest.approx(2 / (6 + 1))  # of all pairs, those with the missing one too
     assert a["signal"] == 0.5
     assert a["nominal"] == pytest.approx((0.75 + 1.0) / 2)
     assert a["distribution"] == {"values": [0.0, 1.0], "counts": [3, 2]}
-    assert (b["ties"], b["apart"], b["signal"], b["with_reward"]) == (1.0, 0.0, 0.0, None)
+    assert (b["ties"], b["decides"], b["signal"], b["with_reward"]) == (1.0, 0.0, 0.0, None)
     assert a["with_reward"] == pytest.approx(stats.kendalltau([0, 1, 1], [0.0, 1.0, 0.5]).statistic)
 
 
@@ -71,11 +63,11 @@ def test_criteria_agree_with_the_summary_of_a_table(
 def test_direction_margin_and_comparisons(record_of: Make) -> None:
     criteria = (CriterionData("Fast", direction="lower", margin=0.5), CriterionData("Said"))
     won = ((None, 0.7, None), (0.3, None, 0.5), (None, 0.5, None))
-    group = Grouped.of(
+    group = GroupArrays(
         record_of({"Fast": [1.0, 1.4, 3.0], "Said": [None] * 3}, [1, 0.5, 0], criteria=criteria, outcomes={"Said": won})
     )
     assert group.signs.tolist() == [[0, 1, 1], [1, 0, 0]]  # pairs 01, 02, 12
-    assert group.known.tolist() == [[True, True, True], [True, False, True]]
+    assert group.compared.tolist() == [[True, True, True], [True, False, True]]
     assert not group.missing.any()
 
 
@@ -104,7 +96,7 @@ def test_conflicts_are_kendalls_tau_within_groups(record_of: Make) -> None:
     random = np.random.default_rng(1)
     drawn = [random.integers(0, 4, (3, 7)).astype(float) for _ in range(6)]
     records = [record_of(dict(zip("ABC", d.tolist(), strict=True)), [0.5] * 7) for d in drawn]
-    found = counted(Conflicts(), *records).result()
+    found = counted(ConflictSummary(), *records).result()
     for i in range(3):
         for j in range(3):
             expected = np.mean([stats.kendalltau(d[i], d[j]).statistic for d in drawn])
@@ -114,7 +106,7 @@ def test_conflicts_are_kendalls_tau_within_groups(record_of: Make) -> None:
 
 def test_conflicts_leave_out_what_is_missing_and_whoever_is_silent(record_of: Make) -> None:
     one = record_of({"A": [0.0, 1.0, 2.0, None], "B": [2.0, 1.0, None, 0.0], "C": [1.0] * 4}, [0.5] * 4)
-    found = counted(Conflicts(), one).result()
+    found = counted(ConflictSummary(), one).result()
     assert found["names"] == ["A", "B", "C"]
     assert found["tau"][0][1] == pytest.approx(-1.0)  # only the first two rollouts have both
     assert np.isnan(found["tau"][0][2])
@@ -129,7 +121,7 @@ def test_correlations_are_spearmans_within_groups(record_of: Make) -> None:
         given = {"attribute_names": ("words",), "attributes": tuple((x,) for x in length)}
         records.append(record_of({"A": [0.0] * 8}, reward.tolist(), others={"flat": (0.5,) * 8}, **given))
         expected.append(stats.spearmanr(length, reward).statistic)
-    found = counted(Correlations(), *records).result()
+    found = counted(CorrelationSummary(), *records).result()
     assert found["rules"] == ["rlvr2", "flat"]
     assert found["r"][0][0] == pytest.approx(np.mean(expected))
     assert found["half"][0][0] == pytest.approx(stats.t.ppf(0.975, 5) * stats.sem(expected), rel=1e-3)
@@ -153,8 +145,8 @@ def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0, **mo
 
 def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
     drawn = np.random.default_rng(3).normal(0.2, 0.1, (12, 2))
-    part = counted(AttributesPart(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
-    found = part.result(Bins([0, 1]))["gamma"]
+    part = counted(GammaSummary(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
+    found = part.result()
     assert (found["attributes"], found["criteria"]) == (["words"], ["", "A", "B"])
     for step, some in enumerate((drawn[:6], drawn[6:])):
         for k, values in enumerate((some @ [0.75, 0.25], some[:, 0], some[:, 1])):
@@ -168,8 +160,8 @@ def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
 def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> None:
     """t·se over the groups behind the estimate, not the spread over groups, which is 0."""
     pooled = {"pool": "batch", "se": ((0.05,), (0.2,)), "shrunk": ((0.2,), (0.0,)), "n": (41.0, 21.0)}
-    part = counted(AttributesPart(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
-    points = part.result(Bins([]))["gamma"]["points"]
+    part = counted(GammaSummary(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
+    points = part.result()["points"]
     halves = [stats.t.ppf(0.975, n - 1) * se for n, se in ((41, 0.05), (21, 0.2))]
     assert points["0|1"] == [[None, pytest.approx(0.3), pytest.approx(halves[0]), 41.0]]
     assert points["0|2"] == [[None, pytest.approx(0.1), pytest.approx(halves[1]), 21.0]]
@@ -178,8 +170,8 @@ def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> No
 
 def test_a_criterion_that_is_not_controlled_does_not_count(record_of: Make) -> None:
     pooled = {"pool": "run", "se": ((0.05,), (None,)), "n": (41.0, 0.0)}
-    part = counted(AttributesPart(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
-    points = part.result(Bins([2]))["gamma"]["points"]
+    part = counted(GammaSummary(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
+    points = part.result()["points"]
     assert [step for step, *_ in points["0|1"]] == [2]
     assert points.get("0|2", []) == []
     assert points["0|0"][0][1] == pytest.approx(0.3)
@@ -211,7 +203,7 @@ def gated_record(record_of: Make, **more) -> GroupRecord:
 
 
 def test_gates_by_hand(record_of: Make) -> None:
-    found = counted(Gates(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).result()
+    found = counted(GateSummary(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).result()
     assert {key: found[key] for key in ("rollouts", "groups", "stopped", "softened", "touched")} == {
         "rollouts": 3,
         "groups": 1,
@@ -230,31 +222,38 @@ def test_rules_beside_each_other_and_in_records_of_their_own(record_of: Make) ->
     first = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], group="y")
     second = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="y", rule="gdpo")
     alone = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="z")
-    found = counted(Rules(), beside, first, second, alone).result()
+    found = counted(RuleSummary(), beside, first, second, alone).result()
     assert (found["names"], found["groups"], found["all_groups"]) == (["rlvr2", "gdpo"], 2, 3)
     assert found["kendall"][0][1] == pytest.approx(0.0)  # −1 in one group, +1 in the other
     assert found["winner"][0][1] == 0.5
     assert found["no_signal"] == [0.0, 0.0]
-    assert counted(Rules(), first).result()["kendall"] == []
+    assert counted(RuleSummary(), first).result()["kendall"] == []
 
 
 def test_a_query_that_comes_again_is_another_group(record_of: Make) -> None:
     both = [record_of({"A": [0.0] * 2}, r, others={"gdpo": (0.0, 1.0)}) for r in ([0.0, 1.0], [1.0, 0.0])]
-    found = counted(Rules(), *both).result()
+    found = counted(RuleSummary(), *both).result()
     assert (found["groups"], found["winner"][0][1]) == (2, 0.5)
 
 
 def test_thousands_of_criteria_are_not_all_shown(record_of: Make) -> None:
     scores = {f"c{n}": [0.0, 1.0] for n in range(2100)}
     records = [record_of(scores, [0.0, 1.0]), record_of({"c2099": [0.0, 1.0]}, [0.0, 1.0])]
-    found = counted(Criteria(), *records).result()
+    found = counted(CriteriaSummary(), *records).result()
     assert (len(found["rows"]), found["left_out"], found["rows"][0]["name"]) == (2000, 100, "c2099")
+
+
+def curves_of(*records: GroupRecord) -> dict[str, Any]:
+    index = Index()
+    for record in records:
+        index.add_record(record)
+    return make_curves(index)
 
 
 def test_curves_over_steps(record_of: Make) -> None:
     steps = [0, 0, 0, 0, 0, 10]
     records = [record_of({"A": [x, x]}, [0.0, x], step=s) for x, s in zip([0, 1, 0, 1, 0.5, 1.0], steps, strict=True)]
-    found = counted(Curves(), *records, record_of({"A": [1.0]}, [1.0])).result(Bins({0, 10}))
+    found = curves_of(*records, record_of({"A": [1.0]}, [1.0]))
     curves = {curve["name"]: curve["points"] for curve in found["curves"]}
     values = [0, 1, 0, 1, 0.5]
     half = stats.t.ppf(0.975, 4) * stats.sem(values)
@@ -264,15 +263,12 @@ def test_curves_over_steps(record_of: Make) -> None:
 
 
 def test_agreement_of_the_criteria(record_of: Make) -> None:
-    """Over steps, and as means of the run; groups in which fewer than two criteria say anything do not count."""
+    """Groups in which fewer than two criteria say anything do not count."""
     said = [(0.2, (0.5, 1.5)), (0.6, (1.0, None)), (None, None)]
     records = [
         record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], step=step, agreement=agreement, error=error)
         for step, (agreement, error) in enumerate(said)
     ]
-    found = counted(Curves(), *records).result(Bins({0, 1, 2}))
-    curves = {curve["name"]: curve["points"] for curve in found["curves"]}
-    assert curves["agreement of the criteria"] == [[0, 0.2, None], [1, 0.6, None]]
     overview = counted(Overview(), *records).result()
     assert (overview["agreement"], overview["agreement_groups"]) == (pytest.approx(0.4), 2)
     assert overview["error"] == pytest.approx(1.0)
@@ -281,15 +277,14 @@ def test_agreement_of_the_criteria(record_of: Make) -> None:
 def test_evaluations_are_no_part_of_the_curves(record_of: Make) -> None:
     train, evaluation = (record_of({"A": [x, x]}, [0.0, x], step=0) for x in (0.0, 1.0))
     evaluation = evaluation.model_copy(update={"metadata": {"mode": "eval"}})
-    found = counted(Curves(), train, evaluation).result(Bins({0}))
+    found = curves_of(train, evaluation)
     assert {curve["name"]: curve["points"][0][1] for curve in found["curves"]}["A"] == 0.0
 
 
-def test_many_steps_share_points() -> None:
-    bins = Bins(range(0, 5000, 5))
-    points = {bins.of(step) for step in range(0, 5000, 5)}
-    assert len(points) <= 240
-    assert (bins.width, bins.of(0), bins.of(20), bins.of(25), bins.of(None)) == (5, 0, 0, 25, None)
+def test_many_steps_share_points(record_of: Make) -> None:
+    found = curves_of(*(record_of({"A": [0.0, 1.0]}, [0.0, 1.0], step=step) for step in range(0, 5000, 5)))
+    assert len(found["steps"]) <= 240
+    assert (found["width"], found["steps"][:2]) == (5, [0, 25])
 
 
 def test_the_overview(record_of: Make) -> None:
@@ -312,7 +307,7 @@ def test_numbers_that_differ_in_every_group_are_summed_up(record_of: Make) -> No
 
 
 def test_groups_of_nobody_and_of_one_break_nothing(record_of: Make) -> None:
-    parts = counted(ReportParts(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
+    parts = counted(RunSummary(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
     assert parts.result()["overview"]["rollouts"] == 1
 
 
@@ -321,20 +316,21 @@ def test_intervals_need_five_and_are_students() -> None:
     for x in (1.0, 2.0, 3.0, 4.0, None, float("nan")):
         moments.add(x)
     assert (moments.n, moments.mean, moments.half_width) == (4, 2.5, None)
-    moments.add(5.0)
-    assert moments.half_width == pytest.approx(stats.t.ppf(0.975, 4) * np.sqrt(2.5 / 5))
+    moments.add(9.0)
+    numbers = [1.0, 2.0, 3.0, 4.0, 9.0]
+    assert moments.half_width == pytest.approx(stats.t.ppf(0.975, 4) * stats.sem(numbers))
 
 
 def test_distributions() -> None:
-    assert distribution(np.array([1.0, 0.0, 1.0, np.nan])) == {"values": [0.0, 1.0], "counts": [1, 2]}
-    many = distribution(np.linspace(0.1, 0.9, 100), (0.0, 1.0))
+    assert make_distribution(np.array([1.0, 0.0, 1.0, np.nan])) == {"values": [0.0, 1.0], "counts": [1, 2]}
+    many = make_distribution(np.linspace(0.1, 0.9, 100), (0.0, 1.0))
     assert (many["edges"][0], many["edges"][-1], sum(many["counts"])) == (0.0, 1.0, 100)
-    beyond = distribution(np.linspace(-1.0, 2.0, 100), (0.0, 1.0))
+    beyond = make_distribution(np.linspace(-1.0, 2.0, 100), (0.0, 1.0))
     assert (beyond["edges"][0], beyond["edges"][-1]) == (-1.0, 2.0)
 
 
 def test_reasons_are_counted_by_kind() -> None:
-    reasons = Reasons()
+    reasons = ReasonCounts()
     for n in range(12):
         reasons.add(f"{n} words, {n}.5 asked")
         reasons.add("letters " + "abcdefghijkl"[n])
@@ -345,6 +341,6 @@ def test_reasons_are_counted_by_kind() -> None:
 
 
 def test_plain_data_have_no_nan() -> None:
-    assert shortened_numbers({1: (np.float64(0.5), float("nan"), np.int64(3), None, "x")}) == {
+    assert to_plain_numbers({1: (np.float64(0.5), float("nan"), np.int64(3), None, "x")}) == {
         "1": [0.5, None, 3, None, "x"]
     }

@@ -1,4 +1,4 @@
-"""One file that holds everything, lets nothing in, and says what is wrong before anything is written."""
+"""The report: one file that holds everything, keeps its budget, and lets nothing in."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import rubrank.viewer
 from rubrank.cli.verbs.report import report
 from rubrank.errors import InvalidInput
-from rubrank.records import pages
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
-from rubrank.records.report import write_report
-from rubrank.records.report.page import SCRIPTS, _fill, asset
+from rubrank.records.unfolding import explain
+from rubrank.viewer.group_data import make_group_data
+from rubrank.viewer.report import SCRIPTS, Packer, find_limit, make_script, pack, read_asset, unpack, write_report
 
 Make = Callable[..., GroupRecord]
-EVIL = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\u2028<!-- {{data}} -->", "'\"><b>")
+EVIL = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\u2028<!-- /served -->", "'\"><b>")
 
 
 class Page(HTMLParser):
@@ -80,10 +83,12 @@ def test_texts_are_data_and_never_markup(tmp_path: Path, evil: GroupRecord) -> N
     for words in EVIL:
         assert words not in text
     assert not [tag for tag, _ in page.tags if tag in ("img", "iframe", "b")]
-    assert [at.get("id") for at, _ in page.scripts] == ["data", "index", None, "chunk-0"]
-    (group,) = page.data("chunk-0")  # type: ignore[misc]
-    assert tuple(group["t"]) == EVIL
-    assert page.data("index")["columns"][0] == [EVIL[1]]  # type: ignore[index]
+    blocks = [at.get("id") for at, _ in page.scripts]
+    names = ["data-state", "data-index", "data-scores", "data-curves", "data-summary"]
+    assert blocks == [*names, None, "data-groups-0"]
+    (group,) = page.data("data-groups-0")  # type: ignore[misc]
+    assert tuple(group["responses"]) == EVIL
+    assert page.data("data-index")["id"] == [EVIL[1]]  # type: ignore[index]
 
 
 def test_only_our_own_script_may_run_and_nothing_is_fetched(tmp_path: Path, evil: GroupRecord) -> None:
@@ -102,36 +107,29 @@ def test_only_our_own_script_may_run_and_nothing_is_fetched(tmp_path: Path, evil
 
 
 def test_no_asset_writes_html_from_text() -> None:
-    for name in (*pages.SCRIPTS, *SCRIPTS):
-        assert not re.search(r"(inner|outer|Adjacent)HTML|document\.write|\beval\b|new Function", asset(name))
+    for name in SCRIPTS:
+        assert not re.search(r"(inner|outer|Adjacent)HTML|document\.write|\beval\b|new Function", read_asset(name))
 
 
 def test_every_asset_is_used() -> None:
-    records = Path(pages.__file__).parents[1]
-    assert {path.name for path in (records / "report" / "assets").iterdir()} == {*SCRIPTS, "page.html"}
-    assert {path.name for path in (records / "pages" / "assets").iterdir()} == {*pages.SCRIPTS, *pages.STYLES}
+    folder = Path(rubrank.viewer.__file__).parent / "assets"
+    assert {path.name for path in folder.iterdir()} == {*SCRIPTS, "index.html", "style.css"}
 
 
 def test_modules_can_share_one_scope() -> None:
     """Every import names what a module before it exports, and no two modules have a top-level name in common."""
     exported: dict[str, set[str]] = {}
     owner: dict[str, str] = {}
-    for name in (*pages.SCRIPTS, *SCRIPTS):
-        text = asset(name)
+    for name in SCRIPTS:
+        text = read_asset(name)
         for names, module in re.findall(r'^import \{ ([^}]*) \} from "\./([\w.]+)";$', text, re.MULTILINE):
             assert set(names.split(", ")) <= exported[module], f"{name} imports from {module}"
-        declared = r"^(export )?(?:async )?(?:function\*?|const|let|class) (\w+)"
-        for public, found in re.findall(declared, text, re.MULTILINE):
-            assert owner.setdefault(found, name) == name, f"{found} in {owner[found]} and {name}"
+        declaration = r"^(export )?(?:async )?(?:function\*?|const|let|class) (\w+)"
+        for public, declared in re.findall(declaration, text, re.MULTILINE):
+            assert owner.setdefault(declared, name) == name, f"{declared} in {owner[declared]} and {name}"
             if public:
-                exported.setdefault(name, set()).add(found)
-        assert len(text.splitlines()) < 400
-    bundle = pages.bundled(map(asset, (*pages.SCRIPTS, *SCRIPTS)))
-    assert not re.search(r"^(import|export)\b", bundle, re.MULTILINE)
-
-
-def test_a_value_is_not_filled_again() -> None:
-    assert _fill("{{a}}-{{b}}", a="{{b}}", b="x") == "{{b}}-x"
+                exported.setdefault(name, set()).add(declared)
+    assert not re.search(r"^(import|export)\b", make_script(), re.MULTILINE)
 
 
 def test_a_report_of_a_file_and_of_records_are_the_same(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
@@ -141,8 +139,8 @@ def test_a_report_of_a_file_and_of_records_are_the_same(tmp_path: Path, demo_rec
     assert (one.groups, one.rollouts, one.steps) == (len(demo_records), sum(r.size for r in demo_records), 1)
     assert one.bytes == one.path.stat().st_size
     first, second = (Page(s.path.read_text(encoding="utf-8")) for s in (one, other))
-    assert first.data("index") == second.data("index")
-    assert first.data("data") == {**second.data("data"), "source": "records.jsonl.gz"}  # type: ignore[dict-item]
+    for block in ("data-index", "data-summary", "data-scores", "data-groups-0"):
+        assert first.data(block) == second.data(block)
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
@@ -156,7 +154,7 @@ def test_lengths_are_measured_where_texts_are(tmp_path: Path, demo_records: list
 
     def attributes(records: list[GroupRecord], **options: bool) -> dict[str, bool]:
         write_report(records, tmp_path / "r.html", **options)  # type: ignore[arg-type]
-        data = Page((tmp_path / "r.html").read_text(encoding="utf-8")).data("data")
+        data = Page((tmp_path / "r.html").read_text(encoding="utf-8")).data("data-summary")
         return {a["name"]: a["measured"] for a in data["attributes"]["correlation"]["attributes"]}  # type: ignore[index]
 
     found = attributes([silent, *demo_records])
@@ -204,3 +202,93 @@ def test_the_verb_says_what_is_wrong(tmp_path: Path) -> None:
     ran = run(tmp_path / "none.jsonl", "-o", tmp_path / "r.html")
     assert ran.exit_code == 2
     assert "none.jsonl: the file must be a file that can be read; got no such file" in ran.stderr
+
+
+def pack_records(records: list[GroupRecord], limit: int = 4000, budget: float = 1e9) -> Packer:
+    packer = Packer(limit, budget)
+    for record in records:
+        packer.add(make_group_data(record, limit))
+    packer.finish()
+    return packer
+
+
+def list_groups(packer: Packer) -> list[dict[str, Any]]:
+    return [group for block in packer.blocks for group in unpack(block)]
+
+
+def test_a_group_as_the_page_reads_it(demo_records: list[GroupRecord]) -> None:
+    packer = pack_records(demo_records)
+    for record, group in zip(demo_records, list_groups(packer), strict=True):
+        assert [tuple(row) for row in group["scores"]] == list(record.scores)
+        assert np.array(group["utilities"]) == pytest.approx(np.array(record.utilities), abs=1e-7)
+        assert group["reward"] == pytest.approx(record.reward, abs=1e-7)
+        assert tuple(group["responses"]) == record.responses
+        assert [message["content"] for message in record.prompt or ()] == [m["content"] for m in group["prompt"]]
+        assert group["explanations"] == [explain(record, i) for i in range(record.size)]
+    assert (packer.count_cut(), packer.text_limit) == (0, 4000)
+
+
+def test_outcomes_by_hand(record_of: Make) -> None:
+    won = ((None, 0.7, None), (0.3, None, 0.5), (None, 0.5, None))
+    group = make_group_data(
+        record_of({"A": [1.0, 0.0, None], "B": [None] * 3}, [1.0, 0.0, 0.5], outcomes={"B": won}), 100
+    )
+    assert group["outcomes"] == [[".W.", "L..", "..."], [".W.", "L.T", ".T."]]
+
+
+def test_long_texts_are_cut_and_say_so(record_of: Make) -> None:
+    call = {"name": "search", "arguments": "a" * 60, "result": "r" * 10}
+    turns = (({"role": "assistant", "content": "t" * 70, "tool_calls": [call]},), ())
+    record = record_of(
+        {"A": [0.0, 1.0]}, [0.0, 1.0], responses=("x" * 50, "y" * 51), reasoning=("", "z" * 99), turns=turns
+    )
+    packer = pack_records([record], limit=50)
+    (group,) = list_groups(packer)
+    assert group["responses"] == ["x" * 50, {"text": "y" * 50, "length": 51}]
+    assert group["reasoning"] == ["", {"text": "z" * 50, "length": 99}]
+    assert group["turns"][0][0]["content"] == {"text": "t" * 50, "length": 70}
+    assert group["turns"][0][0]["calls"][0]["arguments"] == {"text": "a" * 50, "length": 60}
+    assert group["turns"][0][0]["calls"][0]["name"] == "search"
+    assert packer.count_cut() == 4
+
+
+@pytest.mark.parametrize("budget", [60_000, 150_000, 400_000])
+def test_the_budget_is_kept_and_used(record_of: Make, budget: int) -> None:
+    random = np.random.default_rng(0)
+    records = []
+    for n in range(197):
+        texts = tuple(random.bytes(int(size)).hex() for size in random.integers(10, 700, 4))
+        records.append(
+            record_of({"A": random.random(4).tolist()}, [0.0, 0.2, 0.4, 1.0], group=f"g{n}", responses=texts)
+        )
+    packer = pack_records(records, limit=2000, budget=budget)
+    size = sum(map(len, packer.blocks)) * 4 / 3
+    assert size <= budget
+    assert size > 0.8 * budget or packer.text_limit == 0
+    assert packer.text_limit < 2000
+    for record, group in zip(records, list_groups(packer), strict=True):
+        for text, kept in zip(record.responses or (), group["responses"], strict=True):
+            if len(text) <= packer.text_limit:
+                assert kept == text
+            else:
+                assert kept == {"text": text[: packer.text_limit], "length": len(text)}
+
+
+def test_numbers_stay_when_even_they_are_too_much(record_of: Make) -> None:
+    record = record_of({"A": [0.0, 1.0]}, [0.0, 1.0], responses=("long", "longer"))
+    packer = pack_records([record], budget=1.0)
+    assert packer.text_limit == 0
+    (group,) = list_groups(packer)
+    assert group["responses"] == [{"text": "", "length": 4}, {"text": "", "length": 6}]
+    assert group["scores"] == [[0.0], [1.0]]
+
+
+def test_the_limit_for_an_amount_of_text() -> None:
+    lengths = np.array([1.0, 4.0, 10.0])
+    for characters, limit in ((15.0, 10), (14.0, 9), (9.0, 4), (6.0, 2), (3.0, 1), (2.0, 0), (-5.0, 0)):
+        assert find_limit(lengths, characters) == limit
+    assert find_limit(np.zeros(0), 5.0) == 0
+
+
+def test_a_lone_surrogate_is_no_reason_to_fail() -> None:
+    assert unpack(pack(["a\ud800b", "中文", "\u2028"])) == ["a?b", "中文", "\u2028"]

@@ -1,4 +1,4 @@
-"""What a reader should know about a group at a glance, and what judging took, from grading to the report."""
+"""What is remarkable about a group, and what judging cost, from grading to the summary."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.test_judged import ROWS, RUBRIC, judges, ranking
 from judges.server import Server
-from test_judged import ROWS, RUBRIC, judges, ranking
 
 from rubrank.grading.grade import grade
-from rubrank.records import facts
 from rubrank.records.files import read_records, write_records
 from rubrank.records.record import GroupRecord, records_of
-from rubrank.records.report.grouped import Grouped
-from rubrank.records.report.parts.judging import Judging
-from rubrank.records.report.parts.overview import Overview
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
+from rubrank.viewer.states import State, find_states, make_title
+from rubrank.viewer.summary import GroupArrays
+from rubrank.viewer.summary.overview import Overview
 
 Make = Callable[..., GroupRecord]
 
@@ -35,7 +34,7 @@ Make = Callable[..., GroupRecord]
 )
 def test_the_longest_wins(record_of: Make, responses: Any, reward: list[float], wins: bool) -> None:
     record = record_of({"A": [1.0, 0.0]}, reward, responses=responses)
-    assert bool(facts.bits_of(record) & facts.LONGEST_WINS) is wins
+    assert (State.LONGEST_WINS in find_states(record)) is wins
 
 
 @pytest.mark.parametrize(
@@ -52,18 +51,18 @@ def test_the_longest_wins(record_of: Make, responses: Any, reward: list[float], 
 )
 def test_judges_failed_only_where_they_were_asked(record_of: Make, more: dict[str, Any], failed: bool) -> None:
     record = record_of({"A": [1.0, None]}, [1.0, 0.0], **more)
-    assert bool(facts.bits_of(record) & facts.JUDGES_FAILED) is failed
+    assert (State.JUDGES_FAILED in find_states(record)) is failed
     program = (CriterionData("A", verifier="WordCount"),)
     if "metadata" not in more:
         record = record_of({"A": [1.0, None]}, [1.0, 0.0], criteria=program, **more)
-        assert not facts.bits_of(record) & facts.JUDGES_FAILED
+        assert State.JUDGES_FAILED not in find_states(record)
 
 
 def test_titles() -> None:
     said = ({"role": "user", "content": "first"}, {"role": "user", "content": "  last \n one "}, {"role": "assistant"})
-    assert facts.title_of(said) == "last one"
-    assert facts.title_of(({"role": "system", "content": "x" * 500},)).endswith("…")
-    assert facts.title_of(None) == ""
+    assert make_title(said) == "last one"
+    assert make_title(({"role": "system", "content": "x" * 500},)).endswith("…")
+    assert make_title(None) == ""
 
 
 def test_what_judging_took_reaches_records_by_way_of_a_file(tmp_path: Path) -> None:
@@ -77,16 +76,19 @@ def test_what_judging_took_reaches_records_by_way_of_a_file(tmp_path: Path) -> N
         spent = record.metadata["judging"]
         assert (spent["calls"], spent["hits"], spent["failures"]) == (1, 0, {})
         overview = Overview()
-        overview.add(Grouped.of(record))
+        overview.add(GroupArrays(record))
         said = overview.result()
         assert (said["judging"]["calls"], said["judging"]["asked"]) == (1, 1)
         assert said["metadata"] == []
 
 
-def test_judging_adds_up_and_odd_metadata_is_left_out() -> None:
-    judging = Judging()
-    assert judging.result() is None
+def test_judging_adds_up_and_odd_metadata_is_left_out(record_of: Make) -> None:
+    overview = Overview()
+    overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5])))
+    assert overview.result()["judging"] is None
+    odd = {"judges": "none", "judging": {"cost": "free", "calls": True, "failures": ["x"]}}
     for n in range(3):
-        judging.add({"judges": {"asked": 2, "missing": n}, "judging": {"calls": 4, "failures": {"timeout": n}}})
-    judging.add({"judges": "none", "judging": {"cost": "free", "calls": True, "failures": ["x"]}})
-    assert judging.result() == {"calls": 12, "asked": 6, "missing": 3, "failures": {"timeout": 3}}
+        metadata = {"judges": {"asked": 2, "missing": n}, "judging": {"calls": 4, "failures": {"timeout": n}}}
+        overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5], metadata=metadata)))
+    overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5], metadata=odd)))
+    assert overview.result()["judging"] == {"calls": 12, "asked": 6, "missing": 3, "failures": {"timeout": 3}}

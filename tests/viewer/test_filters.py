@@ -1,0 +1,99 @@
+"""The page's filters and orders, run by Node on the index that Python makes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubrank.records.record import GroupRecord
+from rubrank.viewer.index import Index
+from rubrank.viewer.report import read_asset
+from rubrank.viewer.states import State, find_states
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+RUN = """
+const { rows, filter, scores, hits, sort } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
+const found = filterGroups(rows, filter, scores, hits && new Set(hits));
+process.stdout.write(JSON.stringify(sortGroups(rows, found, sort)));
+"""
+
+
+@pytest.fixture(scope="module")
+def records(demo_records: list[GroupRecord], odd_records: list[GroupRecord]) -> list[GroupRecord]:
+    return [record.model_copy(update={"step": n // 5}) for n, record in enumerate([*demo_records, *odd_records])]
+
+
+@pytest.fixture(scope="module")
+def index(records: list[GroupRecord]) -> Index:
+    index = Index()
+    for record in records:
+        index.add_record(record)
+    return index
+
+
+def filter_in_node(folder: Path, index: Index, sort: str = "file", hits: Any = None, **filters: Any) -> list[int]:
+    script = folder / "filters.cjs"
+    script.write_text(read_asset("filters.js").replace("export ", "") + RUN, encoding="utf-8")
+    criterion = filters.get("criterion")
+    data = {
+        "rows": index.list_rows(),
+        "filter": filters,
+        "scores": index.list_scores(criterion) if criterion else None,
+        "hits": hits,
+        "sort": sort,
+    }
+    text = json.dumps(data).encode()
+    done = subprocess.run(["node", script], input=text, capture_output=True, check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+def test_the_page_has_the_numbers_of_the_states() -> None:
+    for state in State:
+        if state not in (State.EVALUATION, State.UNREADABLE):
+            first, *rest = state.name.lower().split("_")
+            assert f"{first}{''.join(map(str.title, rest))}: {int(state)}" in read_asset("filters.js")
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("noSignal", State.NO_SIGNAL),
+        ("stopped", State.STOPPED),
+        ("gated", State.STOPPED | State.SOFTENED),
+        ("missing", State.MISSING),
+        ("constant", State.CONSTANT),
+        ("rulesDisagree", State.RULES_DISAGREE),
+    ],
+)
+def test_states(tmp_path: Path, index: Index, records: list[GroupRecord], name: str, state: State) -> None:
+    expected = [g for g, record in enumerate(records) if find_states(record) & state]
+    assert filter_in_node(tmp_path, index, state=name) == expected
+
+
+def test_step_rule_criterion_and_score(tmp_path: Path, index: Index, records: list[GroupRecord]) -> None:
+    assert filter_in_node(tmp_path, index, step="2") == list(range(10, 15))
+    assert filter_in_node(tmp_path, index, rule_filter="no such rule") == []
+    name = records[0].criteria[1].name
+    scores = {}
+    for g, record in enumerate(records):
+        for k, criterion in enumerate(record.criteria):
+            if criterion.name == name:
+                scores[g] = [row[k] for row in record.scores if row[k] is not None]
+    assert filter_in_node(tmp_path, index, criterion=name) == sorted(scores)
+    low = filter_in_node(tmp_path, index, criterion=name, score="low", value="0")
+    assert low == [g for g, values in scores.items() if values and min(values) <= 0]
+    differs = filter_in_node(tmp_path, index, criterion=name, score="differs")
+    assert differs == [g for g, values in scores.items() if values and min(values) < max(values)]
+
+
+def test_orders_and_searched_groups(tmp_path: Path, index: Index, records: list[GroupRecord]) -> None:
+    spread = [round(max(r.reward) - min(r.reward), 4) if r.reward else 0.0 for r in records]
+    expected = sorted(range(len(records)), key=lambda g: (spread[g], g))
+    assert filter_in_node(tmp_path, index, sort="narrow") == expected
+    assert filter_in_node(tmp_path, index, sort="latest")[0] == 5 * ((len(records) - 1) // 5)
+    assert filter_in_node(tmp_path, index, hits=[4, 2], query="x") == [2, 4]
