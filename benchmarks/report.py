@@ -24,10 +24,10 @@ import numpy as np
 from rubrank import attenuate
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord, records_of
-from rubrank.viewer.report import BUDGET_MB, write_report
 from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.viewer.report import BUDGET_MB, write_report
 
 CRITERIA = (
     *(CriterionData(f"Rule{k}", weight=1.0 + (k % 3), verifier="WordCount") for k in range(5)),

@@ -16,7 +16,6 @@ pytest.importorskip("zstandard", reason="zstandard is not installed: pip install
 
 from rubrank.errors import InvalidInput
 from rubrank.records.files import is_records, read_records, record_files, write_records
-from rubrank.records.files import record_files
 from rubrank.records.writing import Recording
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.studies.replay.logged import read_logged

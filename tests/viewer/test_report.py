@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import rubrank.viewer
-from rubrank.cli.verbs.report import report
+from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
@@ -181,14 +180,12 @@ def test_no_records_no_file(tmp_path: Path) -> None:
 
 
 def run(*arguments: object):
-    app = typer.Typer()
-    app.command()(report)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["report", *(str(argument) for argument in arguments)])
 
 
 def test_the_verb(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
     write_records(tmp_path / "r.jsonl", demo_records)
-    ran = run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--text-limit", 40, "--title", "Mine")
+    ran = run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--set", "text_limit=40", "--title", "Mine")
     assert ran.exit_code == 0, ran.output
     assert str(tmp_path / "r.html") in ran.stdout
     assert f"{len(demo_records)} groups, " in ran.stderr

@@ -5,7 +5,7 @@
 
 The file needs no network and no server; it opens from disk. Records are read once, one by one.
 
-    <style> … </style>  skeleton  <script type="application/gzip" id="data-…"> block </script> …  <script> page </script>
+    <style> … </style>  skeleton  <script type="application/gzip" id="data-…">block</script> …  <script> code </script>
 
 A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
 content policy allows its own script and style by their hashes and nothing else: no other script, no network.
