@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from rubrank import Group, InvalidInput, RewardEngine, Rollout
 from rubrank.service.dialects import nemo_gym
-from rubrank.service.dialects.reading import SampleReading
+from rubrank.service.dialects.samples import SampleReader
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 from rubrank.training.shapes.barrier import SampleReward
 
@@ -81,7 +81,7 @@ ODD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def in_service(data: dict[str, Any], engine: RewardEngine) -> Any:
-    (sample,) = nemo_gym.samples(data, SampleReading(4, "rubric", (), False, thinking=engine.thinking))
+    (sample,) = nemo_gym.read_samples(data, SampleReader(4, "rubric", (), False, thinking=engine.thinking))
     return sample
 
 

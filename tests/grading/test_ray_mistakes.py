@@ -73,7 +73,7 @@ def test_the_verbs_say_so_before_anything_is_read(monkeypatch, unused, verb):
 @pytest.mark.parametrize("number", ["1", "2", "4"])
 def test_replicas_without_ray_are_refused(monkeypatch, tmp_path, number):
     """One process would be served, whatever the number; also the one that is the default."""
-    monkeypatch.setattr("rubrank.service.describing.require_packages", lambda ray: None)
+    monkeypatch.setattr("rubrank.service.config.require_packages", lambda ray: None)
     config = tmp_path / "service.json"
     config.write_text('{"rubric": ["EmptyAnswer"]}', encoding="utf-8")
     found = CliRunner().invoke(app, ["serve", str(config), "--dry-run", "--replicas", number])
@@ -83,7 +83,7 @@ def test_replicas_without_ray_are_refused(monkeypatch, tmp_path, number):
 
 
 def test_a_service_is_checked_before_it_is_planned(monkeypatch, unused, tmp_path):
-    monkeypatch.setattr("rubrank.service.describing.require_packages", lambda ray: None)
+    monkeypatch.setattr("rubrank.service.config.require_packages", lambda ray: None)
     config = tmp_path / "service.json"
     config.write_text('{"rubric": ["EmptyAnswer"]}', encoding="utf-8")
     told = ["serve", str(config), "--dry-run", "--address", unused]

@@ -80,16 +80,14 @@ def config_at(folder: Path, **options: Any) -> Path:
 @contextmanager
 def serving(folder: Path, **options: Any) -> Iterator[Served]:
     """In a thread of this process."""
-    from rubrank.service.app import make_app
     from rubrank.service.config import load_service
-    from rubrank.service.running import _listening, _Server, _settings, _url, opened
+    from rubrank.service.server import make_server
 
     config, where = load_service(config_at(folder, **options))
-    listening = _listening(config)
-    server = _Server(_settings(make_app(opened(config, where)), config, None), lambda: None)
+    server, listening, url = make_server(config, where)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
-    served = Served(_url(listening, False), folder)
+    served = Served(url, folder)
     try:
         served.wait_ready()
         yield served

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from rubrank import InvalidInput, Rollout
-from rubrank.service.cohorts import Cohorts
-from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample
-from rubrank.service.store import Store
+from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample
+from rubrank.service.store import ServiceStore
 
 
 def sample(text, *, name=None, size=4, rubric=None, key=b"key"):
@@ -21,8 +22,10 @@ def sample(text, *, name=None, size=4, rubric=None, key=b"key"):
 
 @asynccontextmanager
 async def gathered(tmp_path, deadline=0.1):
-    store = Store(tmp_path / "service.sqlite")
-    cohorts = Cohorts(store, deadline=deadline, keep=60.0)
+    store = ServiceStore(tmp_path / "service.sqlite")
+    counts = Counter()
+    cohorts = Cohorts(store, deadline=deadline, keep=60.0, on_event=lambda name: counts.update([name]))
+    cohorts.counts = counts
     yield cohorts
     cohorts.close(RuntimeError("the end"))
     store.close()
@@ -86,7 +89,7 @@ def test_samples_whose_callers_are_gone_hold_nobody_up(tmp_path):
 
     async def main():
         async with gathered(tmp_path, deadline=0.2) as cohorts:
-            cohorts.abandon(await cohorts.enter(sample("old")))
+            await cohorts.abandon(await cohorts.enter(sample("old")))
             await asyncio.sleep(0.4)
             return await asyncio.gather(*(caller(cohorts, sample(text)) for text in "abc"))
 
@@ -96,7 +99,7 @@ def test_samples_whose_callers_are_gone_hold_nobody_up(tmp_path):
 def test_nor_do_they_if_the_deadline_passes_again(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.2) as cohorts:
-            cohorts.abandon(await cohorts.enter(sample("old")))
+            await cohorts.abandon(await cohorts.enter(sample("old")))
             await asyncio.sleep(0.4)
             return await caller(cohorts, sample("a"))
 
@@ -112,7 +115,7 @@ def test_late_ones_are_scored_when_all_others_have_left(tmp_path):
             await asyncio.sleep(0.2)
             late = asyncio.create_task(caller(cohorts, sample("b")))
             await asyncio.sleep(0.05)
-            cohorts.abandon(first)
+            await cohorts.abandon(first)
             return await late
 
     assert run(main).samples == 2
@@ -125,7 +128,7 @@ def test_late_ones_hear_of_a_scoring_that_failed(tmp_path):
             work = await cohorts.settle(ticket, None)
             late = asyncio.create_task(caller(cohorts, sample("b")))
             await asyncio.sleep(0.05)
-            cohorts.fail(work.ticket, RuntimeError("judges fail"))
+            await cohorts.fail(work.ticket, RuntimeError("judges fail"))
             with pytest.raises(RuntimeError, match="judges fail"):
                 await late
 
@@ -135,7 +138,7 @@ def test_late_ones_hear_of_a_scoring_that_failed(tmp_path):
 def test_groups_are_counted_when_they_are_scored(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.1) as cohorts:
-            cohorts.abandon(await cohorts.enter(sample("old", size=2)))
+            await cohorts.abandon(await cohorts.enter(sample("old", size=2)))
             await asyncio.sleep(0.2)
             await caller(cohorts, sample("a", size=2))
             return dict(cohorts.counts)
@@ -149,7 +152,7 @@ async def named(cohorts, texts, size=None):
     return await asyncio.gather(*(caller(cohorts, one) for one in every))
 
 
-def test_another_text_under_a_name_that_was_answered_is_a_new_round(tmp_path):
+def test_another_text_under_a_name_that_was_answered_is_a_new_group(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
             first = await named(cohorts, ["a", "b", "c"])
@@ -158,31 +161,9 @@ def test_another_text_under_a_name_that_was_answered_is_a_new_round(tmp_path):
             return first, again, second
 
     first, again, second = run(main)
-    assert [one.group for one in first] == ["0/g"] * 3
+    assert [one.repeated for one in first] == [False] * 3
     assert all(one.repeated for one in again)
-    assert [(one.group, one.samples, one.repeated) for one in second] == [("0/g.1", 3, False)] * 3
-
-
-def test_a_named_text_that_comes_again_in_the_next_round_counts_as_a_sibling(tmp_path):
-    async def main():
-        async with gathered(tmp_path, deadline=5.0) as cohorts:
-            await named(cohorts, ["a", "b", "c"])
-            return await named(cohorts, ["a", "y", "z"])
-
-    found = run(main, 4)
-    assert [one.repeated for one in found] == [True, False, False]
-    assert [one.samples for one in found] == [3, 3, 3]
-
-
-def test_a_retry_of_the_last_round_gives_way_to_the_sample_of_the_new_one(tmp_path):
-    async def main():
-        async with gathered(tmp_path, deadline=5.0) as cohorts:
-            await named(cohorts, ["a", "b", "c"])
-            await caller(cohorts, sample("c", name="2", size=3))
-            return await named(cohorts, ["x", "y", "z"])
-
-    found = run(main, 4)
-    assert [(one.group, one.samples) for one in found] == [("0/g.1", 3)] * 3
+    assert [(one.samples, one.repeated) for one in second] == [(3, False)] * 3
 
 
 def test_after_a_restart_names_are_known_by_their_texts(tmp_path):
@@ -194,7 +175,7 @@ def test_after_a_restart_names_are_known_by_their_texts(tmp_path):
 
     again, second = run(main)
     assert [one.repeated for one in again] == [True, True]
-    assert [one.group for one in second] == ["0/g.1", "0/g.1"]
+    assert [(one.samples, one.repeated) for one in second] == [(2, False)] * 2
 
 
 def test_two_texts_under_one_name_at_the_same_time_are_refused(tmp_path):
@@ -210,10 +191,10 @@ def test_two_texts_under_one_name_at_the_same_time_are_refused(tmp_path):
 def test_a_name_whose_caller_is_gone_may_be_used_again(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
-            cohorts.abandon(await cohorts.enter(sample("old", name="0", size=2)))
+            await cohorts.abandon(await cohorts.enter(sample("old", name="0", size=2)))
             return await named(cohorts, ["a", "b"])
 
-    assert [(one.group, one.samples) for one in run(main)] == [("0/g.1", 2)] * 2
+    assert [one.samples for one in run(main)] == [2, 2]
 
 
 def test_siblings_have_the_same_rubric(tmp_path):
@@ -226,12 +207,14 @@ def test_siblings_have_the_same_rubric(tmp_path):
     run(main)
 
 
-def test_calls_that_are_repeated_for_ever_take_no_memory(tmp_path):
+def test_siblings_have_the_same_prompt(tmp_path):
+    """Two trainers that number their groups alike must not have their samples ranked against each other."""
+
     async def main():
         async with gathered(tmp_path) as cohorts:
-            await caller(cohorts, sample("a", size=1))
-            for _ in range(50):
-                await cohorts.enter(sample("a", size=1))
-            return sum(len(one.echoes) for one in cohorts._rounds.values())
+            await cohorts.enter(sample("a", name="0"))
+            other = replace(sample("b", name="1"), rollout=Rollout(prompt="another", response="b"))
+            with pytest.raises(InvalidInput, match="prompt"):
+                await cohorts.enter(other)
 
-    assert run(main) <= 1
+    run(main)

@@ -68,11 +68,11 @@ def test_openrlhf_may_send_several_or_none(served):
 
 def test_what_openrlhf_decodes_is_cut_to_the_response():
     from rubrank.service.config import END_TOKENS
-    from rubrank.service.dialects.openrlhf import _response
+    from rubrank.service.dialects.openrlhf import split_query
 
-    assert _response("p said<|im_end|>\n<|endoftext|>", "p ", END_TOKENS) == ("said", "stop")
-    assert _response("<s>p said", "p ", END_TOKENS) == ("said", None)
-    assert _response("p ", "p ", END_TOKENS) == ("", None)
+    assert split_query("p said<|im_end|>\n<|endoftext|>", "p ", END_TOKENS) == ("said", "stop")
+    assert split_query("<s>p said", "p ", END_TOKENS) == ("said", None)
+    assert split_query("p ", "p ", END_TOKENS) == ("", None)
 
 
 def test_a_query_without_its_prompt_is_refused(served):
@@ -186,20 +186,15 @@ def test_the_same_text_twice_is_two_samples(served):
     assert asyncio.run(ask_slime(served.url, said, prompt="twins")) == alone(said)
 
 
-def test_a_new_round_with_a_text_of_the_last_one_is_complete(served):
-    """The next epoch samples one response again: it is answered at once, and counts as a sibling."""
-
+def test_another_epoch_of_the_same_prompt_is_a_new_group(served):
     async def main():
-        await ask_slime(served.url, prompt="epochs")
-        begun = time.monotonic()
-        new = await ask_slime(
-            served.url, [SAID[1], "New one. It is new.", "Other one here.", "Third."], prompt="epochs"
-        )
-        return new, time.monotonic() - begun
+        first = await ask_slime(served.url, prompt="epochs")
+        new = ["New one. It is new.", "Other one here.", "Third.", "A fourth one. It is long."]
+        return first, new, await ask_slime(served.url, new, prompt="epochs")
 
-    new, seconds = asyncio.run(main())
-    assert len(new) == 4
-    assert seconds < 1.8
+    first, new, second = asyncio.run(main())
+    assert first == alone()
+    assert second == alone(new)
 
 
 def test_ids_leave_no_doubt(served):
@@ -251,7 +246,7 @@ def test_sizes_must_agree(served):
     assert second == first  # the very same sample, by its text, while its caller waits: another sample
 
 
-def test_records_name_rounds_apart_and_hold_the_rewards_of_the_engine_to_the_last_bit(served):
+def test_records_name_repeated_groups_apart_and_hold_the_rewards_of_the_engine_to_the_last_bit(served):
     records = list(read_records(served.folder / "records.jsonl"))
     assert len({record.group for record in records}) == len(records) > 5
     engine = RewardEngine(RUBRIC)

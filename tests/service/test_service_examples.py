@@ -14,20 +14,19 @@ import yaml
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.service.config import load_service
-from rubrank.service.describing import describe, plan
+from rubrank.service.config import describe_plan, load_service, plan_service
 
 HERE = Path(__file__).parents[2] / "examples" / "service"
 
 
 def test_the_configuration_is_right(monkeypatch):
     monkeypatch.setenv("RUBRANK_TOKEN", "x")
-    found = plan(*load_service(HERE / "service.yaml"))
+    found = plan_service(*load_service(HERE / "service.yaml"))
     assert found["address"] == "http://0.0.0.0:8300"
     assert found["token"] is True
     assert found["criteria"] == ["EmptyAnswer", "WordCount", "GeneralQuality"]
     assert found["judges"][0]["cache"].endswith("state/replies.sqlite")
-    assert "judge      main: batched, Qwen3-32B" in describe(found)
+    assert "judge      main: batched, Qwen3-32B" in describe_plan(found)
 
 
 def test_the_command_checks_and_refuses_in_one_line(monkeypatch):
@@ -84,7 +83,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
 def test_a_plan_in_words(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("rubric: [EmptyAnswer, {name: WordCount, params: {low: 3}}]\n")
-    said = describe(plan(*load_service(path)))
+    said = describe_plan(plan_service(*load_service(path)))
     assert "http://127.0.0.1:8300; no token" in said
     assert "2 criteria for all" in said
     assert not (tmp_path / "rubrank-service").exists()

@@ -14,7 +14,7 @@ from service.serving import RUBRIC, config_at, serving
 
 from rubrank import Group, RewardEngine, Rollout, read_records, rule_names
 from rubrank.service.config import load_service
-from rubrank.service.service import Service
+from rubrank.service.service import Service, open_service
 
 SAID = [
     "The moon pulls the water. Tides follow it twice a day.",
@@ -192,7 +192,7 @@ def test_attributes_over_groups_are_warmed_up_without_a_warning(tmp_path):
 
 
 def test_a_warm_up_that_fails_keeps_nobody_out(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(Service, "_try_out", lambda self: 1 / 0)
+    monkeypatch.setattr(Service, "try_engine", lambda self: 1 / 0)
     with serving(tmp_path) as served:
         assert served.call("/v1/groups", body())[0] == 200
     assert "warming up" in caplog.text
@@ -201,12 +201,12 @@ def test_a_warm_up_that_fails_keeps_nobody_out(tmp_path, monkeypatch, caplog):
 def test_what_uvicorn_has_waited_is_part_of_the_time_at_the_end(tmp_path, monkeypatch):
     async def main():
         config, folder = load_service(config_at(tmp_path, shutdown=30.0))
-        service = await Service.opened(config, folder)
+        service = await open_service(config, folder)
         waited = []
-        monkeypatch.setattr(service, "_finished", lambda seconds: asyncio.sleep(0, waited.append(seconds)))
+        monkeypatch.setattr(service, "finish_tasks", lambda seconds: asyncio.sleep(0, waited.append(seconds)))
         now = time.monotonic()
         monkeypatch.setattr("rubrank.service.service.time.monotonic", lambda: now)
-        service.leave()
+        service.begin_end()
         now += 20.0
         await service.close()
         return waited

@@ -18,9 +18,8 @@ from typer.testing import CliRunner
 
 from rubrank import InvalidInput
 from rubrank.cli.app import app
-from rubrank.service import protocol
-from rubrank.service.config import load_service, service_of
-from rubrank.service.describing import plan
+from rubrank.service import server as http_server
+from rubrank.service.config import load_service, parse_service, plan_service
 
 PARTS = {"where", "what", "allowed", "got", "remedy", "message"}
 KEYS = [
@@ -197,7 +196,7 @@ def test_headers_that_do_not_end(served):
 
 
 def test_headers_that_never_come(served, monkeypatch):
-    monkeypatch.setattr(protocol, "SLOWEST_HEAD", 0.2)
+    monkeypatch.setattr(http_server, "SLOWEST_HEAD", 0.2)
     answer = _sent(served, b"POST /slime HTTP/1.1\r\nHost: x\r\n")
     assert answer.startswith(b"HTTP/1.1 408")
     assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == PARTS
@@ -295,28 +294,28 @@ def test_a_token_is_asked_for_in_four_ways(tmp_path):
 def test_other_hosts_need_a_token(tmp_path, host):
     config, folder = load_service(config_at(tmp_path, host=host))
     with pytest.raises(InvalidInput, match="loopback"):
-        config.secret(folder)
+        config.read_secret(folder)
     config, folder = load_service(config_at(tmp_path, host=host, token="x"))
-    assert config.secret(folder) == "x"
+    assert config.read_secret(folder) == "x"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "::1", "localhost"])
 def test_this_machine_needs_none(tmp_path, host):
     config, folder = load_service(config_at(tmp_path, host=host))
-    assert config.secret(folder) is None
+    assert config.read_secret(folder) is None
 
 
 def test_tokens_come_from_the_environment_or_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", " abc\n")
     config, folder = load_service(config_at(tmp_path, token_env="MY_TOKEN"))
-    assert config.secret(folder) == "abc"
+    assert config.read_secret(folder) == "abc"
     (tmp_path / "token").write_text("def\n")
     config, folder = load_service(config_at(tmp_path, token_file="token"))
-    assert config.secret(folder) == "def"
+    assert config.read_secret(folder) == "def"
     monkeypatch.setenv("MY_TOKEN", "")
     config, folder = load_service(config_at(tmp_path, token_env="MY_TOKEN"))
     with pytest.raises(InvalidInput, match="MY_TOKEN"):
-        config.secret(folder)
+        config.read_secret(folder)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +347,7 @@ def test_configurations_that_cannot_be(tmp_path, options):
 def test_tokens_that_no_header_can_hold(tmp_path, token):
     config, folder = load_service(config_at(tmp_path, token=token))
     with pytest.raises(InvalidInput, match="ASCII"):
-        config.secret(folder)
+        config.read_secret(folder)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +361,7 @@ def test_tokens_that_no_header_can_hold(tmp_path, token):
 )
 def test_plans_that_cannot_be_made_are_said(tmp_path, more, what):
     with pytest.raises(InvalidInput, match=what):
-        plan(service_of({"rubric": ["EmptyAnswer"], **more}), tmp_path)
+        plan_service(parse_service({"rubric": ["EmptyAnswer"], **more}), tmp_path)
 
 
 def test_a_token_is_never_shown(tmp_path):

@@ -15,7 +15,7 @@ from judges.server import MODEL, Answer, Server
 from service.serving import RUBRIC, process
 
 from rubrank import InvalidInput, Rollout
-from rubrank.service.config import service_of
+from rubrank.service.config import parse_service
 
 pytest.importorskip("ray", reason="ray[serve] is not installed")
 
@@ -100,41 +100,39 @@ def test_two_replicas_share_groups_and_limits_and_one_may_die(tmp_path):
 
 
 def test_what_replicas_cannot_do_is_refused(tmp_path):
-    from rubrank.service.replicas import check
+    from rubrank.service.replicas import check_replicas
 
     with pytest.raises(InvalidInput, match="remembers"):
-        check(service_of({"rubric": RUBRIC, "rule": "amrp"}), tmp_path)
+        check_replicas(parse_service({"rubric": RUBRIC, "rule": "amrp"}), tmp_path)
     (tmp_path / "c").write_text("")
     with pytest.raises(InvalidInput, match="certificate"):
-        check(service_of({"rubric": RUBRIC, "certificate": "c", "private_key": "c"}), tmp_path)
-    check(service_of({"rubric": RUBRIC}), tmp_path)
+        check_replicas(parse_service({"rubric": RUBRIC, "certificate": "c", "private_key": "c"}), tmp_path)
+    check_replicas(parse_service({"rubric": RUBRIC}), tmp_path)
 
 
 def test_the_actor_gives_errors_as_they_are(tmp_path):
     """Without Ray: what the actor answers, and that a dead replica's work goes to another."""
-    from rubrank.service.replicas import SiblingsActor
-    from rubrank.service.samples import GroupWork, ServiceSample
+    from rubrank.service.cohorts import GroupWork, ServiceSample
+    from rubrank.service.replicas import CohortsActor
 
     def one(i, size=2):
         rollout = Rollout(prompt="p", response=f"text {i}")
         return ServiceSample(b"key", bytes([i]), True, rollout, size, "0/g")
 
     async def main():
-        actor = SiblingsActor(str(tmp_path), 60.0, 60.0)
-        worked, first = await actor.call("a", "enter", one(0))
-        assert worked
-        assert not (await actor.call("b", "enter", one(1, size=3)))[0]
-        _, second = await actor.call("b", "enter", one(1))
-        waiting = asyncio.create_task(actor.call("a", "settle", first, None))
-        other = asyncio.create_task(actor.call("b", "settle", second, None))
+        actor = CohortsActor(str(tmp_path), 60.0, 60.0)
+        first = (await actor.enter("a", one(0))).value
+        assert isinstance((await actor.enter("b", one(1, size=3))).error, InvalidInput)
+        second = (await actor.enter("b", one(1))).value
+        waiting = asyncio.create_task(actor.settle("a", first, None))
+        other = asyncio.create_task(actor.settle("b", second, None))
         await asyncio.sleep(0.1)
         assert waiting.done() != other.done()
         leader, rest = ("a", other) if waiting.done() else ("b", waiting)
-        actor._here().abandon_all(leader)
-        worked, work = await asyncio.wait_for(rest, 5)
-        assert worked
+        actor.get_cohorts().abandon_all(leader)
+        work = (await asyncio.wait_for(rest, 5)).value
         assert isinstance(work, GroupWork)
         assert len(work.group.rollouts) == 2
-        actor._store.close()
+        actor.close()
 
     asyncio.run(main())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rubrank.service.dialects import slime
-from rubrank.service.dialects.reading import SampleReading
-from rubrank.service.wire import groups_request, one_rollout
+from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.schemas import GroupsRequest, ScoreRequest
 from rubrank.training.rollouts import rollout_of
 
 OPEN, CLOSED = "<|user|>Name a lake.<|assistant|><think>\n", "<|user|>Name a lake.<|assistant|>"
@@ -17,7 +17,8 @@ SAID = ["Hangzhou, and", "Hangzhou.</think>West Lake.", "<think>So.</think>West 
 
 def sent(prompt: Any, response: Any, thinking: Any, **more: Any) -> tuple[str, str]:
     group = {"prompt": prompt, "responses": [response], **more}
-    (found,) = groups_request({"groups": [group]}, 8, lambda step, train: "g", thinking).groups
+    request = GroupsRequest.model_validate({"groups": [group]})
+    (found,) = request.make_groups(8, lambda step, train: "g", thinking)
     return found.rollouts[0].thoughts, found.rollouts[0].answer
 
 
@@ -33,10 +34,11 @@ def test_every_shape_is_read_alike(thinking: Any, prompt: str, said: str):
     assert sent(prompt, {"response": said}, thinking) == expected
     asked = [{"role": "user", "content": "Name a lake."}, {"role": "assistant", "content": prompt}]
     assert sent(asked, said, thinking) == expected
-    one = one_rollout({"prompt": prompt, "response": said}, 8, thinking).rollouts[0]
+    request = ScoreRequest.model_validate({"prompt": prompt, "response": said})
+    one = request.as_group().make_group("score", "body", 8, thinking).rollouts[0]
     assert (one.thoughts, one.answer) == expected
-    reading = SampleReading(4, "rubric", (), False, thinking=thinking)
-    (sample,) = slime.samples({"prompt": prompt, "response": said}, reading)
+    reading = SampleReader(4, "rubric", (), False, thinking=thinking)
+    (sample,) = slime.read_samples({"prompt": prompt, "response": said}, reading)
     assert (sample.rollout.thoughts, sample.rollout.answer) == expected
 
 

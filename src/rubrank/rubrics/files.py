@@ -6,7 +6,9 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -103,10 +105,32 @@ def _preset_folder() -> Any:
     return files("rubrank") / "rubrics" / "presets"
 
 
+_files_are_refused: ContextVar[bool] = ContextVar("files_are_refused", default=False)
+
+
+@contextmanager
+def refuse_files() -> Iterator[None]:
+    """Within this context a rubric may name presets but no files: for rubrics of callers that are not trusted."""
+    token = _files_are_refused.set(True)
+    try:
+        yield
+    finally:
+        _files_are_refused.reset(token)
+
+
+def check_may_read(source: str | Path, where: str = "rubric") -> None:
+    """Raise within `refuse_files`, in the same words whether or not the file exists."""
+    if _files_are_refused.get():
+        allowed = f"the content of a rubric, or a preset ({', '.join(presets())})"
+        got = shortened(repr(str(source)), 80)
+        raise InvalidInput(where, "rubric", allowed, got, "Send the rubric itself: files are not read for callers.")
+
+
 def read_data(source: str | Path) -> Any:
     """What a rubric file, or a preset, holds."""
     if isinstance(source, str) and source in presets():
         return load_yaml((_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
+    check_may_read(source)
     return read_settings(source, f"Presets: {', '.join(presets())}.")
 
 

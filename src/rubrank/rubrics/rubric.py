@@ -36,7 +36,7 @@ from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, named_or_asked
 from rubrank.rubrics.dependencies import Dependency, check_edges
-from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
 from rubrank.verifiers.verifier import (
     BINARY,
@@ -374,6 +374,8 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     if not isinstance(base, str):
         raise InvalidInput(where, "extends", "names of presets or files", repr(base), f"Presets: {_listed(presets())}.")
     is_preset = base in presets()
+    if not is_preset:
+        check_may_read(base, where)
     name = base if is_preset else str((folder / base).resolve())
     if name in above:
         raise InvalidInput(where, "extends", "without a cycle", " → ".join((*above, name)), "")

@@ -1,10 +1,10 @@
-"""Who may come in, how much they may bring, and how they are told what is wrong.
+"""Who may call the service, how much they may send, and how errors are answered.
 
-    {"error": {"where": "request", "what": "groups.0.prompt", "allowed": "a text or messages", "got": "int",
+    {"error": {"where": "request", "what": "groups.0.prompt", "allowed": "a text or messages", "got": "7",
                "remedy": "", "message": "request: groups.0.prompt must be …"}}
 
 A token comes as `Authorization: Bearer …`, as the password of a URL (http://any:TOKEN@host), or as `?token=…` for
-trainers that can do nothing but take a URL.
+trainers that accept nothing but a URL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import hashlib
 import hmac
 import json
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic_core import from_json
@@ -25,54 +24,56 @@ from starlette.responses import Response
 
 from rubrank._plain import no_constant
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
-from rubrank.service.wire import to_json
+from rubrank.service.schemas import to_json
 
 _log = logging.getLogger("rubrank.service")
-_AGAIN = "5"  # seconds, in Retry-After
-_DEEPEST = 200  # lists and objects within each other, as pydantic reads them; what works on them calls itself
+_RETRY_AFTER = "5"  # seconds
+_DEEPEST = 200  # lists and objects inside each other, as pydantic allows; code that walks them is recursive
 
 
-class Refused(Exception):  # noqa: N818
+class RequestRefused(Exception):  # noqa: N818
     """A request that is answered with an error."""
 
     def __init__(self, status: int, error: InvalidInput) -> None:
         super().__init__(status, error)
-        self.status, self.error = status, error
+        self.status = status
+        self.error = error
 
 
-def refused(status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request") -> Refused:
-    """The error of a request, in the parts that all of rubrank's errors have."""
-    return Refused(status, InvalidInput(where, what, allowed, got, remedy))
+def refuse(status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request") -> RequestRefused:
+    """The error to raise for a request, with the parts that all errors of rubrank have."""
+    return RequestRefused(status, InvalidInput(where, what, allowed, got, remedy))
 
 
 class Token:
-    """Compared in the same time whatever is wrong with it."""
+    """The token of the service; None: no token is needed."""
 
     def __init__(self, secret: str | None) -> None:
         self._digest = None if secret is None else _digest(secret)
 
     def check(self, request: Request) -> None:
-        """Raise where the request does not show it."""
+        """Raise if the request does not have the token."""
         if self._digest is None:
             return
-        shown = _shown(request)
-        if shown is None or not hmac.compare_digest(_digest(shown), self._digest):
-            got = "none" if shown is None else "another"
-            raise refused(401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN.")
+        sent = _find_token(request)
+        # Digests are compared in constant time, so that response times reveal nothing about the token.
+        if sent is None or not hmac.compare_digest(_digest(sent), self._digest):
+            got = "none" if sent is None else "another"
+            raise refuse(401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN.")
 
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _shown(request: Request) -> str | None:
+def _find_token(request: Request) -> str | None:
     header = request.headers.get("authorization")
     if header is None:
         return request.query_params.get("token")
-    kind, _, value = header.partition(" ")
-    if kind.lower() == "bearer":
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
         return value.strip()
-    if kind.lower() == "basic":
+    if scheme.lower() == "basic":
         try:
             return base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
         except (binascii.Error, ValueError):
@@ -81,13 +82,14 @@ def _shown(request: Request) -> str | None:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """All of the body, if it is not too much and does not take too long."""
-    said = request.headers.get("content-length", "")
-    if said.isdecimal() and int(said) > most:
-        raise _too_large(most, f"{int(said):,}")
+    """The body, if it is not too large and does not take too long."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise _too_large(most, f"{int(length):,}")
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise refused(415, "Content-Encoding", "left out", request.headers["content-encoding"][:40])
-    parts, size = [], 0
+        raise refuse(415, "Content-Encoding", "left out", request.headers["content-encoding"][:40])
+    parts = []
+    size = 0
     try:
         async with asyncio.timeout(seconds):
             async for part in request.stream():
@@ -96,73 +98,73 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                     raise _too_large(most, "more")
                 parts.append(part)
     except TimeoutError:
-        raise refused(408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then") from None
+        raise refuse(408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then") from None
     except ClientDisconnect:
-        raise refused(400, "body", "complete", "a connection that closed") from None
+        raise refuse(400, "body", "complete", "a connection that closed") from None
     return b"".join(parts)
 
 
-def _too_large(most: int, got: str) -> Refused:
-    return refused(413, "body", f"at most {most:,} bytes", got, "Send fewer groups at a time, or raise max_body.")
+def _too_large(most: int, got: str) -> RequestRefused:
+    return refuse(413, "body", f"at most {most:,} bytes", got, "Send fewer groups at a time, or raise max_body.")
 
 
-def parse(body: bytes) -> Any:
-    """The JSON of a body. Lone surrogates, which half a sampled character leaves, are read as they are."""
+def parse_json(body: bytes) -> Any:
+    """The JSON of a body. Lone surrogates, which half of a sampled character leaves, are kept."""
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         if b"\\u" not in body:
-            raise _no_json(error) from None
+            raise _not_json(str(error)) from None
+    # pydantic refuses lone surrogates. Python's parser reads them, but also reads deeper than pydantic does.
     try:
-        found = json.loads(body, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise _no_json(error) from None
-    if _is_deep(found):
-        raise _no_json(RecursionError())
-    return found
-
-
-def _is_deep(data: Any) -> bool:
+        data = json.loads(body, parse_constant=no_constant)
+    except RecursionError:
+        raise _not_json("too deep") from None
+    except ValueError as error:
+        raise _not_json(str(error)) from None
     level = [data]
     for _ in range(_DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
-        if not level:
-            return False
-    return True
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+        if not inner:
+            return data
+        level = inner
+    raise _not_json("too deep")
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+def _not_json(problem: str) -> RequestRefused:
+    is_constant = "NaN" in problem or "expected value" in problem
+    remedy = "NaN and Infinity are not JSON: send null." if is_constant else ""
+    return refuse(400, "body", "JSON", problem[:120], remedy)
 
 
-def _no_json(error: Exception) -> Refused:
-    got = "too deep" if isinstance(error, RecursionError) else str(error)[:120]
-    remedy = "NaN and Infinity are no JSON: send null." if b"NaN" in got.encode() or "expected value" in got else ""
-    return refused(400, "body", "JSON", got, remedy)
-
-
-def error_response(error: BaseException) -> Response:
-    """What went wrong, for the caller: their mistake (4xx), judges that fail (503), or ours (500)."""
-    if isinstance(error, Refused):
-        return _response(error.status, error.error)
+def make_error_response(error: BaseException) -> Response:
+    """The answer to a caller: their mistake (4xx), judges that fail (503), or a fault of ours (500)."""
+    if isinstance(error, RequestRefused):
+        return _make_response(error.status, error.error)
     if isinstance(error, InvalidInput):
-        return _response(503 if _is_of_a_judge(error) else 422, error)
+        return _make_response(503 if _is_about_judge(error) else 422, error)
     if isinstance(error, JudgingFailed | JudgeOutage | GradingFailed):
-        found = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
-        return _response(503, found, message=str(error))
+        shown = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
+        return _make_response(503, shown, message=str(error))
     if isinstance(error, RubrankError):
-        return _response(422, InvalidInput("request", "body", "usable", str(error), ""), message=str(error))
+        shown = InvalidInput("request", "body", "usable", str(error), "")
+        return _make_response(422, shown, message=str(error))
     _log.error("a request failed", exc_info=error)
-    found = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
-    return _response(500, found)
+    shown = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
+    return _make_response(500, shown)
 
 
-def _is_of_a_judge(error: InvalidInput) -> bool:
-    """Does a judge's server refuse its key, model or address? That is no mistake of the caller's."""
+def _is_about_judge(error: InvalidInput) -> bool:
+    """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
     return error.owner.startswith("judge ") and error.parameter in ("api_key_env", "model", "base_url", "endpoints")
 
 
-def _response(status: int, error: InvalidInput, message: str | None = None) -> Response:
+def _make_response(status: int, error: InvalidInput, message: str | None = None) -> Response:
     data = {
         "where": error.owner,
         "what": error.parameter,
@@ -171,7 +173,12 @@ def _response(status: int, error: InvalidInput, message: str | None = None) -> R
         "remedy": error.remedy,
         "message": message or str(error),
     }
-    headers = {"Retry-After": _AGAIN} if status in (429, 503) else {}
+    headers = {}
+    if status in (429, 503):
+        headers["Retry-After"] = _RETRY_AFTER
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if status in (401, 408, 413, 415):
+        # The body was not read. Without this, a caller could go on sending it for as long as it likes.
+        headers["Connection"] = "close"
     return Response(to_json({"error": data}), status, headers, "application/json")

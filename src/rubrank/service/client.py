@@ -31,7 +31,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
-from rubrank.service.wire import to_json
+from rubrank.service.schemas import to_json
 
 URL, TOKEN = "RUBRANK_SERVICE", "RUBRANK_TOKEN"
 _AGAIN = (408, 429, 500, 502, 503, 504)

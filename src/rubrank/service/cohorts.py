@@ -1,58 +1,193 @@
-"""Samples that come one at a time: who belongs together, who is still awaited, and who was answered already.
+"""Samples that come one at a time: they wait for the other samples of their group, which we call a cohort.
 
-    ticket = await cohorts.enter(sample)          or the answer, where this sample has had one
-    work = await cohorts.settle(ticket, graded)   waits for the siblings; one gets the work, the others the answer
+    place = await cohorts.enter(sample)           or the answer, if this sample has had one
+    work = await cohorts.settle(place, graded)    waits for the siblings; one caller gets the work, others the answer
     await cohorts.publish(work.ticket, answers)   every caller is answered
 
-It knows neither engine nor HTTP: the caller given the work scores the group. So it can live in the process of the
-service, or in an actor that several replicas share. What can go wrong, and what is done about it:
+    open ──(all came, or the deadline passed)──► closed ──(all callers settled)──► scoring ──(published)──► done
+      ▲                                            │  ▲                                │
+      └──(a sample comes, all callers had left)────┘  └────────(scoring failed)────────┘
+
+This module knows neither the reward engine nor HTTP: the caller that gets the work scores the group. So it can run in
+the process of the service, or in an actor that several replicas share. What can go wrong, and what is done about it:
 
     a sibling is lost      `deadline` seconds after the first sample the group is scored as it is, and says so
     a sibling is late      it is scored within the whole group; answers that were given before stay
-    a call is repeated     its caller was cut off: it takes up its place again; answered before: it gets the same answer
-    the same text twice    while the first caller is still there, it is another sample
-    a name, another text   a new round of the group; refused while a caller waits under that name
-    all callers are gone   when the deadline passes nothing is scored: whoever comes next waits for siblings again
-    scoring fails          all that wait get the error; the next of them that comes back tries again
-    the scorer dies        another caller that waits is given the work
+    a call is repeated     its caller was cut off: it takes its place again; it was answered: it gets the same answer
+    the same text twice    while the first caller is still connected, it is another sample
+    a name, another text   refused while a caller waits under that name, else a new group with the same key
+    all callers are gone   at the deadline nothing is scored; the next sample waits for siblings again
+    scoring fails          all callers get the error; the next one that comes back tries again
+    the scorer dies        another caller that waits gets the work
 
-A trainer that names group and sample leaves no doubt. Without names a sample is known by its text. One that was
-answered lately is answered the same, and counts as a sibling if a new round of its group begins.
+A trainer that sends `group_id` and `sample_id` leaves no doubt. Without them, a group is known by prompt and label and
+a sample by its text: a text that was answered within the last `keep` seconds gets its old answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
 from itertools import count
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket, check_siblings, sampled
-from rubrank.service.store import Store, StoredCohort
+from rubrank.service.store import ServiceStore, StoredCohort
 from rubrank.training.engine import Graded
 
-_REMEMBERED = 4096  # groups that are done, in memory; others are looked up on disk
+_MOST_DONE = 4096  # groups that are done and kept in memory; others are looked up on disk
+_CLEAN_SECONDS = 60.0  # between deletions of what is too old
 _ABOUT = ("name", "size", "step", "train", "rubric")
-_PRUNE = 60.0  # seconds between looks for what is too old
+_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
+
+
+@dataclass(frozen=True, eq=False)
+class ServiceSample:
+    """One sample, as a dialect reads it."""
+
+    key: bytes
+    """Of its group."""
+    member: bytes
+    """What makes it the same sample when it comes again."""
+    named: bool
+    """Did the trainer name it? Else `member` is a digest of its text."""
+    rollout: Rollout
+    size: int
+    """Of the group."""
+    name: str
+    """Of the group, in records."""
+    rubric: Any = None
+    step: int = 0
+    train: bool = True
+
+
+@dataclass(frozen=True)
+class SampleAnswer:
+    """The answer to a sample."""
+
+    reward: float
+    """NaN: nothing is known about it."""
+    usable: float
+    """The same, or the mean of the group if nothing is known, for trainers that cannot leave a sample out."""
+    group: str
+    samples: int
+    """In the group when it was scored."""
+    size: int
+    """Expected."""
+    scores: Mapping[str, float]
+    reasons: Mapping[str, str]
+    stopped_by: str = ""
+    cost: float = 0.0
+    late: bool = False
+    repeated: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Were all siblings there?"""
+        return self.samples >= self.size
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The place of a sample in its group."""
+
+    id: int
+    cohort: int
+    number: int
+    group: str
+    """The name of its group."""
+    size: int
+    """Samples that the group is to have."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupWork:
+    """A group to be scored."""
+
+    ticket: int
+    group: Group
+    graded: tuple[Graded | None, ...]
+    """Scores of each rollout, if they are known already."""
+    step: int
+    train: bool
+    size: int
+    late: int | None = None
+    """Only the rollout with this number is to be answered."""
+
+
+class CohortApi(Protocol):
+    """Where samples meet their siblings: `Cohorts` in this process, or `RemoteCohorts` in an actor."""
+
+    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
+        """A place in the group, or the answer of a sample that has had one."""
+        ...
+
+    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
+        """Wait for the siblings. graded: the scores of the sample, if they are known already."""
+        ...
+
+    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
+        """Answer all callers of a group that was scored."""
+        ...
+
+    async def fail(self, ticket: int, error: Exception) -> None:
+        """Scoring failed: all callers of the group get the error."""
+        ...
+
+    async def abandon(self, ticket: Ticket) -> None:
+        """The caller is gone; its sample stays in the group."""
+        ...
+
+    async def find_answer(self, request_id: str) -> bytes | None:
+        """The answer that a request got before."""
+        ...
+
+    async def add_answer(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request."""
+        ...
 
 
 @dataclass(eq=False)
 class _Member:
+    """A sample in its cohort."""
+
     number: int
     identity: bytes
     text: bytes
     """A digest of what was sampled."""
     rollout: Rollout | None
-    echo: bool = False
-    """Taken over from the round before."""
     graded: Graded | None = None
     answer: SampleAnswer | None = None
     callers: set[int] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class _Cohort:
+    id: int
+    key: bytes
+    first: ServiceSample
+    """Name, size, rubric and step of all samples are those of the first."""
+    opened_at: float = field(default_factory=time.monotonic)
+    done_at: float = 0.0
+    members: list[_Member] = field(default_factory=list)
+    state: Literal["open", "closed", "scoring", "done"] = "open"
+    timer: asyncio.TimerHandle | None = None
+    leader: int | None = None
+    """The caller that scores the group."""
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.members) >= self.first.size
+
+    @property
+    def callers(self) -> list[int]:
+        return [caller for member in self.members for caller in member.callers]
 
 
 @dataclass(eq=False)
@@ -60,57 +195,37 @@ class _Caller:
     cohort: _Cohort
     member: _Member
     owner: str
+    """The replica that it is connected to."""
     late: bool
     future: asyncio.Future[SampleAnswer | GroupWork]
     settled: bool = False
 
 
-@dataclass(eq=False)
-class _Cohort:
-    id: int
-    key: bytes
-    sample: ServiceSample
-    """The first: name, size, rubric, step of all."""
-    round: int = 0
-    """How often its group had come before."""
-    opened: float = field(default_factory=time.time)
-    members: list[_Member] = field(default_factory=list)
-    state: Literal["open", "closed", "scoring", "done"] = "open"
-    timer: asyncio.TimerHandle | None = None
-    leader: int | None = None
-    done: float = 0.0
-    echoes: list[tuple[float, _Member]] = field(default_factory=list)
-    """Answered once more after it was done: siblings of the next round, perhaps. The last of them, one per name."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.sample.name}.{self.round}" if self.round else self.sample.name
-
-    @property
-    def full(self) -> bool:
-        return len(self.members) >= self.sample.size
-
-    @property
-    def callers(self) -> list[int]:
-        return [id for member in self.members for id in member.callers]
-
-    def twins(self, sample: ServiceSample) -> list[_Member]:
-        return [member for member in self.members if member.identity == sample.member]
-
-
 class Cohorts:
-    """Belongs to one event loop. counts: groups complete and short, calls late and repeated."""
+    """All groups of single samples; belongs to one event loop. on_event: called with the name of what is counted."""
 
-    def __init__(self, store: Store, *, deadline: float, keep: float) -> None:
-        self._store, self._deadline, self._keep = store, deadline, keep
-        self.counts: Counter[str] = Counter()
-        self._rounds: dict[bytes, _Cohort] = {}
+    def __init__(
+        self,
+        store: ServiceStore,
+        *,
+        deadline: float,
+        keep: float,
+        on_event: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._store = store
+        self._deadline = deadline
+        self._keep = keep
+        self._on_event = on_event
+        self._cohorts: dict[bytes, _Cohort] = {}
+        """The last cohort of each key."""
         self._done: OrderedDict[bytes, None] = OrderedDict()
         self._callers: dict[int, _Caller] = {}
-        self._numbers, self._ids = count(1), count(store.last_cohort + 1)
-        self._pruned = time.time()
-        for kept in store.waiting():
-            self._restore(kept)
+        self._caller_ids = count(1)
+        self._cohort_ids = count(store.last_cohort + 1)
+        self._cleaned_at = time.monotonic()
+        for stored in store.find_waiting():
+            if stored.samples:
+                self._restore(stored)
 
     @property
     def waiting(self) -> int:
@@ -120,216 +235,200 @@ class Cohorts:
     @property
     def unfinished(self) -> int:
         """Groups that are not done."""
-        return sum(cohort.state != "done" for cohort in self._rounds.values())
+        return sum(cohort.state != "done" for cohort in self._cohorts.values())
 
-    # ------------------------------------------------------------------------------------------------------- entering
+    # -------------------------------------------------------------------------------------------------- entering
 
     async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
         """A place in the group, or the answer of a sample that has had one."""
-        self.prune()
-        cohort = self._current(sample.key)
-        if cohort is None or cohort.state == "done":
-            return self._after(cohort, sample, owner)
-        check_siblings(cohort.sample, sample)
-        twins = cohort.twins(sample)
-        if sample.named and twins and twins[0].text != sampled(sample.rollout):
-            return self._renamed(cohort, twins[0], sample, owner)
-        free = twins if sample.named else [member for member in twins if not member.callers]
+        self._delete_old()
+        cohort = self._find_cohort(sample.key)
+        if cohort is None:
+            return self._join(self._open(sample), sample, owner)
+        same = [member for member in cohort.members if member.identity == sample.member]
+        has_new_text = sample.named and bool(same) and same[0].text != digest_sampled(sample.rollout)
+        if cohort.state == "done":
+            return self._enter_done(cohort, sample, [] if has_new_text else same, owner)
+        check_siblings(cohort.first, sample)
+        if has_new_text:
+            if same[0].callers:
+                got = "another text, while the one before is waited for"
+                raise InvalidInput("request", "sample_id", "the name of one sample", got, "Give each sample its own.")
+            return self._join(self._open(sample), sample, owner)
+        # An unnamed text whose caller is still connected is another sample with the same text.
+        free = same if sample.named else [member for member in same if not member.callers]
         if free:
-            self.counts["repeated"] += 1
+            self._on_event("repeated")
             return self._attach(cohort, free[0], owner)
-        if cohort.state == "closed" and not cohort.callers and not cohort.full:
+        if cohort.is_full:
+            return self._join(self._open(sample), sample, owner)
+        if cohort.state == "closed" and not cohort.callers:
             cohort.state = "open"
-            self._set_timer(cohort)
+            self._start_timer(cohort)
         if cohort.state == "open":
             return self._join(cohort, sample, owner)
-        if not cohort.full:
-            return self._late(cohort, sample, owner)
-        return self._join(self._open(sample, (), cohort.round + 1), sample, owner)
+        return self._join(cohort, sample, owner, late=True)
 
-    def _after(self, cohort: _Cohort | None, sample: ServiceSample, owner: str) -> Ticket | SampleAnswer:
-        """The last round of its group is over, or there was none."""
-        if cohort is None:
-            return self._join(self._open(sample, (), self._store.rounds(sample.key)), sample, owner)
-        twins = cohort.twins(sample)
-        renamed = sample.named and bool(twins) and twins[0].text != sampled(sample.rollout)
-        twin = next((member for member in twins if member.answer is not None), None)
-        if twin is not None and twin.answer is not None and not renamed:
-            self.counts["repeated"] += 1
-            self._echo(cohort, twin, sample)
-            return replace(twin.answer, repeated=True)
-        if not cohort.full and not renamed and time.time() - cohort.done < self._deadline:
-            return self._late(cohort, sample, owner)
-        fresh = [member for at, member in cohort.echoes if time.time() - at < self._deadline]
-        others = [member for member in fresh if not (renamed and member.identity == sample.member)]
-        return self._join(self._open(sample, others, cohort.round + 1), sample, owner)
+    def _enter_done(
+        self, cohort: _Cohort, sample: ServiceSample, same: Sequence[_Member], owner: str
+    ) -> Ticket | SampleAnswer:
+        """A sample of a group that was scored: a repeated call, a late sibling, or the first of a new group."""
+        for member in same:
+            if member.answer is not None:
+                self._on_event("repeated")
+                return replace(member.answer, repeated=True)
+        is_recent = time.monotonic() - cohort.done_at < self._deadline
+        if not cohort.is_full and is_recent:
+            check_siblings(cohort.first, sample)
+            return self._join(cohort, sample, owner, late=True)
+        return self._join(self._open(sample), sample, owner)
 
-    def _echo(self, cohort: _Cohort, twin: _Member, sample: ServiceSample) -> None:
-        """It may belong to the next round; no more of them are kept than that can take."""
-        kept = [one for one in cohort.echoes if not (sample.named and one[1].identity == sample.member)]
-        kept.append((time.time(), replace(twin, callers=set(), rollout=sample.rollout, echo=True)))
-        cohort.echoes = kept[-sample.size :]
-
-    def _renamed(self, cohort: _Cohort, twin: _Member, sample: ServiceSample, owner: str) -> Ticket:
-        """Another text comes under a name that the group has already."""
-        if twin.callers:
-            got = "another text, while the one before is waited for"
-            raise InvalidInput("request", "sample_id", "the name of one sample", got, "Give each sample its own.")
-        if not twin.echo:
-            return self._join(self._open(sample, (), cohort.round + 1), sample, owner)
-        twin.text, twin.rollout, twin.graded, twin.echo = sampled(sample.rollout), sample.rollout, None, False
-        self._store.add_sample(cohort.id, twin.number, twin.identity, sample.rollout)
-        return self._attach(cohort, twin, owner)
-
-    def _open(self, sample: ServiceSample, echoes: Sequence[_Member], round: int) -> _Cohort:
-        cohort = _Cohort(next(self._ids), sample.key, sample, round)
-        about = {name: getattr(sample, name) for name in _ABOUT}
-        self._store.add_cohort(cohort.id, sample.key, {**about, "round": round})
-        self._rounds[sample.key] = cohort
+    def _open(self, sample: ServiceSample) -> _Cohort:
+        id = next(self._cohort_ids)
+        if sample.key in self._cohorts:  # the next epoch, perhaps: records need another name for it
+            sample = replace(sample, name=f"{sample.name}.{id}")
+        cohort = _Cohort(id, sample.key, sample)
+        self._store.add_cohort(cohort.id, sample.key, {name: getattr(sample, name) for name in _ABOUT})
+        self._cohorts[sample.key] = cohort
         self._done.pop(sample.key, None)
-        self._set_timer(cohort)
-        for echo in echoes[: sample.size - 1]:
-            self._add(cohort, echo.identity, echo.rollout).echo = True
+        self._start_timer(cohort)
         return cohort
 
-    def _set_timer(self, cohort: _Cohort) -> None:
-        cohort.timer = asyncio.get_running_loop().call_later(self._deadline, self._close, cohort)
+    def _start_timer(self, cohort: _Cohort) -> None:
+        cohort.timer = asyncio.get_running_loop().call_later(self._deadline, self._close_cohort, cohort)
 
-    def _add(self, cohort: _Cohort, identity: bytes, rollout: Rollout | None) -> _Member:
-        assert rollout is not None
-        member = _Member(len(cohort.members), identity, sampled(rollout), rollout)
+    def _join(self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False) -> Ticket:
+        member = _Member(len(cohort.members), sample.member, digest_sampled(sample.rollout), sample.rollout)
         cohort.members.append(member)
-        self._store.add_sample(cohort.id, member.number, identity, rollout)
-        return member
-
-    def _join(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
-        ticket = self._attach(cohort, self._add(cohort, sample.member, sample.rollout), owner)
-        if cohort.full:
-            self._close(cohort)
+        self._store.add_sample(cohort.id, member.number, member.identity, sample.rollout)
+        ticket = self._attach(cohort, member, owner, late)
+        if late:
+            self._on_event("late")
+        elif cohort.is_full:
+            self._close_cohort(cohort)
         return ticket
 
-    def _late(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
-        self.counts["late"] += 1
-        return self._attach(cohort, self._add(cohort, sample.member, sample.rollout), owner, late=True)
-
     def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
-        id = next(self._numbers)
+        caller_id = next(self._caller_ids)
         future: asyncio.Future[SampleAnswer | GroupWork] = asyncio.get_running_loop().create_future()
-        self._callers[id] = _Caller(cohort, member, owner, late, future)
-        member.callers.add(id)
-        return Ticket(id, cohort.id, member.number, cohort.name, cohort.sample.size)
+        self._callers[caller_id] = _Caller(cohort, member, owner, late, future)
+        member.callers.add(caller_id)
+        return Ticket(caller_id, cohort.id, member.number, cohort.first.name, cohort.first.size)
 
-    # ------------------------------------------------------------------------------------------------ waiting, scoring
+    # ------------------------------------------------------------------------------------------- waiting, scoring
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings. graded: the sample's own scores, where they are known already."""
+        """Wait for the siblings. graded: the scores of the sample, if they are known already."""
         caller = self._callers.get(ticket.id)
         if caller is None:
-            raise asyncio.CancelledError  # no caller waits for it any more
+            raise asyncio.CancelledError  # it was abandoned
         if graded is not None:
             caller.member.graded = graded
         caller.settled = True
         self._advance(caller.cohort)
-        found = await caller.future
-        if isinstance(found, SampleAnswer):
+        result = await caller.future
+        if isinstance(result, SampleAnswer):
             self._forget(ticket.id)
-        return found
+        return result
 
-    def _forget(self, id: int) -> None:
-        caller = self._callers.pop(id, None)
+    def _forget(self, caller_id: int) -> None:
+        caller = self._callers.pop(caller_id, None)
         if caller is not None:
-            caller.member.callers.discard(id)
+            caller.member.callers.discard(caller_id)
 
-    def _close(self, cohort: _Cohort) -> None:
+    def _close_cohort(self, cohort: _Cohort) -> None:
         """No more siblings: all are there, or the deadline has passed."""
         if cohort.timer is not None:
             cohort.timer.cancel()
-        if cohort.state != "open":
-            return
-        cohort.state = "closed"
-        self._advance(cohort)
+        if cohort.state == "open":
+            cohort.state = "closed"
+            self._advance(cohort)
 
     def _advance(self, cohort: _Cohort) -> None:
-        """Give out the work when every sample still there has been graded."""
-        callers = [(id, self._callers[id]) for id in cohort.callers if not self._callers[id].future.done()]
+        """Give out the work as soon as every caller of the group has settled."""
+        callers = {id: self._callers[id] for id in cohort.callers if not self._callers[id].future.done()}
         if cohort.state == "done":
-            for id, one in callers:
-                if one.late and one.settled:
-                    one.future.set_result(self._work(cohort, id, one.member.number))
+            for id, caller in callers.items():
+                if caller.late and caller.settled:
+                    caller.future.set_result(self._make_work(cohort, id, caller.member.number))
             return
-        on_time = [(id, one) for id, one in callers if not one.late]
-        if cohort.state == "closed" and not on_time:  # nobody was answered, and nobody else is there: none is late
+        if cohort.state != "closed":
+            return
+        on_time = {id: caller for id, caller in callers.items() if not caller.late}
+        if not on_time:
+            # All others have left before the group was scored: late callers are not late any more.
+            for caller in callers.values():
+                caller.late = False
             on_time = callers
-            for _, one in callers:
-                one.late = False
-        if cohort.state != "closed" or not on_time or not all(one.settled for _, one in on_time):
-            return
-        id, leader = on_time[0]
-        cohort.state, cohort.leader = "scoring", id
-        leader.future.set_result(self._work(cohort, id, None))
+        if on_time and all(caller.settled for caller in on_time.values()):
+            leader = next(iter(on_time))
+            cohort.state = "scoring"
+            cohort.leader = leader
+            on_time[leader].future.set_result(self._make_work(cohort, leader, None))
 
-    def _work(self, cohort: _Cohort, ticket: int, late: int | None) -> GroupWork:
-        sample = cohort.sample
-        members = [member for member in cohort.members if member.rollout is not None]
-        rollouts = tuple(member.rollout for member in members if member.rollout is not None)
-        group = Group.model_construct(id=cohort.name, rollouts=rollouts, rubric=sample.rubric)
-        graded = tuple(member.graded for member in members)
-        return GroupWork(ticket, group, graded, sample.step, sample.train and late is None, sample.size, late)
+    def _make_work(self, cohort: _Cohort, ticket: int, late: int | None) -> GroupWork:
+        first = cohort.first
+        rollouts = []
+        graded = []
+        for member in cohort.members:
+            if member.rollout is not None:
+                rollouts.append(member.rollout)
+                graded.append(member.graded)
+        group = Group.model_construct(id=first.name, rollouts=tuple(rollouts), rubric=first.rubric)
+        return GroupWork(ticket, group, tuple(graded), first.step, first.train and late is None, first.size, late)
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all that wait; on disk before any is answered."""
+        """Answer all callers of a group that was scored; on disk before any is answered."""
         caller = self._callers[ticket]
         cohort = caller.cohort
-        chosen = cohort.members[: len(answers)]
-        if caller.late:
-            chosen = [caller.member]
-        given = {member.number: replace(answers[member.number], late=caller.late) for member in chosen}
-        await self._store.answer(cohort.id, {number: asdict(answer) for number, answer in given.items()})
-        for member in chosen:
-            member.answer = given[member.number]
+        answered = [caller.member] if caller.late else cohort.members[: len(answers)]
+        by_number = {member.number: replace(answers[member.number], late=caller.late) for member in answered}
+        await self._store.add_answers(cohort.id, {number: asdict(answer) for number, answer in by_number.items()})
+        for member in answered:
+            member.answer = by_number[member.number]
         if not caller.late:
-            self.counts["complete" if len(answers) >= cohort.sample.size else "short"] += 1
-        self._finish(cohort, late=caller.late)
-        for id in [id for member in chosen for id in member.callers]:
-            self._tell(id)
-
-    def _finish(self, cohort: _Cohort, late: bool) -> None:
-        if not late:
-            cohort.state, cohort.leader, cohort.done = "done", None, time.time()
-            if self._rounds.get(cohort.key) is cohort:
-                self._remember(cohort.key)
-        if cohort.full and all(member.answer is not None for member in cohort.members):
-            for member in cohort.members:  # no sample can be late any more: texts and scores are not needed
-                member.rollout = member.graded = None
+            self._on_event("complete" if len(answers) >= cohort.first.size else "short")
+            cohort.state = "done"
+            cohort.leader = None
+            cohort.done_at = time.monotonic()
+            if self._cohorts.get(cohort.key) is cohort:
+                self._remember_done(cohort.key)
+        if cohort.is_full and all(member.answer is not None for member in cohort.members):
+            for member in cohort.members:  # no sample can come late any more: texts and scores are not needed
+                member.rollout = None
+                member.graded = None
         self._advance(cohort)
+        for caller_id in [caller_id for member in answered for caller_id in member.callers]:
+            self._answer_caller(caller_id)
 
-    def _tell(self, id: int) -> None:
-        """Its answer; one that is still being judged hears of it when it is."""
-        caller = self._callers[id]
+    def _answer_caller(self, caller_id: int) -> None:
+        """A caller whose sample is still being judged gets its answer when it settles."""
+        caller = self._callers[caller_id]
         if not caller.future.done() and caller.member.answer is not None:
             caller.future.set_result(caller.member.answer)
         if caller.settled:
-            self._forget(id)
+            self._forget(caller_id)
 
-    def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring did not work: tell all that wait. The samples stay, for callers that try again."""
-        caller = self._callers.get(ticket)
-        if caller is None:
+    async def fail(self, ticket: int, error: Exception) -> None:
+        """Scoring failed: all callers get the error. The samples stay, for callers that try again."""
+        failed = self._callers.get(ticket)
+        if failed is None:
             return
-        cohort = caller.cohort
-        if not caller.late:
-            cohort.state, cohort.leader = "closed", None
-        waiting = [id for id in cohort.callers if self._callers[id].settled]
-        for id in [ticket] if caller.late else waiting:
-            one = self._callers[id]
+        cohort = failed.cohort
+        if failed.late:
+            told = [ticket]
+        else:
+            cohort.state = "closed"
+            cohort.leader = None
+            told = [id for id in cohort.callers if self._callers[id].settled]
+        for id in told:
+            caller = self._callers[id]
             self._forget(id)
-            one.member.graded = None
-            if not one.future.done():
-                one.future.set_exception(error)
-                one.future.exception()  # seen: the caller may be gone
+            caller.member.graded = None
+            _set_error(caller.future, error)
 
-    def abandon(self, ticket: Ticket) -> None:
-        """Its caller is gone; the sample stays in its group. A caller that scores the group goes on."""
+    async def abandon(self, ticket: Ticket) -> None:
+        """The caller is gone; its sample stays in the group. A caller that scores the group goes on."""
         caller = self._callers.get(ticket.id)
         if caller is None or caller.cohort.leader == ticket.id:
             return
@@ -345,64 +444,107 @@ class Cohorts:
             self._forget(id)
             caller.future.cancel()
             if cohort.leader == id:
-                cohort.state, cohort.leader = "closed", None
+                cohort.state = "closed"
+                cohort.leader = None
             self._advance(cohort)
 
-    # ------------------------------------------------------------------------------------------------------ remembering
+    # ------------------------------------------------------------------------------------------------- requests
 
-    def _current(self, key: bytes) -> _Cohort | None:
-        found = self._rounds.get(key)
-        if found is not None:
-            return found
-        kept = self._store.find(key, time.time() - self._keep)
-        return None if kept is None else self._restore(kept)
+    async def find_answer(self, request_id: str) -> bytes | None:
+        """The answer that a request got before."""
+        return self._store.find_answer(request_id)
 
-    def _restore(self, kept: StoredCohort) -> _Cohort:
-        rollout = kept.samples[0].rollout if kept.samples else Rollout(response="")
-        sample = ServiceSample(kept.key, b"", False, rollout, **{name: kept.about[name] for name in _ABOUT})
-        cohort = _Cohort(kept.id, kept.key, sample, kept.about["round"])
-        for one in kept.samples:
-            answer = None if one.answer is None else SampleAnswer(**one.answer)
-            cohort.members.append(_Member(one.number, one.member, sampled(one.rollout), one.rollout, answer=answer))
-        self._rounds[kept.key] = cohort
-        if kept.done is not None:
-            cohort.state, cohort.done = "done", kept.done
-            self._remember(kept.key)
-        elif cohort.full:
+    async def add_answer(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request."""
+        self._delete_old()
+        await self._store.add_answer(request_id, answer)
+
+    # --------------------------------------------------------------------------------------------- remembering
+
+    def _find_cohort(self, key: bytes) -> _Cohort | None:
+        if key in self._cohorts:
+            return self._cohorts[key]
+        stored = self._store.find_cohort(key, time.time() - self._keep)
+        if stored is None or not stored.samples:
+            return None
+        return self._restore(stored)
+
+    def _restore(self, stored: StoredCohort) -> _Cohort:
+        """A cohort of an earlier process, or one that is no longer in memory."""
+        about = {name: stored.about[name] for name in _ABOUT}
+        first = ServiceSample(stored.key, b"", False, stored.samples[0].rollout, **about)
+        cohort = _Cohort(stored.id, stored.key, first)
+        for sample in stored.samples:
+            answer = None if sample.answer is None else SampleAnswer(**sample.answer)
+            text = digest_sampled(sample.rollout)
+            cohort.members.append(_Member(sample.number, sample.member, text, sample.rollout, answer=answer))
+        self._cohorts[stored.key] = cohort
+        if stored.done is not None:
+            cohort.state = "done"
+            cohort.done_at = time.monotonic() - max(0.0, time.time() - stored.done)
+            self._remember_done(stored.key)
+        elif cohort.is_full:
             cohort.state = "closed"
         else:
-            self._set_timer(cohort)
+            self._start_timer(cohort)
         return cohort
 
-    def _remember(self, key: bytes) -> None:
+    def _remember_done(self, key: bytes) -> None:
         self._done[key] = None
         self._done.move_to_end(key)
-        while len(self._done) > _REMEMBERED:
-            old, _ = self._done.popitem(last=False)
-            del self._rounds[old]
+        while len(self._done) > _MOST_DONE:
+            oldest, _ = self._done.popitem(last=False)
+            del self._cohorts[oldest]
 
-    def prune(self) -> None:
-        """Forget what is too old, now and then."""
-        now = time.time()
-        if now - self._pruned < _PRUNE:
+    def _delete_old(self) -> None:
+        now = time.monotonic()
+        if now - self._cleaned_at < _CLEAN_SECONDS:
             return
-        self._pruned, old = now, now - self._keep
-        self._store.prune(old)
-        for key in [key for key in self._done if self._rounds[key].done < old]:
-            del self._done[key], self._rounds[key]
-        given_up = [key for key, one in self._rounds.items() if one.opened < old and not one.done and not one.callers]
-        for key in given_up:
-            del self._rounds[key]
+        self._cleaned_at = now
+        self._store.delete_before(time.time() - self._keep)
+        oldest = now - self._keep
+        for key, cohort in list(self._cohorts.items()):
+            if cohort.state == "done":
+                is_old = cohort.done_at < oldest
+            else:
+                is_old = cohort.opened_at < oldest and not cohort.callers
+            if is_old:
+                del self._cohorts[key]
+                self._done.pop(key, None)
 
     def close(self, error: Exception, *, only_open: bool = False) -> None:
-        """Send all waiting callers away; their samples are on disk, and found there by the next process.
+        """Send all waiting callers away with an error; their samples are on disk, where the next process finds them.
 
-        only_open: only those that wait for siblings, not those whose group is being scored.
+        only_open: only callers that wait for siblings, not those whose group is being scored.
         """
-        for cohort in self._rounds.values():
+        for cohort in self._cohorts.values():
             if cohort.timer is not None:
                 cohort.timer.cancel()
         for caller in self._callers.values():
-            if (not only_open or caller.cohort.state == "open") and not caller.future.done():
-                caller.future.set_exception(error)  # those that are still being judged hear of it when they are
-                caller.future.exception()  # seen: the caller may be gone
+            if not only_open or caller.cohort.state == "open":
+                _set_error(caller.future, error)
+
+
+def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # marks it as seen: the caller may be gone, and asyncio would complain
+
+
+def digest_sampled(rollout: Rollout) -> bytes:
+    """A digest of what the policy wrote."""
+    sampled = json.dumps(rollout.model_dump(include=_SAMPLED_FIELDS), sort_keys=True, default=str)
+    return blake2b(sampled.encode("ascii"), digest_size=16).digest()
+
+
+def check_siblings(first: ServiceSample, other: ServiceSample) -> None:
+    """Raise if two samples of a group do not belong together."""
+    if first.size != other.size:
+        raise InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(other.size), "")
+    if first.rubric != other.rubric:
+        remedy = "Send it with every sample, or give another group another group_id."
+        raise InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
+    if first.rollout.prompt != other.rollout.prompt:
+        # Two trainers may count their groups alike; their samples must not be ranked against each other.
+        remedy = "Give every prompt its own group_id, and trainers that share a service different ones."
+        raise InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)

@@ -1,19 +1,20 @@
-"""What the file of `rubrank serve` holds: a reward, and how it is served.
+"""The file of `rubrank serve`: a reward, and how it is served; and the plan that `serve` prints before it starts.
 
     service.yaml
-      rubric: rubric.yaml          # these are the keys of docs/frameworks.md: rubric, rule, gate, judges, records …
+      rubric: rubric.yaml          # keys of docs/frameworks.md: rubric, rule, gate, judges, records …
       judges: judges.yaml
       rule: rlvr2+
       records: records.jsonl
-      host: 127.0.0.1              # any other than loopback needs a token
+      host: 127.0.0.1              # anything but loopback needs a token
       port: 8300
       token_env: RUBRANK_TOKEN
       group_size: 8                # for trainers that send one sample at a time
       deadline: 90                 # seconds in which its siblings must come
 
-    load_service("service.yaml")   (ServiceConfig(…), the folder that it lies in)
+    config, folder = load_service("service.yaml")
+    print(describe_plan(plan_service(config, folder)))
 
-Paths are relative to the file. What must outlive the process is in `folder`: replies of judges that were paid for,
+Paths are relative to the file. What must survive the process is in `folder`: replies of judges that were paid for,
 samples that wait for siblings, and the answers that were given.
 """
 
@@ -22,14 +23,16 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from rubrank._files import require_file
-from rubrank._plain import in_our_words, word_list
+from rubrank._files import check_folder, require_file
+from rubrank._plain import in_our_words, labelled, word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
@@ -40,14 +43,14 @@ END_TOKENS = word_list("""
     <|im_end|> <|endoftext|> <|eot_id|> <|end_of_text|> <|eom_id|> <|end|> <|return|> <end_of_turn> <eos> </s>
     <｜end▁of▁sentence｜> [EOS]
 """)
-"""With which a sampled text may end, where a trainer sends it with its special tokens."""
+"""Special tokens with which a sampled text may end."""
 
 
 class ServiceConfig(RewardConfig):
     """A reward and how it is served."""
 
     folder: str = "rubrank-service"
-    """What must outlive the process: replies of judges, samples that wait, answers."""
+    """For what must survive the process: replies of judges, waiting samples, answers."""
     host: str = "127.0.0.1"
     port: int = Field(default=8300, ge=0, le=65535)
     """0: any that is free."""
@@ -55,39 +58,42 @@ class ServiceConfig(RewardConfig):
     token_env: str | None = None
     token_file: str | None = None
     certificate: str | None = None
-    """A PEM file; together with `private_key` it makes the service speak TLS."""
+    """A PEM file; together with `private_key` it turns on TLS."""
     private_key: str | None = None
     group_size: int | None = Field(default=None, ge=1)
-    """Samples of a query, where a trainer sends one at a time and does not say how many there are."""
+    """Samples of a query, for trainers that send one at a time and do not say how many there are."""
     deadline: float = Field(default=90.0, gt=0.0, allow_inf_nan=False)
     """Seconds from the first sample of a group until it is scored without those that are still missing."""
+    window: int = Field(default=32, ge=1)
+    """Groups of single samples that are watched: if most of the last ones were incomplete, callers get 503."""
     keep: float = Field(default=3600.0, gt=0.0, allow_inf_nan=False)
-    """Seconds for which answers are kept, for calls that are repeated."""
+    """Seconds for which answers are kept, for repeated calls."""
     max_body: int = Field(default=64 << 20, ge=1024)
     """Bytes of a request."""
     max_waiting: int = Field(default=65536, ge=1)
-    """Rollouts under way; more are turned away with 429 until some are done."""
+    """Pending rollouts; more are refused with 429 until some are done."""
     max_group: int = Field(default=4096, ge=1)
     """Rollouts in a group."""
     body_timeout: float = Field(default=60.0, gt=0.0, allow_inf_nan=False)
-    """Seconds in which a request must have come in."""
+    """Seconds in which the body of a request must arrive."""
     shutdown: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
-    """Seconds that calls under way get at the end."""
+    """Seconds that calls in flight get at the end."""
     end_tokens: tuple[str, ...] = END_TOKENS
     """Cut off the end of what OpenRLHF sends, which decodes special tokens too."""
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
-        given = [name for name in ("token", "token_env", "token_file") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise InvalidInput(_OWNER, given[1], "left out where another says the token", f"{given[0]} too", "")
+    def _check_together(self) -> Self:
+        tokens = [name for name in ("token", "token_env", "token_file") if getattr(self, name) is not None]
+        if len(tokens) > 1:
+            raise InvalidInput(_OWNER, tokens[1], "left out if another key has the token", f"{tokens[0]} too", "")
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
-            raise InvalidInput(_OWNER, missing, "given where the other file of TLS is", "none", "TLS takes both files.")
+            raise InvalidInput(_OWNER, missing, "given if the other file of TLS is", "none", "TLS takes both files.")
+        if not isinstance(self.rule, str):
+            raise InvalidInput(_OWNER, "rule", "the name of a rule", repr(self.rule), "")
         if self.group_size is not None and self.group_size > self.max_group:
-            raise InvalidInput(
-                _OWNER, "group_size", f"at most max_group ({self.max_group:,})", str(self.group_size), ""
-            )
+            allowed = f"at most max_group ({self.max_group:,})"
+            raise InvalidInput(_OWNER, "group_size", allowed, str(self.group_size), "")
         return self
 
     @property
@@ -100,77 +106,78 @@ class ServiceConfig(RewardConfig):
         except ValueError:
             return False
 
-    def secret(self, folder: Path) -> str | None:
-        """The token that callers must show; None: none is asked for. Raises where others could come in without one."""
-        found = self._secret(folder)
-        if found is None and not self.is_loopback:
-            remedy = "Say token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."
-            raise InvalidInput(_OWNER, "host", "a loopback address where there is no token", self.host, remedy)
-        return found
-
-    def _secret(self, folder: Path) -> str | None:
+    def read_secret(self, folder: Path) -> str | None:
+        """The token that callers must send; None: no token. Raises if others could call the service without one."""
         if self.token is not None:
-            found, where = self.token.get_secret_value(), "token"
+            where = "token"
+            secret = self.token.get_secret_value()
         elif self.token_env is not None:
-            found, where = os.environ.get(self.token_env, ""), f"token_env {self.token_env}"
+            where = f"token_env {self.token_env}"
+            secret = os.environ.get(self.token_env, "")
         elif self.token_file is not None:
+            where = f"token_file {self.token_file}"
             path = folder / self.token_file
             require_file(path, owner=_OWNER, what="token_file")
-            found, where = path.read_text(encoding="utf-8"), f"token_file {self.token_file}"
-        else:
+            secret = path.read_text(encoding="utf-8")
+        elif self.is_loopback:
             return None
-        found = found.strip()
-        if not found:
+        else:
+            remedy = "Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."
+            raise InvalidInput(_OWNER, "host", "a loopback address if there is no token", self.host, remedy)
+        secret = secret.strip()
+        if not secret:
             raise InvalidInput(_OWNER, where, "a text", "nothing", "")
-        if not found.isascii() or not found.isprintable():
+        if not secret.isascii() or not secret.isprintable():
             raise InvalidInput(_OWNER, where, "printable ASCII, as a header can hold it", "other characters", "")
-        return found
+        return secret
 
-    def files_of_tls(self, folder: Path) -> tuple[Path, Path] | None:
+    def find_tls_files(self, folder: Path) -> tuple[Path, Path] | None:
         """Certificate and key; None: plain HTTP."""
         if self.certificate is None or self.private_key is None:
             return None
-        paths = folder / self.certificate, folder / self.private_key
-        for name, path in zip(("certificate", "private_key"), paths, strict=True):
-            require_file(path, owner=_OWNER, what=name)
+        certificate = folder / self.certificate
+        private_key = folder / self.private_key
+        require_file(certificate, owner=_OWNER, what="certificate")
+        require_file(private_key, owner=_OWNER, what="private_key")
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*paths, password=lambda: "")
-        except (OSError, ValueError) as error:  # of another certificate, no PEM, with a passphrase
-            got = f"{paths[0].name} and {paths[1].name} ({getattr(error, 'reason', None) or error})"
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, password=lambda: "")
+        except (OSError, ValueError) as error:  # the key of another certificate, no PEM, or with a passphrase
+            got = f"{certificate.name} and {private_key.name} ({getattr(error, 'reason', None) or error})"
             allowed = "a PEM file, and private_key its key without a passphrase"
             raise InvalidInput(_OWNER, "certificate", allowed, got, "") from None
-        return paths
+        return certificate, private_key
 
     def state_folder(self, folder: Path) -> Path:
         """Where the files of the service are."""
         return folder / self.folder
 
-    def serving_engine(self, folder: Path, *, apart: str = "") -> RewardEngine:
-        """The engine; replies of judges are kept in any case, since a service is asked again."""
-        engine = self.engine(folder, process=apart)
+    def make_engine(self, folder: Path, *, replica: str = "") -> RewardEngine:
+        """The engine. Replies of judges are always kept, since trainers repeat calls. replica: names its records."""
+        engine = self.engine(folder, process=replica)
         if engine.judges is None:
             return engine
-        cache = engine.judges.cache
-        kept = self.state_folder(folder) / "replies.sqlite" if cache is None else folder / cache
-        engine.judges = engine.judges.model_copy(update={"cache": str(kept)})
+        if engine.judges.cache is None:
+            cache = self.state_folder(folder) / "replies.sqlite"
+        else:
+            cache = folder / engine.judges.cache
+        engine.judges = engine.judges.model_copy(update={"cache": str(cache)})
         return engine
 
 
 def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
-    """A configuration and the folder that it lies in."""
+    """A configuration, and the folder of its file."""
     from rubrank.rubrics.files import read_settings
 
     path = Path(source)
     data = read_settings(path)
     if not isinstance(data, Mapping):
-        raise InvalidInput(
-            str(path), "file", "keys and values", "nothing" if data is None else type(data).__name__, f"See {PAGE}."
-        )
-    return service_of(data, str(path)), path.resolve().parent
+        got = "nothing" if data is None else type(data).__name__
+        raise InvalidInput(str(path), "file", "keys and values", got, f"See {PAGE}.")
+    return parse_service(data, str(path)), path.resolve().parent
 
 
-def service_of(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig:
-    """The same from what a file holds."""
+def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig:
+    """A configuration from the content of a file."""
     try:
         return ServiceConfig.model_validate(data)
     except ValidationError as error:
@@ -178,10 +185,82 @@ def service_of(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig:
         raise first.together_with(others) from None
 
 
-def changed(config: ServiceConfig, **given: Any) -> ServiceConfig:
-    """The same with other values; None: as it was."""
-    said = {name: value for name, value in given.items() if value is not None}
-    if not said:
+def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
+    """The configuration with other values; None: as it was."""
+    changes = {name: value for name, value in values.items() if value is not None}
+    if not changes:
         return config
     kept = {name: getattr(config, name) for name in config.model_fields_set}
-    return service_of({**kept, **said})
+    return parse_service({**kept, **changes})
+
+
+# --------------------------------------------------------------------------------------------------------------- plan
+
+
+def require_packages(ray: bool = False) -> None:
+    """Raise if the packages of the extra are not installed."""
+    names = ["starlette", "uvicorn", "httptools", "prometheus_client"]
+    if ray:
+        names.append("ray")
+    for name in names:
+        if find_spec(name) is None:
+            extra = "ray[serve]" if name == "ray" else "rubrank[serve]"
+            raise InvalidInput(_OWNER, "packages", "installed", f"no {name}", f"Install it: pip install '{extra}'.")
+
+
+def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
+    """Everything that the service will do, after rubric, judges, token and files have been checked."""
+    engine = config.make_engine(folder)
+    secret = config.read_secret(folder)
+    tls = config.find_tls_files(folder)
+    check_folder(config.state_folder(folder) / "service.sqlite", owner=_OWNER, what="folder")
+    if engine.records is not None:
+        check_folder(engine.records, owner=_OWNER, what="records")
+    judges = []
+    for judge in () if engine.judges is None else engine.judges.judges:
+        endpoints = [endpoint for member in (judge.members or (judge,)) for endpoint in member.endpoints]
+        models = sorted({endpoint.model for endpoint in endpoints})
+        cache = None if engine.judges is None else engine.judges.cache
+        judges.append({"name": judge.name, "kind": judge.kind, "models": models, "cache": cache})
+    return {
+        "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
+        "token": secret is not None,
+        "rule": engine.rule.name,
+        "criteria": [] if engine.rubric is None else [criterion.name for criterion in engine.rubric.criteria],
+        "judges": judges,
+        "records": None if engine.records is None else str(engine.records),
+        "folder": str(config.state_folder(folder)),
+        "group_size": config.group_size,
+        "deadline": config.deadline,
+        "keep": config.keep,
+        "max_body": config.max_body,
+        "max_waiting": config.max_waiting,
+        "shutdown": config.shutdown,
+    }
+
+
+def describe_plan(plan: dict[str, Any]) -> str:
+    """The plan in lines for a reader."""
+    line = partial(labelled, width=11)
+    token = "callers need a token" if plan["token"] else "no token: only this machine can reach it"
+    criteria = "the criteria of each query"
+    if plan["criteria"]:
+        criteria = f"{len(plan['criteria'])} criteria for all, and those of each query"
+    if plan["group_size"] is None:
+        samples = "refused, unless they say group_size"
+    else:
+        samples = f"{plan['group_size']} to a group, within {plan['deadline']:g} s"
+    lines = [
+        line("address", f"{plan['address']}; {token}"),
+        line("reward", f"{plan['rule']}; {criteria}"),
+    ]
+    for judge in plan["judges"]:
+        models = ", ".join(judge["models"])
+        lines.append(line("judge", f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"))
+    lines += [
+        line("samples", f"one at a time: {samples}; answers are kept for {plan['keep']:g} s"),
+        line("limits", f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts"),
+        line("records", plan["records"] or "none"),
+        line("folder", plan["folder"]),
+    ]
+    return "\n".join(lines)

@@ -2,13 +2,13 @@
 
     serve_on_ray(config, folder, replicas=2)
 
-    rubrank-siblings     samples meet here, whichever replica they came to; answers and requests are on its disk
-    rubrank-limits       who may use how much of the endpoints of judges (judges/client/limits.py)
+    rubrank-cohorts      samples meet here, whichever replica they came to; answers and requests are on its disk
+    rubrank-limits       how much each replica may use of the endpoints of judges (judges/client/limits.py)
 
-Replicas grade, judge and fuse. One that dies is missed after a few seconds: its places at the judges are free again,
-its callers' samples stay in their groups, and a group that it was scoring is given to another replica. Callers that it
-leaves without an answer try again, as trainers do, and are recognised. Replicas of one machine share the file of
-replies of their judges; each writes records of its own.
+Replicas grade, judge and fuse. One that dies is noticed after a few seconds: its share of the limits is free again, its
+callers' samples stay in their groups, and a group that it was scoring is given to another replica. Its callers try
+again, as trainers do, and are recognised. Replicas on one machine share the cache of judges' replies; each writes
+its own records.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,166 +28,192 @@ from rubrank.errors import InvalidInput
 from rubrank.grading.cluster import start_ray
 from rubrank.judges.client.limits import LEASE, LimitsActor
 from rubrank.judges.client.runtime import share_limits_through
-from rubrank.service.app import Opened, make_app
-from rubrank.service.cohorts import Cohorts
+from rubrank.service.app import OpenService, make_app
+from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
-from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
-from rubrank.service.service import Service, leaving, replica_name
-from rubrank.service.store import Store
+from rubrank.service.service import Service, name_replica, open_service, refuse_ending
+from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded
 
 _OWNER = "serve"
-SIBLINGS, LIMITS = "rubrank-siblings", "rubrank-limits"
+COHORTS_ACTOR = "rubrank-cohorts"
+LIMITS_ACTOR = "rubrank-limits"
 NAMESPACE = "rubrank"
-_DEAD = 5.0  # seconds after which a replica that is not heard of has died
-_CALLS = 100_000  # that may wait in the actor at the same time
-_PATIENCE = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
-"""Of Serve with its own proxy: five seconds are too few on a machine that has other things to do."""
-_MEMORY = 128 << 20  # bytes of Ray's object store: nothing large goes through it
+_DEAD_AFTER = 5.0  # seconds without a sign of life from a replica
+_MOST_CALLS = 100_000  # that may wait in the actor at the same time
+_OBJECT_STORE = 128 << 20  # bytes: nothing large goes through it
+_SLOW_START = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
+"""Serve waits five seconds for its proxy, which is too little on a busy machine."""
 
 
-class SiblingsActor:
-    """Cohorts behind Ray: every answer is (True, result) or (False, error), so that errors arrive as they are."""
+@dataclass(frozen=True)
+class ActorReply:
+    """A result, or the error: Ray would wrap an error that an actor raises in a class of its own."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+class CohortsActor:
+    """The cohorts of all replicas."""
 
     def __init__(self, folder: str, deadline: float, keep: float) -> None:
-        self._store = Store(Path(folder) / "service.sqlite")
-        self._options = {"deadline": deadline, "keep": keep}
+        self._store = ServiceStore(Path(folder) / "service.sqlite")
+        self._deadline = deadline
+        self._keep = keep
         self._cohorts: Cohorts | None = None
-        self._seen: dict[str, float] = {}
+        self._last_seen: dict[str, float] = {}
         self._watch: asyncio.Task[None] | None = None
 
-    async def call(self, owner: str, name: str, *args: Any) -> tuple[bool, Any]:
-        """One method of `Cohorts`, for one replica."""
-        cohorts = self._here()
-        self._seen[owner] = time.monotonic()
-        try:
-            if name == "enter":
-                return True, await cohorts.enter(args[0], owner)
-            found = getattr(cohorts, name)(*args)
-            return True, await found if asyncio.iscoroutine(found) else found
-        except asyncio.CancelledError:  # its replica was taken for dead, and is not
-            return False, leaving()
-        except Exception as error:
-            return False, error
-
-    async def ping(self, owner: str) -> dict[str, int]:
-        """The replica is there; what is counted here."""
-        self._seen[owner] = time.monotonic()
-        return dict(self._here().counts)
-
-    async def request(self, id: str) -> bytes | None:
-        """What a request was answered."""
-        return self._store.request(id)
-
-    async def keep_request(self, id: str, answer: bytes) -> None:
-        """Remember it."""
-        self._here().prune()
-        await self._store.keep_request(id, answer)
-
-    def _here(self) -> Cohorts:
-        if self._cohorts is None:  # belongs to the event loop of the actor
-            self._cohorts = Cohorts(self._store, **self._options)
-            self._watch = asyncio.get_running_loop().create_task(self._watching(self._cohorts))
+    def get_cohorts(self) -> Cohorts:
+        """The cohorts; made at the first call, because they belong to the event loop of the actor."""
+        if self._cohorts is None:
+            self._cohorts = Cohorts(self._store, deadline=self._deadline, keep=self._keep)
+            self._watch = asyncio.get_running_loop().create_task(self._watch_replicas(self._cohorts))
         return self._cohorts
 
-    async def _watching(self, cohorts: Cohorts) -> None:
+    async def enter(self, replica: str, sample: ServiceSample) -> ActorReply:
+        """A place, or the answer."""
+        return await self._reply(replica, self.get_cohorts().enter(sample, replica))
+
+    async def settle(self, replica: str, ticket: Ticket, graded: Graded | None) -> ActorReply:
+        """Wait for the siblings."""
+        return await self._reply(replica, self.get_cohorts().settle(ticket, graded))
+
+    async def publish(self, replica: str, ticket: int, answers: Sequence[SampleAnswer]) -> ActorReply:
+        """Answer all callers of a group."""
+        return await self._reply(replica, self.get_cohorts().publish(ticket, answers))
+
+    async def fail(self, replica: str, ticket: int, error: Exception) -> ActorReply:
+        """Scoring failed."""
+        return await self._reply(replica, self.get_cohorts().fail(ticket, error))
+
+    async def abandon(self, replica: str, ticket: Ticket) -> ActorReply:
+        """The caller is gone."""
+        return await self._reply(replica, self.get_cohorts().abandon(ticket))
+
+    async def find_answer(self, replica: str, request_id: str) -> ActorReply:
+        """The answer that a request got before."""
+        return await self._reply(replica, self.get_cohorts().find_answer(request_id))
+
+    async def add_answer(self, replica: str, request_id: str, answer: bytes) -> ActorReply:
+        """Keep the answer to a request."""
+        return await self._reply(replica, self.get_cohorts().add_answer(request_id, answer))
+
+    async def ping(self, replica: str) -> None:
+        """The replica is alive."""
+        self.get_cohorts()
+        self._last_seen[replica] = time.monotonic()
+
+    def close(self) -> None:
+        """Write everything down."""
+        self._store.close()
+
+    async def _reply(self, replica: str, call: Awaitable[Any]) -> ActorReply:
+        self._last_seen[replica] = time.monotonic()
+        try:
+            return ActorReply(await call)
+        except asyncio.CancelledError:  # the replica was taken for dead, but is alive
+            return ActorReply(error=refuse_ending())
+        except Exception as error:
+            return ActorReply(error=error)
+
+    async def _watch_replicas(self, cohorts: Cohorts) -> None:
         while True:
             await asyncio.sleep(LEASE / 10)
             now = time.monotonic()
-            for owner in [owner for owner, seen in self._seen.items() if now - seen > _DEAD]:
-                del self._seen[owner]
-                cohorts.abandon_all(owner)
+            for replica, seen in list(self._last_seen.items()):
+                if now - seen > _DEAD_AFTER:
+                    del self._last_seen[replica]
+                    cohorts.abandon_all(replica)
 
 
-class There:
-    """Siblings that meet in the actor."""
+class RemoteCohorts:
+    """The cohorts in the actor, as a replica sees them."""
 
-    def __init__(self, actor: Any, owner: str) -> None:
-        self._actor, self._name = actor, owner
-        self.counts: dict[str, int] = {}
+    def __init__(self, actor: Any, replica: str) -> None:
+        self._actor = actor
+        self._replica = replica
 
-    async def _call(self, name: str, *args: Any) -> Any:
+    async def _call(self, method: Any, *args: Any) -> Any:
         from ray.exceptions import RayActorError
 
         try:
-            worked, found = await self._actor.call.remote(self._name, name, *args)
-        except RayActorError:  # it is started again, with what is on its disk
-            raise leaving() from None
-        if not worked:
-            raise found
-        return found
+            reply: ActorReply = await method.remote(self._replica, *args)
+        except RayActorError:  # Ray starts the actor again, with what is on its disk
+            raise refuse_ending() from None
+        if reply.error is not None:
+            raise reply.error
+        return reply.value
 
     async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
         """A place, or the answer."""
-        found: Ticket | SampleAnswer = await self._call("enter", sample)
-        return found
+        place: Ticket | SampleAnswer = await self._call(self._actor.enter, sample)
+        return place
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
-        found: GroupWork | SampleAnswer = await self._call("settle", ticket, graded)
-        return found
+        result: GroupWork | SampleAnswer = await self._call(self._actor.settle, ticket, graded)
+        return result
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all."""
-        await self._call("publish", ticket, list(answers))
+        """Answer all callers of a group."""
+        await self._call(self._actor.publish, ticket, list(answers))
 
     async def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring did not work."""
-        await self._call("fail", ticket, error)
+        """Scoring failed."""
+        await self._call(self._actor.fail, ticket, error)
 
     async def abandon(self, ticket: Ticket) -> None:
         """The caller is gone."""
-        await self._call("abandon", ticket)
+        await self._call(self._actor.abandon, ticket)
 
-    async def request(self, id: str) -> bytes | None:
-        """What a request was answered."""
-        found: bytes | None = await self._actor.request.remote(id)
-        return found
+    async def find_answer(self, request_id: str) -> bytes | None:
+        """The answer that a request got before."""
+        answer: bytes | None = await self._call(self._actor.find_answer, request_id)
+        return answer
 
-    async def keep_request(self, id: str, answer: bytes) -> None:
-        """Remember it."""
-        await self._actor.keep_request.remote(id, answer)
+    async def add_answer(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request."""
+        await self._call(self._actor.add_answer, request_id, answer)
 
-    async def stay(self) -> None:
-        """Tell the actor again and again that this replica is there."""
+    async def keep_alive(self) -> None:
+        """Tell the actor again and again that this replica is alive."""
         while True:
             with suppress(Exception):
-                self.counts = await self._actor.ping.remote(self._name)
+                await self._actor.ping.remote(self._replica)
             await asyncio.sleep(LEASE / 10)
 
 
-def opened_on_ray(config: ServiceConfig, folder: Path) -> Opened:
-    """The service of one replica, as the app opens it."""
-    secret = config.secret(folder)
+def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
+    """How the app opens the service of one replica."""
+    secret = config.read_secret(folder)
 
     @asynccontextmanager
-    async def found() -> AsyncIterator[tuple[Service, str | None]]:
+    async def opener() -> AsyncIterator[tuple[Service, str | None]]:
         import ray
 
-        name = replica_name()
-        siblings, limits = (ray.get_actor(actor, NAMESPACE) for actor in (SIBLINGS, LIMITS))
-
-        there = There(siblings, name)
-        service = await Service.opened(config, folder, there, apart=name)
+        replica = name_replica()
+        cohorts = RemoteCohorts(ray.get_actor(COHORTS_ACTOR, NAMESPACE), replica)
+        service = await open_service(config, folder, cohorts, replica)
         if service.engine.judges is not None:
-            share_limits_through(limits, name)
-        staying = asyncio.get_running_loop().create_task(there.stay())
+            share_limits_through(ray.get_actor(LIMITS_ACTOR, NAMESPACE), replica)
+        alive = asyncio.get_running_loop().create_task(cohorts.keep_alive())
         try:
             yield service, secret
         finally:
             await service.close()
-            staying.cancel()
+            alive.cancel()
 
-    return found
+    return opener
 
 
-def check(config: ServiceConfig, folder: Path) -> None:
+def check_replicas(config: ServiceConfig, folder: Path) -> None:
     """Raise for what several replicas cannot do."""
     if config.certificate is not None:
-        raise InvalidInput(
-            _OWNER, "certificate", "left out with replicas on Ray", "given", "Put a proxy with TLS before it."
-        )
-    if config.serving_engine(folder).remembers:
+        remedy = "Put a proxy with TLS before it."
+        raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)
+    if config.make_engine(folder).remembers:
         allowed = "one that remembers nothing with replicas on Ray: each replica would remember by itself"
         raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
 
@@ -197,59 +224,53 @@ def serve_on_ray(
     *,
     replicas: int = 2,
     address: str | None = None,
-    stated: Callable[[str], None] = lambda url: None,
+    on_listening: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until a signal ends it. address: of a Ray cluster; None: one on this machine, made for it."""
-    for name, value in _PATIENCE.items():
+    """Serve until a signal ends it. address: of a Ray cluster; None: one on this machine, started for the service."""
+    for name, value in _SLOW_START.items():
         os.environ.setdefault(name, value)
     import ray
     from ray import serve
 
-    check(config, folder)
+    check_replicas(config, folder)
     folder = folder.resolve()
-    start_ray(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_MEMORY, num_cpus=2 * replicas + 2)
+    start_ray(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_OBJECT_STORE, num_cpus=2 * replicas + 2)
     try:
-        _start_actors(ray, config, folder)
+        actors = _start_actors(ray, config, folder)  # an actor ends with its last handle
         serve.start(http_options={"host": config.host, "port": config.port or 8300})
-        app = make_app(opened_on_ray(config, folder))
-        made = serve.deployment(
+        app = make_app(make_replica_opener(config, folder))
+        deployment = serve.deployment(
             num_replicas=replicas,
-            max_ongoing_requests=_CALLS,
+            max_ongoing_requests=_MOST_CALLS,
             graceful_shutdown_timeout_s=config.shutdown + 5.0,
             ray_actor_options={"num_cpus": 1},
             health_check_period_s=2.0,
         )(serve.ingress(app)(_Replica))
-        serve.run(made.bind(), name="rubrank", route_prefix="/")
-        stated(f"http://{config.host}:{config.port or 8300}")
-        _until_ended()
+        serve.run(deployment.bind(), name="rubrank", route_prefix="/")
+        on_listening(f"http://{config.host}:{config.port or 8300}")
+        _wait_for_signal()
+        del actors
     finally:
         serve.shutdown()
         ray.shutdown()
 
 
 class _Replica:
-    """What Serve holds: the app does everything."""
+    """The class that Serve deploys; the app does everything."""
 
 
-def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> None:
+def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
     common = {"namespace": NAMESPACE, "get_if_exists": True, "max_restarts": -1, "num_cpus": 0.1}
-    siblings = ray.remote(SiblingsActor).options(name=SIBLINGS, max_concurrency=_CALLS, **common)
-    limits = ray.remote(LimitsActor).options(name=LIMITS, **common)
-    state = str(config.state_folder(folder))
-    held = [siblings.remote(state, config.deadline, config.keep), limits.remote()]
-    ray.get([held[0].ping.remote("start"), held[1].held.remote()])
-    _kept.extend(held)  # an actor ends with its last handle
+    cohorts_class = ray.remote(CohortsActor).options(name=COHORTS_ACTOR, max_concurrency=_MOST_CALLS, **common)
+    cohorts = cohorts_class.remote(str(config.state_folder(folder)), config.deadline, config.keep)
+    limits = ray.remote(LimitsActor).options(name=LIMITS_ACTOR, **common).remote()
+    ray.get([cohorts.ping.remote("start"), limits.held.remote()])
+    return [cohorts, limits]
 
 
-_kept: list[Any] = []
-
-
-def _until_ended() -> None:
+def _wait_for_signal() -> None:
     ended = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: ended.set())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
     while not ended.wait(1.0):
         pass
-
-
-__all__ = ["LIMITS", "SIBLINGS", "SiblingsActor", "check", "opened_on_ray", "serve_on_ray"]

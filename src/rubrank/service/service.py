@@ -1,10 +1,10 @@
 """The service itself: whole groups, single rollouts, and samples whose siblings come one by one.
 
-service = await Service.opened(config, folder)
-await service.groups(request)          rewards of whole groups, as JSON
-await service.score(group)             the criteria of one rollout
-await service.sample(sample)           the reward of one sample within its group
-await service.close()                  nothing that was paid for is lost
+service = await open_service(config, folder)
+await service.score_groups(request, body)     rewards of whole groups, as JSON
+await service.score_rollout(group)            the scores of one rollout
+await service.score_sample(sample)            the reward of one sample within its group
+await service.close()                         nothing that was paid for is lost
 """
 
 from __future__ import annotations
@@ -14,376 +14,381 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from rubrank.errors import InvalidInput, RubrankError
+from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group
-from rubrank.service.access import Refused, refused
-from rubrank.service.cohorts import Cohorts
+from rubrank.service.access import RequestRefused, refuse
+from rubrank.service.cohorts import CohortApi, Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
-from rubrank.service.pairs import Pairs
-from rubrank.service.pipeline import Done, Pipeline
-from rubrank.service.samples import GroupWork, SampleAnswer, ServiceSample, Ticket
-from rubrank.service.store import Store
-from rubrank.service.wire import GroupsRequest, cost_of, scored, to_json
+from rubrank.service.pipeline import Pipeline, Scored
+from rubrank.service.schemas import GroupsRequest, select_first, to_json, write_cost, write_scores
+from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.rollouts import rollout_of
 from rubrank.training.shapes.arrivals import ArrivingPairs, merge_rollouts
 from rubrank.training.state import drop_half_record
 
 _log = logging.getLogger("rubrank.service")
-_DIGEST = 16  # bytes
-_WARM = ("Name a lake near Hangzhou, and say in two sentences why people go there.", "West Lake. It is calm.", "")
+_DIGEST_BYTES = 16
+_WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
+_WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 
 
-class Gathering(Protocol):
-    """Where samples meet their siblings: here, or in an actor that all replicas share."""
+async def open_service(
+    config: ServiceConfig, folder: Path, cohorts: CohortApi | None = None, replica: str = ""
+) -> Service:
+    """The service of a configuration, in the state in which its last process ended.
 
-    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """A place, or the answer."""
-        ...
-
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings."""
-        ...
-
-    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all."""
-        ...
-
-    async def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring did not work."""
-        ...
-
-    async def abandon(self, ticket: Ticket) -> None:
-        """The caller is gone."""
-        ...
-
-    async def request(self, id: str) -> bytes | None:
-        """What a request was answered."""
-        ...
-
-    async def keep_request(self, id: str, answer: bytes) -> None:
-        """Remember it."""
-        ...
-
-
-class Here:
-    """Siblings that meet in this process."""
-
-    def __init__(self, cohorts: Cohorts, store: Store) -> None:
-        self.cohorts, self._store = cohorts, store
-        self.enter, self.settle, self.publish = cohorts.enter, cohorts.settle, cohorts.publish
-
-    async def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring did not work."""
-        self.cohorts.fail(ticket, error)
-
-    async def abandon(self, ticket: Ticket) -> None:
-        """The caller is gone."""
-        self.cohorts.abandon(ticket)
-
-    async def request(self, id: str) -> bytes | None:
-        """What a request was answered."""
-        return self._store.request(id)
-
-    async def keep_request(self, id: str, answer: bytes) -> None:
-        """Remember it."""
-        self.cohorts.prune()
-        await self._store.keep_request(id, answer)
-
-
-def leaving() -> Refused:
-    """What callers are told when the service ends."""
-    return refused(503, "service", "running", "shutting down", "Try again: what was paid for is kept.", "service")
+    cohorts: where samples meet if several replicas share them. replica: the name of this one.
+    """
+    engine = config.make_engine(folder, replica=replica)
+    if engine.records is not None:
+        engine.records.parent.mkdir(parents=True, exist_ok=True)
+    name = f"service-{replica}.sqlite" if replica else "service.sqlite"
+    store = ServiceStore(config.state_folder(folder) / name)
+    if engine.records is not None and cohorts is None:
+        # The store is locked, so nobody else writes the records: a half line at their end is of a killed process.
+        drop_half_record(engine.records)
+    state = store.find_state()
+    if state is not None and engine.remembers:
+        engine.load_state_dict(state)
+    return Service(config, engine, store, cohorts)
 
 
 class Service:
-    """One process; belongs to one event loop. `opened` makes it."""
+    """One process of the service; belongs to one event loop. `open_service` makes it."""
 
-    def __init__(self, config: ServiceConfig, engine: RewardEngine, store: Store, siblings: Gathering) -> None:
-        self.config, self.engine, self.store, self.siblings = config, engine, store, siblings
-        self.pipeline = Pipeline(engine)
-        self._pairs = Pairs(engine, config.max_waiting)
-        self._remembers = engine.remembers  # asked at every request, and it takes a while to say
+    def __init__(
+        self, config: ServiceConfig, engine: RewardEngine, store: ServiceStore, cohorts: CohortApi | None = None
+    ) -> None:
+        self.config = config
+        self.engine = engine
         self.metrics = Metrics()
-        self.ready = False
-        self.ending = False
-        self._left: float | None = None
-        """When it began to end."""
+        self.local_cohorts: Cohorts | None = None
+        """None if samples meet in an actor."""
+        if cohorts is None:
+            self.local_cohorts = Cohorts(store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count)
+        self._cohorts: CohortApi = cohorts or self.local_cohorts  # type: ignore[assignment]
+        self._store = store
+        self.pipeline = Pipeline(engine, self._count_batch)
+        self.is_ready = False
+        self.is_ending = False
+        self._ending_since: float | None = None
+        self._remembers = engine.remembers  # asked at every request, and slow to compute
         self._tasks: set[asyncio.Task[Any]] = set()
+        """Work that goes on whether or not its caller is still connected."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
-        """By request ids, with a digest of the body."""
-        self._warming: asyncio.Task[None] | None = None
+        """Request id → digest of the body, and the work on it."""
+        self._pairs: dict[int, ArrivingPairs] = {}
+        """Cohort → pairs of its samples that are judged while others are awaited."""
+        self._recent: deque[bool] = deque(maxlen=config.window)
+        """Of the last groups of single samples: were they complete?"""
+        self._warm_up = asyncio.create_task(self._prepare())
 
-    @classmethod
-    async def opened(
-        cls, config: ServiceConfig, folder: Path, siblings: Gathering | None = None, apart: str = ""
-    ) -> Service:
-        """The service of a configuration, as far as it was when its process ended."""
-        engine = config.serving_engine(folder, apart=apart)
-        if engine.records is not None:
-            engine.records.parent.mkdir(parents=True, exist_ok=True)
-        store = Store(config.state_folder(folder) / (f"service-{apart}.sqlite" if apart else "service.sqlite"))
-        if engine.records is not None and siblings is None:  # the lock is held: nobody else writes them
-            drop_half_record(engine.records)
-        known = store.state()
-        if known is not None and engine.remembers:
-            engine.load_state_dict(known)
-        here = siblings or Here(Cohorts(store, deadline=config.deadline, keep=config.keep), store)
-        service = cls(config, engine, store, here)
-        service._warming = asyncio.create_task(service._warm())
-        return service
-
-    async def _warm(self) -> None:
-        """Compile what will be needed, so that the first caller does not wait for it."""
+    async def _prepare(self) -> None:
+        """Load and compile what will be needed, so that the first caller does not wait for it."""
         try:
             if self.engine.rubric is not None:
-                await asyncio.to_thread(self._try_out)
+                await asyncio.to_thread(self.try_engine)
         except RubrankError:  # the rubric alone may have nothing to rank by: queries bring the rest
             pass
-        except Exception:  # callers will see for themselves, and some may be better off
+        except Exception:  # callers will see the error for themselves, and some requests may work
             _log.exception("warming up did not work")
-        self.ready = True
+        self.is_ready = True
 
-    def _try_out(self) -> None:
+    def try_engine(self) -> None:
+        """Score two made-up groups without leaving a trace."""
         if self.engine.judges is not None:
-            from rubrank.judges import clients, prompting  # noqa: F401 - loaded before the first caller waits for it
+            from rubrank.judges import clients, prompting  # noqa: F401 - imported before the first caller needs them
 
-        rollouts = tuple(rollout_of(_WARM[0], text) for text in _WARM[1:])
-        # Two of them, since what is estimated over groups warns of a single one.
+        rollouts = tuple(rollout_of(_WARM_UP_PROMPT, text) for text in _WARM_UP_RESPONSES)
+        # Two groups, because estimates over groups warn of a single one.
         groups = [Group(id=f"warm-up {n}", rollouts=rollouts) for n in range(2)]
-        kept = self.engine.state_dict()
+        state = self.engine.state_dict()
         scores = self.engine.decide(groups).groups
         self.engine.fuse(groups, Graded(scores), 0, train=False, write=False)
-        self.engine.load_state_dict(kept)
+        self.engine.load_state_dict(state)
 
-    # -------------------------------------------------------------------------------------------------------- requests
+    # ---------------------------------------------------------------------------------------------------- groups
 
-    async def groups(self, request: GroupsRequest, body: bytes) -> bytes:
-        """The answer to `POST /v1/groups`; one that was given before is given again. body: as it was sent."""
-        if request.request_id is None:
+    async def score_groups(self, request: GroupsRequest, body: bytes) -> bytes:
+        """The answer to `POST /v1/groups`; a request that was answered before gets the same answer. body: as sent."""
+        request_id = request.request_id
+        if request_id is None:
             if self.engine.judges is None:
-                return await self._answered(request)
-            answer: bytes = await asyncio.shield(self.start(self._answered(request)))  # it is paid for
+                return await self._score_groups(request)
+            answer: bytes = await asyncio.shield(self._start(self._score_groups(request)))  # judges are paid for it
             return answer
-        sent = blake2b(body, digest_size=_DIGEST).digest()
-        known = None if request.request_id in self._running else await self.siblings.request(request.request_id)
-        if known is not None:
-            _check_same(sent, known[:_DIGEST])
-            self.metrics.count("repeated")
-            return known[_DIGEST:]
-        if request.request_id not in self._running:
-            self._running[request.request_id] = sent, self.start(self._kept(request, sent))
-        digest, task = self._running[request.request_id]
-        _check_same(sent, digest)
+        digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
+        if request_id not in self._running:
+            known = await self._cohorts.find_answer(request_id)
+            if known is not None:
+                _check_same_body(digest, known[:_DIGEST_BYTES])
+                self.metrics.count("repeated")
+                return known[_DIGEST_BYTES:]
+        if request_id not in self._running:
+            self._running[request_id] = (digest, self._start(self._score_and_keep(request, request_id, digest)))
+        first_digest, task = self._running[request_id]
+        _check_same_body(digest, first_digest)
         return await asyncio.shield(task)
 
-    async def _kept(self, request: GroupsRequest, sent: bytes) -> bytes:
-        assert request.request_id is not None
+    async def _score_and_keep(self, request: GroupsRequest, request_id: str, digest: bytes) -> bytes:
         try:
-            answer = await self._answered(request)
-            await self.siblings.keep_request(request.request_id, sent + answer)
+            answer = await self._score_groups(request)
+            await self._cohorts.add_answer(request_id, digest + answer)
             return answer
         finally:
-            del self._running[request.request_id]
+            del self._running[request_id]
 
-    async def _answered(self, request: GroupsRequest) -> bytes:
-        self._admit(request.rollouts)
-        options: dict[str, Any] = {"train": request.train, "alone": request.metrics}
-        done = await self.pipeline.score(request.groups, request.step, **options)
-        self._count(done, len(request.groups))
-        self._keep_state()
-        groups = [
-            scored(scores, rewards, request.reasons) | ({"stopped_by": stopped} if any(stopped) else {})
-            for scores, rewards, stopped in zip(done.graded.groups, done.rewards, done.stopped_by, strict=True)
-        ]
-        metrics = {"metrics": dict(done.metrics)} if request.metrics else {}
-        return to_json({"groups": groups, "cost": cost_of(done.graded.judging), **metrics})
+    async def _score_groups(self, request: GroupsRequest) -> bytes:
+        config = self.config
+        groups = request.make_groups(config.max_group, self.engine.label, self.engine.thinking)
+        self._admit(sum(len(group.rollouts) for group in groups))
+        scored = await self.pipeline.score(groups, request.step, train=request.train, alone=request.metrics)
+        self._record_result(scored)
+        answers = []
+        for scores, rewards, stopped_by in zip(scored.graded.groups, scored.rewards, scored.stopped_by, strict=True):
+            answer = write_scores(scores, request.reasons)
+            answer["rewards"] = rewards
+            if any(stopped_by):
+                answer["stopped_by"] = [", ".join(gates) for gates in stopped_by]
+            answers.append(answer)
+        body: dict[str, Any] = {"groups": answers, "cost": write_cost(scored.graded.judging)}
+        if request.metrics:
+            body["metrics"] = dict(scored.metrics)
+        return to_json(body)
 
-    async def score(self, group: Group, reasons: bool = True) -> bytes:
-        """The criteria of one rollout; those on which rollouts are compared are left out."""
+    async def score_rollout(self, group: Group) -> bytes:
+        """The scores of one rollout; criteria on which rollouts are compared are left out."""
         self._admit(1)
-        self.pipeline.check([group])
-        graded = await self.pipeline.grade([group], compare=False)
-        found = scored(graded.groups[0], None, reasons)
-        scores = {name: values[0] for name, values in found["scores"].items()}
-        why = {"reasons": {name: values[0] for name, values in found["reasons"].items()}} if reasons else {}
-        self.metrics.spent(cost_of(graded.judging))
-        return to_json({"scores": scores, **why, "cost": cost_of(graded.judging)})
+        graded = await self.pipeline.grade(self.pipeline.resolve_rubrics([group]), compare=False)
+        answer = write_scores(graded.groups[0], with_reasons=True)
+        cost = write_cost(graded.judging)
+        self._count_judges(cost)
+        return to_json(
+            {"scores": select_first(answer["scores"]), "reasons": select_first(answer["reasons"]), "cost": cost}
+        )
 
-    # -------------------------------------------------------------------------------------------------------- siblings
+    # --------------------------------------------------------------------------------------------------- samples
 
-    async def sample(self, sample: ServiceSample) -> SampleAnswer:
-        """The reward of a sample that comes without its siblings. If its caller goes away, the work goes on."""
+    async def score_sample(self, sample: ServiceSample) -> SampleAnswer:
+        """The reward of a sample that comes without its siblings. If its caller leaves, the work goes on."""
         self._admit(1)
-        alone = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
-        self.pipeline.check([alone])
-        found = await self.siblings.enter(sample)
-        if isinstance(found, SampleAnswer):
-            return found
-        task = self.start(self._settled(found, alone))
+        single = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
+        [single] = self.pipeline.resolve_rubrics([single])
+        place = await self._cohorts.enter(sample)
+        if isinstance(place, SampleAnswer):
+            return place
+        task = self._start(self._finish_sample(place, single))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.shield(self.siblings.abandon(found))
+                await asyncio.shield(self._cohorts.abandon(place))
             raise
 
-    async def _settled(self, ticket: Ticket, alone: Group) -> SampleAnswer:
+    async def _finish_sample(self, ticket: Ticket, single: Group) -> SampleAnswer:
+        """Judge the sample, wait for its siblings, and score the group if this caller is chosen to."""
+        graded = None
         try:
-            graded = None
             if self.engine.judges is not None:
-                graded = await self.pipeline.grade([alone], compare=False)
-                if isinstance(self.siblings, Here):  # another replica would not know what was asked
-                    self._pairs.enter(ticket, alone, graded)
+                graded = await self.pipeline.grade([single], compare=False)
+                if self.local_cohorts is not None:  # another replica would not know about these pairs
+                    self._compare_with_siblings(ticket, single, graded)
         except BaseException:
-            await self.siblings.abandon(ticket)
+            await self._cohorts.abandon(ticket)
             raise
-        found = await self.siblings.settle(ticket, graded)
-        if isinstance(found, SampleAnswer):
-            self._pairs.take(ticket)
-            return found
-        return await self._lead(found, ticket)
-
-    async def _lead(self, work: GroupWork, ticket: Ticket) -> SampleAnswer:
-        """Score a group for all that wait for it."""
+        result = await self._cohorts.settle(ticket, graded)
+        pairs = self._pairs.pop(ticket.cohort, None)
+        if isinstance(result, SampleAnswer):
+            return result
         try:
-            answers = await self._scored(work, self._pairs.take(ticket))
-            await self.siblings.publish(work.ticket, answers)
+            answers = await self._score_cohort(result, pairs)
+            await self._cohorts.publish(result.ticket, answers)
         except Exception as error:
-            await self.siblings.fail(work.ticket, error)
+            await self._cohorts.fail(result.ticket, error)
             raise
         return answers[ticket.number]
 
-    async def _scored(self, work: GroupWork, pairing: ArrivingPairs | None) -> list[SampleAnswer]:
-        graded = await self._graded(work, pairing)
-        self.engine.check_judgments(graded)
-        done = await self.pipeline.fuse([work.group], graded, step=work.step, train=work.train, write=work.late is None)
-        self._count(done, 1)
-        self._keep_state()
-        return answers_of(work, done)
+    def _compare_with_siblings(self, ticket: Ticket, single: Group, graded: Graded) -> None:
+        """Judges that compare two rollouts are asked about this sample and those that are there already."""
+        pairs = self._pairs.get(ticket.cohort)
+        if pairs is None:
+            pairs = ArrivingPairs(self.engine, ticket.group, single.rubric, ticket.size, self._start)
+            self._pairs[ticket.cohort] = pairs
+            while len(self._pairs) > self.config.max_waiting:  # callers that never came back
+                del self._pairs[next(iter(self._pairs))]
+        # The place of a sample is its number in the cohort, which a restart does not change.
+        pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
 
-    async def _graded(self, work: GroupWork, pairing: ArrivingPairs | None) -> Graded:
+    async def _score_cohort(self, work: GroupWork, pairs: ArrivingPairs | None) -> list[SampleAnswer]:
+        if work.late is None:
+            self._watch_completeness(work)
+        work = replace(work, group=self.pipeline.resolve_rubrics([work.group])[0])
         if self.engine.judges is None:
-            return await self.pipeline.grade([work.group])
-        parts = [
-            self.pipeline.grade([work.group.model_copy(update={"rollouts": (rollout,)})], compare=False)
-            for rollout, known in zip(work.group.rollouts, work.graded, strict=True)
-            if known is None
-        ]
-        found = iter(await asyncio.gather(*parts))
-        whole = [next(found) if known is None else known for known in work.graded]
-        return await merge_rollouts(self.engine, work.group, whole, pairing, tuple(range(len(whole))))
+            graded = await self.pipeline.grade([work.group])
+        else:
+            parts = await asyncio.gather(*(self._grade_member(work, number) for number in range(len(work.graded))))
+            graded = await merge_rollouts(self.engine, work.group, parts, pairs, tuple(range(len(parts))))
+        self.engine.check_judgments(graded)
+        scored = await self.pipeline.fuse(
+            [work.group], graded, step=work.step, train=work.train, write=work.late is None
+        )
+        self._record_result(scored)
+        return make_answers(work, scored)
 
-    # ---------------------------------------------------------------------------------------------------------- state
+    async def _grade_member(self, work: GroupWork, number: int) -> Graded:
+        known = work.graded[number]
+        if known is not None:
+            return known
+        single = work.group.model_copy(update={"rollouts": (work.group.rollouts[number],)})
+        return await self.pipeline.grade([single], compare=False)
 
-    def start(self, main: Any) -> asyncio.Task[Any]:
-        """Something that goes on whether or not a caller waits for it."""
-        task = asyncio.get_running_loop().create_task(main)
+    def _watch_completeness(self, work: GroupWork) -> None:
+        """Refuse to score incomplete groups if most groups lately were incomplete.
+
+        A trainer that cannot have all samples of its groups in flight at once (slime's 64 connections) would get the
+        reward of a group of one or two for every sample, and train on noise without noticing.
+        """
+        self._recent.append(len(work.group.rollouts) >= work.size)
+        incomplete = self._recent.count(False)
+        is_window_full = len(self._recent) == self._recent.maxlen
+        if self._recent[-1] or not is_window_full or 2 * incomplete <= len(self._recent):
+            return
+        self.metrics.count("starved")
+        got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
+        _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
+        remedy = (
+            "Let the trainer keep more requests in flight (slime: --group-rm sends whole groups), or lower the number"
+            " of groups it samples at a time."
+        )
+        raise refuse(503, "groups", "complete before their deadline", got, remedy, "service")
+
+    # ----------------------------------------------------------------------------------------------------- state
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task that goes on whether or not a caller waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._end_task)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _end_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen: the caller may be gone
+            task.exception()  # marks it as seen: the caller may be gone
 
     def _admit(self, rollouts: int) -> None:
-        if self.ending:
-            raise leaving()
+        """Raise if the service ends, or has too much to do."""
+        if self.is_ending:
+            raise refuse_ending()
         most = self.config.max_waiting
-        if rollouts > most:  # however long the caller waits
+        if rollouts > most:  # waiting would not help
             remedy = "Send fewer groups at a time, or raise max_waiting."
-            raise refused(413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy)
-        if self.pipeline.waiting + len(self._tasks) + rollouts > most:
+            raise refuse(413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy)
+        pending = self.pipeline.waiting + len(self._tasks)
+        if pending + rollouts > most:
             self.metrics.count("turned_away")
-            got = f"{self.pipeline.waiting + len(self._tasks):,} pending, and {rollouts:,} more"
-            raise refused(429, "rollouts", f"at most {most:,} pending", got, "Try again in a moment.", "service")
+            got = f"{pending:,} pending, and {rollouts:,} more"
+            raise refuse(429, "rollouts", f"at most {most:,} pending", got, "Try again in a moment.", "service")
 
-    def _count(self, done: Done, groups: int) -> None:
-        self.metrics.count("groups", groups)
-        self.metrics.count("rewards", sum(map(len, done.rewards)))
-        self.metrics.count("unknown", sum(math.isnan(reward) for rewards in done.rewards for reward in rewards))
-        self.metrics.spent(cost_of(done.graded.judging))
+    def _count_batch(self, rollouts: int) -> None:
+        self.metrics.count("batches")
+        self.metrics.count("rollouts", rollouts)
 
-    def _learnt(self) -> dict[str, Any] | None:
-        return self.engine.state_dict() if self._remembers else None
+    def _count_judges(self, cost: dict[str, Any]) -> None:
+        for name in ("calls", "hits", "cost", "missing"):
+            self.metrics.count(f"judge_{name}", cost[name])
 
-    def _keep_state(self) -> None:
-        state = self._learnt()
-        if state is not None:
-            self.store.keep_state(state)
+    def _record_result(self, scored: Scored) -> None:
+        """Count a result, and keep what the rule has learnt from it."""
+        rewards = [reward for group in scored.rewards for reward in group]
+        self.metrics.count("groups", len(scored.rewards))
+        self.metrics.count("rewards", len(rewards))
+        self.metrics.count("unknown", sum(map(math.isnan, rewards)))
+        self._count_judges(write_cost(scored.graded.judging))
+        if self._remembers:
+            self._store.keep_state(self.engine.state_dict())
 
-    def leave(self) -> None:
-        """Let no new caller in, and send away those that wait for siblings: the samples are on disk."""
-        self._left = self._left or time.monotonic()
-        self.ending = True
-        if isinstance(self.siblings, Here):
-            self.siblings.cohorts.close(leaving(), only_open=True)
+    def begin_end(self) -> None:
+        """Refuse new callers, and send away those that wait for siblings: their samples are on disk."""
+        if self._ending_since is None:
+            self._ending_since = time.monotonic()
+        self.is_ending = True
+        if self.local_cohorts is not None:
+            self.local_cohorts.close(refuse_ending(), only_open=True)
 
     async def close(self) -> None:
-        """Let what is under way finish, and write everything down."""
-        self.leave()
-        if self._warming is not None:
-            await asyncio.gather(self._warming, return_exceptions=True)
-        gone = 0.0 if self._left is None else time.monotonic() - self._left
-        await self._finished(max(self.config.shutdown - gone, 0.0))  # callers may have been waited for since
-        if isinstance(self.siblings, Here):
-            self.siblings.cohorts.close(leaving())
+        """Let what is in flight finish, for as long as `shutdown` allows, and write everything down."""
+        self.begin_end()
+        await asyncio.gather(self._warm_up, return_exceptions=True)
+        assert self._ending_since is not None
+        elapsed = time.monotonic() - self._ending_since  # the server may have waited for callers since
+        await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
+        if self.local_cohorts is not None:
+            self.local_cohorts.close(refuse_ending())
         await self.pipeline.close()
-        self._keep_state()
-        self.store.close()
+        if self._remembers:
+            self._store.keep_state(self.engine.state_dict())
+        self._store.close()
 
-    async def _finished(self, seconds: float) -> None:
-        """Calls of judges are paid for when they are asked: they get the time to be answered."""
-        waiting = [task for task in (*self._tasks, *self._pairs.tasks) if not task.done()]
-        if not waiting:
+    async def finish_tasks(self, seconds: float) -> None:
+        """Wait for tasks, and cancel those that take longer. Calls of judges are paid for once they are sent."""
+        pending = [task for task in self._tasks if not task.done()]
+        if not pending:
             return
-        _, late = await asyncio.wait(waiting, timeout=seconds)
+        _, late = await asyncio.wait(pending, timeout=seconds)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
 
-def _check_same(sent: bytes, before: bytes) -> None:
+def refuse_ending() -> RequestRefused:
+    """The error for callers when the service ends."""
+    return refuse(503, "service", "running", "shutting down", "Try again: what was paid for is kept.", "service")
+
+
+def _check_same_body(digest: bytes, first: bytes) -> None:
     """Raise for another body under a known request id: its rewards would be those of other rollouts."""
-    if sent != before:
-        remedy = "Give every request its own; one that is made again is sent as it was."
-        raise refused(409, "request_id", "that of one request", "another body than the first time", remedy)
+    if digest != first:
+        remedy = "Give every request its own id; repeat a request with the same body."
+        raise refuse(409, "request_id", "that of one request", "another body than the first time", remedy)
 
 
-def answers_of(work: GroupWork, done: Done) -> list[SampleAnswer]:
-    """One for every rollout of the group."""
-    (rewards,), (stopped,) = done.rewards, done.stopped_by
-    group, usable = done.graded.groups[0], fill_unknown(rewards)
-    cost = cost_of(done.graded.judging)["cost"]
-    names, number = group.names, len(rewards)
-    return [
-        SampleAnswer(
-            float(rewards[i]),
-            float(usable[i]),
-            group.id,
-            number,
-            work.size,
-            dict(zip(names, group.scores[i].tolist(), strict=True)),
-            dict(zip(names, group.reasons[i], strict=True)),
-            stopped[i],
-            cost / number,
-            late=work.late is not None,
+def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
+    """One answer for every rollout of the group."""
+    (rewards,) = scored.rewards
+    (stopped_by,) = scored.stopped_by
+    group = scored.graded.groups[0]
+    usable: Sequence[float] = fill_unknown(rewards)
+    number = len(rewards)
+    cost = write_cost(scored.graded.judging)["cost"] / number
+    answers = []
+    for i in range(number):
+        answers.append(
+            SampleAnswer(
+                reward=float(rewards[i]),
+                usable=float(usable[i]),
+                group=group.id,
+                samples=number,
+                size=work.size,
+                scores=dict(zip(group.names, group.scores[i].tolist(), strict=True)),
+                reasons=dict(zip(group.names, group.reasons[i], strict=True)),
+                stopped_by=", ".join(stopped_by[i]),
+                cost=cost,
+                late=work.late is not None,
+            )
         )
-        for i in range(number)
-    ]
+    return answers
 
 
-def replica_name() -> str:
-    """Of this process, in names of files."""
+def name_replica() -> str:
+    """The name of this process, for names of files."""
     return f"{os.uname().nodename}-{os.getpid()}"
-
-
-__all__ = ["Gathering", "Here", "InvalidInput", "Service", "answers_of", "leaving", "replica_name"]

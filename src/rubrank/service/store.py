@@ -1,34 +1,24 @@
-"""What must outlive the process: samples that wait for siblings, answers that were given, and what a rule remembers.
+"""What must survive the process of the service: waiting samples, answers, and the state of rules.
 
-    store = Store(folder / "service.sqlite")
-    store.add_sample(cohort, 0, member, rollout)       written soon, together with whatever else comes in
-    await store.answer(cohort, answers)                on disk when it returns: only then is a caller answered
-    store.find(key, since)                             the last round of a group, with its samples and answers
-
-Rows are written by a thread, all that have come in at once. In WAL mode a commit survives a process that is killed.
+store = ServiceStore(folder / "service.sqlite")
+store.add_sample(cohort, 0, member, rollout)       written soon, together with other rows
+await store.add_answers(cohort, answers)           on disk when it returns: only then are callers answered
+store.find_cohort(key, since)                      the last group with this key, with its samples and answers
 """
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import json
-import logging
-import queue
-import sqlite3
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from rubrank._files import connect, open_store
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
+from rubrank.store import Store, lock_file
 
-_log = logging.getLogger("rubrank.service")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cohorts (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, about TEXT NOT NULL, opened REAL NOT NULL, done REAL
@@ -43,14 +33,11 @@ CREATE TABLE IF NOT EXISTS requests (id BLOB PRIMARY KEY, at REAL NOT NULL, answ
 CREATE INDEX IF NOT EXISTS by_at ON requests (at);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-_COHORT = "INSERT OR REPLACE INTO cohorts (id, key, about, opened, done) VALUES (?, ?, ?, ?, NULL)"
-_SAMPLE = "INSERT OR REPLACE INTO samples (cohort, number, member, rollout) VALUES (?, ?, ?, ?)"
-_ANSWER = "UPDATE samples SET answer = ? WHERE cohort = ? AND number = ?"
 
 
 @dataclass(frozen=True)
 class StoredSample:
-    """One sample as it lies on disk."""
+    """One sample as it is on disk."""
 
     number: int
     member: bytes
@@ -60,156 +47,112 @@ class StoredSample:
 
 @dataclass(frozen=True)
 class StoredCohort:
-    """One group as it lies on disk."""
+    """One group of samples as it is on disk."""
 
     id: int
     key: bytes
     about: Mapping[str, Any]
     """Name, size, step, rubric …"""
     done: float | None
+    """When it was scored; None: it was not."""
     samples: tuple[StoredSample, ...]
 
 
-def _locked(path: Path) -> IO[bytes]:
-    """A file beside it that is locked while the process lives; two services would number their groups alike."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.with_suffix(".lock").open("ab")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        remedy = "Stop the other one, or give this one a folder of its own."
-        raise InvalidInput("serve", "folder", "of one service at a time", f"{path.parent}, in use", remedy) from None
-    return file
-
-
-class Store:
-    """One SQLite file; for one process."""
+class ServiceStore:
+    """One SQLite file; for one process at a time, since two would number their groups alike."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = _locked(path)
-        self._db = open_store(path, _SCHEMA, "service")
-        self.last_cohort = int(self._db.execute("SELECT coalesce(max(id), 0) FROM cohorts").fetchone()[0])
-        self._rows: queue.SimpleQueue[tuple[str, Sequence[Any], Future[None] | None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, args=(path,), name="rubrank-store", daemon=True)
-        self._thread.start()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = lock_file(path.with_suffix(".lock"))
+        except BlockingIOError:
+            remedy = "Stop the other one, or give this one a folder of its own."
+            got = f"{path.parent}, in use"
+            raise InvalidInput("serve", "folder", "of one service at a time", got, remedy) from None
+        self._store = Store(path, _SCHEMA, name="service")
+        self.last_cohort = int(self._store.read("SELECT coalesce(max(id), 0) FROM cohorts")[0][0])
 
     def close(self) -> None:
-        """Write what has come in."""
-        self._rows.put(None)
-        self._thread.join()
-        self._db.close()
-        self._lock.close()
+        """Write everything that is waiting."""
+        self._store.close()
+        if self._lock is not None:
+            self._lock.close()
 
-    # -------------------------------------------------------------------------------------------------------- samples
+    # --------------------------------------------------------------------------------------------------- samples
 
     def add_cohort(self, id: int, key: bytes, about: Mapping[str, Any]) -> None:
-        """A group that has begun."""
-        self._put(_COHORT, (id, key, json.dumps(about, default=str), time.time()))
+        """A group that was opened."""
+        sql = "INSERT OR REPLACE INTO cohorts (id, key, about, opened, done) VALUES (?, ?, ?, ?, NULL)"
+        self._write(sql, (id, key, json.dumps(about, default=str), time.time()))
 
     def add_sample(self, cohort: int, number: int, member: bytes, rollout: Rollout) -> None:
         """A sample that waits for its siblings."""
-        self._put(_SAMPLE, (cohort, number, member, json.dumps(rollout.model_dump(exclude_unset=True), default=str)))
+        text = json.dumps(rollout.model_dump(exclude_unset=True), default=str)
+        sql = "INSERT OR REPLACE INTO samples (cohort, number, member, rollout) VALUES (?, ?, ?, ?)"
+        self._write(sql, (cohort, number, member, text))
 
-    async def answer(self, cohort: int, answers: Mapping[int, Mapping[str, Any]]) -> None:
-        """What samples were answered, by their numbers."""
+    async def add_answers(self, cohort: int, answers: Mapping[int, Mapping[str, Any]]) -> None:
+        """The answers to samples, by their numbers; the group is done."""
         for number, answer in answers.items():
-            self._put(_ANSWER, (json.dumps(answer), cohort, number))
-        await self._kept("UPDATE cohorts SET done = ? WHERE id = ?", (time.time(), cohort))
+            sql = "UPDATE samples SET answer = ? WHERE cohort = ? AND number = ?"
+            self._write(sql, (json.dumps(answer), cohort, number))
+        values = (time.time(), cohort)
+        await self._store.write_async(lambda db: db.execute("UPDATE cohorts SET done = ? WHERE id = ?", values))
 
-    def find(self, key: bytes, since: float) -> StoredCohort | None:
-        """The last round of a group, unless it was done before."""
-        row = self._db.execute(
-            "SELECT id, key, about, done FROM cohorts WHERE key = ? AND (done IS NULL OR done > ?) ORDER BY id DESC",
+    def find_cohort(self, key: bytes, since: float) -> StoredCohort | None:
+        """The last group with this key, unless it was done before `since`."""
+        rows = self._store.read(
+            "SELECT id, key, about, done FROM cohorts WHERE key = ? AND (done IS NULL OR done > ?)"
+            " ORDER BY id DESC LIMIT 1",
             (key, since),
-        ).fetchone()
-        return None if row is None else self._cohort(row)
-
-    def waiting(self) -> list[StoredCohort]:
-        """Groups that were not scored when the process ended."""
-        rows = self._db.execute("SELECT id, key, about, done FROM cohorts WHERE done IS NULL ORDER BY id").fetchall()
-        return [self._cohort(row) for row in rows]
-
-    def rounds(self, key: bytes) -> int:
-        """How often a group has come."""
-        return int(self._db.execute("SELECT count(*) FROM cohorts WHERE key = ?", (key,)).fetchone()[0])
-
-    def _cohort(self, row: Sequence[Any]) -> StoredCohort:
-        sql = "SELECT number, member, rollout, answer FROM samples WHERE cohort = ? ORDER BY number"
-        samples = tuple(
-            StoredSample(
-                number,
-                bytes(member),
-                Rollout.model_validate(json.loads(rollout)),
-                None if answer is None else json.loads(answer),
-            )
-            for number, member, rollout, answer in self._db.execute(sql, (row[0],))
         )
-        return StoredCohort(row[0], bytes(row[1]), json.loads(row[2]), row[3], samples)
+        return self._read_cohort(rows[0]) if rows else None
 
-    # ----------------------------------------------------------------------------------------- requests, what is learnt
+    def find_waiting(self) -> list[StoredCohort]:
+        """Groups that were not scored when the process ended."""
+        rows = self._store.read("SELECT id, key, about, done FROM cohorts WHERE done IS NULL ORDER BY id")
+        return [self._read_cohort(row) for row in rows]
 
-    def request(self, id: str) -> bytes | None:
-        """What a request was answered."""
-        row = self._db.execute("SELECT answer FROM requests WHERE id = ?", (_name(id),)).fetchone()
-        return None if row is None else bytes(row[0])
+    def _read_cohort(self, row: Sequence[Any]) -> StoredCohort:
+        id, key, about, done = row
+        sql = "SELECT number, member, rollout, answer FROM samples WHERE cohort = ? ORDER BY number"
+        samples = []
+        for number, member, rollout, answer in self._store.read(sql, (id,)):
+            found = None if answer is None else json.loads(answer)
+            samples.append(StoredSample(number, bytes(member), Rollout.model_validate(json.loads(rollout)), found))
+        return StoredCohort(id, bytes(key), json.loads(about), done, tuple(samples))
 
-    async def keep_request(self, id: str, answer: bytes) -> None:
-        """Remember it; what the rule had learnt by then was put down before it, and is written with it."""
-        await self._kept("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", (_name(id), time.time(), answer))
+    # ----------------------------------------------------------------------------------------- requests and state
+
+    def find_answer(self, request_id: str) -> bytes | None:
+        """The answer that a request got before."""
+        rows = self._store.read("SELECT answer FROM requests WHERE id = ?", (_encode(request_id),))
+        return bytes(rows[0][0]) if rows else None
+
+    async def add_answer(self, request_id: str, answer: bytes) -> None:
+        """Keep the answer to a request; a state that was kept before is on disk too when this returns."""
+        values = (_encode(request_id), time.time(), answer)
+        await self._store.write_async(lambda db: db.execute("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", values))
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         """What a rule has learnt."""
-        self._put("INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),))
+        self._write("INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),))
 
-    def state(self) -> dict[str, Any] | None:
-        """What it had learnt when the process ended."""
-        row = self._db.execute("SELECT value FROM state WHERE name = 'engine'").fetchone()
-        return None if row is None else json.loads(row[0])
+    def find_state(self) -> dict[str, Any] | None:
+        """What a rule had learnt when the process ended."""
+        rows = self._store.read("SELECT value FROM state WHERE name = 'engine'")
+        return json.loads(rows[0][0]) if rows else None
 
-    def prune(self, before: float) -> None:
-        """Forget what is older, among it groups that are not asked for any more."""
+    def delete_before(self, time: float) -> None:
+        """Delete what is older, including groups that nobody asks about any more."""
         old = "SELECT id FROM cohorts WHERE coalesce(done, opened) < ?"
-        self._put(f"DELETE FROM samples WHERE cohort IN ({old})", (before,))
-        self._put("DELETE FROM cohorts WHERE coalesce(done, opened) < ?", (before,))
-        self._put("DELETE FROM requests WHERE at < ?", (before,))
+        self._write(f"DELETE FROM samples WHERE cohort IN ({old})", (time,))
+        self._write("DELETE FROM cohorts WHERE coalesce(done, opened) < ?", (time,))
+        self._write("DELETE FROM requests WHERE at < ?", (time,))
 
-    # -------------------------------------------------------------------------------------------------------- writing
-
-    def _put(self, sql: str, values: Sequence[Any]) -> None:
-        self._rows.put((sql, values, None))
-
-    async def _kept(self, sql: str, values: Sequence[Any]) -> None:
-        done: Future[None] = Future()
-        self._rows.put((sql, values, done))
-        await asyncio.wrap_future(done)
-
-    def _write(self, path: Path) -> None:
-        db, more = connect(path), True
-        while more:
-            rows = [self._rows.get()]
-            while not self._rows.empty():
-                rows.append(self._rows.get())
-            more = None not in rows
-            self._commit(db, [row for row in rows if row is not None])
-        db.close()
-
-    def _commit(self, db: sqlite3.Connection, rows: Sequence[tuple[str, Sequence[Any], Future[None] | None]]) -> None:
-        error: Exception | None = None
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            for sql, values, _ in rows:
-                db.execute(sql, values)
-            db.execute("COMMIT")
-        except Exception as found:  # whatever it is, the thread goes on: callers wait for it
-            error = found
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            _log.error("the service could not write down what came in: %s", found)
-        for _, _, done in rows:
-            if done is not None:
-                done.set_result(None) if error is None else done.set_exception(error)
+    def _write(self, sql: str, values: Sequence[Any]) -> None:
+        self._store.write(lambda db: db.execute(sql, values))
 
 
-def _name(id: str) -> bytes:
-    return id.encode("utf-8", "surrogatepass")
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -27,20 +27,25 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Serve rewards over HTTP to trainers: whole groups, or the samples of OpenRLHF, slime, miles and NeMo Gym."""
-    from rubrank.service.config import changed, load_service
-    from rubrank.service.describing import describe, plan, require_packages
+    from rubrank.service.config import (
+        change_service,
+        describe_plan,
+        load_service,
+        plan_service,
+        require_packages,
+    )
 
     _refuse_without_ray(context, ray)
     require_packages(ray)
     found, folder = load_service(config)
-    found = changed(found, host=host, port=port)
+    found = change_service(found, host=host, port=port)
     if ray:
         _check_replicas(found, folder, address)
-    decided = plan(found, folder)
+    decided = plan_service(found, folder)
     if as_json:
         print_json(decided)
     else:
-        print(describe(decided))
+        print(describe_plan(decided))
     if not dry_run:
         _run(found, folder, {"replicas": replicas, "address": address} if ray else None)
 
@@ -55,22 +60,22 @@ def _refuse_without_ray(context: typer.Context, ray: bool) -> None:
 
 def _check_replicas(config: Any, folder: Path, address: str | None) -> None:
     from rubrank.grading.cluster import check_reachable
-    from rubrank.service.replicas import check
+    from rubrank.service.replicas import check_replicas
 
-    check(config, folder)
+    check_replicas(config, folder)
     if address is not None:
         check_reachable(address, "serve")
 
 
 def _run(config: Any, folder: Path, on_ray: dict[str, Any] | None) -> None:
-    def stated(url: str) -> None:
+    def on_listening(url: str) -> None:
         typer.echo(f"rubrank: serving on {url}", err=True)
 
     if on_ray is not None:
         from rubrank.service.replicas import serve_on_ray
 
-        serve_on_ray(config, folder, stated=stated, **on_ray)
+        serve_on_ray(config, folder, on_listening=on_listening, **on_ray)
         return
-    from rubrank.service.running import serve as run
+    from rubrank.service.server import serve as run
 
-    run(config, folder, stated=stated)
+    run(config, folder, on_listening=on_listening)

@@ -21,76 +21,81 @@ from math import fsum, isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.dialects.reading import SampleReading
-from rubrank.service.samples import SampleAnswer, ServiceSample
-from rubrank.service.wire import mapping
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.schemas import check_object
 from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 
-_LARGEST = 1e100  # of a reward; more, or NaN, is none, and has no mean
+_LARGEST = 1e100  # numbers beyond it, and NaN, are left out of means
 _TASK = f"{PRIVATE_PREFIX}task_index"
 SESSION = "resources_session_id"
 REVERIFY = "unsupported"
 
 
-def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
+def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """The one sample of a call."""
-    one = read_request(data)
-    # Of NeMo Gym's keys only this one is no other rollout's, whatever step or epoch it is of.
-    named = one.body.get(f"{PRIVATE_PREFIX}rollout_id")
-    extra = one.row if named is None else {**one.row, "sample_id": named}
-    return [reading.sample(one.prompt, one.completion, one.row, extra, where=OWNER)]
+    request = read_request(data)
+    # Of NeMo Gym's own keys only this one differs between all rollouts, whatever their step or epoch.
+    rollout_id = request.body.get(f"{PRIVATE_PREFIX}rollout_id")
+    keys = request.row if rollout_id is None else {**request.row, "sample_id": rollout_id}
+    return [reader.make_sample(request.prompt, request.completion, request.row, keys, where=OWNER)]
 
 
-def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
-    """The row again, with the reward and its parts. Parts without a score are 0: NeMo Gym wants the same names."""
-    one = answers[0]
-    unknown = isnan(one.reward)
-    parts = {name: 0.0 if value is None or isnan(value) else value for name, value in one.scores.items()}
-    found = {**body, "reward": one.usable, "reward_components": parts, "mask_sample": unknown}
-    if unknown:
-        reason = next((why for name, why in one.reasons.items() if isnan(one.scores[name])), "nothing is known")
-        found |= failure_fields(body, reason)
-    elif not one.complete:
-        why = f"scored with {one.samples} of {one.size} samples: the others did not come in time"
-        found |= {"failure_kind": "cohort_incomplete", "failure_reason": why}
-    return found
+def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """The row with the reward and its parts. Missing scores are 0, because NeMo Gym wants the same names every time."""
+    answer = answers[0]
+    is_unknown = isnan(answer.reward)
+    scores = {name: 0.0 if score is None or isnan(score) else score for name, score in answer.scores.items()}
+    row = {**body, "reward": answer.usable, "reward_components": scores, "mask_sample": is_unknown}
+    if is_unknown:
+        missing = [reason for name, reason in answer.reasons.items() if isnan(answer.scores[name])]
+        row |= failure_fields(body, missing[0] if missing else "nothing is known")
+    elif not answer.complete:
+        reason = f"scored with {answer.samples} of {answer.size} samples: the others did not come in time"
+        row |= {"failure_kind": "cohort_incomplete", "failure_reason": reason}
+    return row
 
 
-def session(body: Any) -> dict[str, Any]:
-    """What a session is answered that begins or ends: its id, where it has one."""
-    return {SESSION: body[SESSION]} if mapping(body).get(SESSION) is not None else {}
+def answer_session(body: Any) -> dict[str, Any]:
+    """The answer to a session that begins or ends: its id, if it has one."""
+    session = check_object(body).get(SESSION)
+    return {} if session is None else {SESSION: session}
 
 
-def aggregated(body: Any) -> dict[str, Any]:
+def aggregate_metrics(body: Any) -> dict[str, Any]:
     """Means of rewards and of their parts, over all samples that are not masked, and over those of each task.
 
-    Fused rewards say who is better within a group: the headline is the mean of each part.
+    Fused rewards only say who is better within a group, so the key metrics are the means of the parts.
     """
-    every = mapping(body).get("verify_responses")
-    if not isinstance(every, list):
-        raise InvalidInput(OWNER, "verify_responses", "a list", type(every).__name__, "")
-    rows = [mapping(one, "verify_responses") for one in every]
+    responses = check_object(body).get("verify_responses")
+    if not isinstance(responses, list):
+        raise InvalidInput(OWNER, "verify_responses", "a list", type(responses).__name__, "")
+    rows = [check_object(row, "verify_responses") for row in responses]
     tasks: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         tasks.setdefault(repr(row.get(_TASK)), []).append(row)
-    means = _means(rows)
+    means = _compute_means(rows)
     masked = sum(bool(row.get("mask_sample")) for row in rows)
     return {
-        "group_level_metrics": [{_TASK: some[0].get(_TASK), **_means(some)} for some in tasks.values()],
+        "group_level_metrics": [
+            {_TASK: of_task[0].get(_TASK), **_compute_means(of_task)} for of_task in tasks.values()
+        ],
         "agent_metrics": {**means, "samples": len(rows), "masked": masked},
-        "key_metrics": {name: value for name, value in means.items() if name != "mean/reward"},
+        "key_metrics": {name: mean for name, mean in means.items() if name != "mean/reward"},
         "repeat_level_metrics": [],
     }
 
 
-def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _compute_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for row in rows:
         if row.get("mask_sample"):
             continue
         parts = row.get("reward_components")
-        named = {"reward": row.get("reward"), **(parts if isinstance(parts, Mapping) else {})}
-        for name, value in named.items():
-            if isinstance(value, int | float) and abs(value) <= _LARGEST:
-                values.setdefault(f"mean/{name}", []).append(value)
-    return {name: fsum(some) / len(some) for name, some in values.items()}
+        numbers = {"reward": row.get("reward")}
+        if isinstance(parts, Mapping):
+            numbers |= parts
+        for name, number in numbers.items():
+            if isinstance(number, int | float) and abs(number) <= _LARGEST:
+                values.setdefault(f"mean/{name}", []).append(number)
+    return {name: fsum(numbers) / len(numbers) for name, numbers in values.items()}

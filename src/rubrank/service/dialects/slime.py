@@ -15,30 +15,30 @@ from math import isnan
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.service.dialects.reading import SampleReading
-from rubrank.service.samples import SampleAnswer, ServiceSample
-from rubrank.service.wire import mapping
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.schemas import check_object
 from rubrank.training.queries import Completion
 
 WHERE = "slime"
 
 
-def samples(data: Any, reading: SampleReading) -> list[ServiceSample]:
+def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """The one sample of a call."""
-    body = mapping(data)
+    body = check_object(data)
     for name in ("prompt", "response"):
         if name not in body:
             raise InvalidInput(WHERE, name, "given", "none", "")
-    said = Completion(body["response"])
-    return [reading.sample(body["prompt"], said, body.get("label"), body, where=WHERE)]
+    completion = Completion(body["response"])
+    return [reader.make_sample(body["prompt"], completion, body.get("label"), body, where=WHERE)]
 
 
-def answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The reward alone."""
     return answers[0].usable
 
 
-def whole_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
-    """The reward and what is behind it."""
-    one = answers[0]
-    return {**asdict(one), "reward": one.usable, "complete": one.complete, "unknown": isnan(one.reward)}
+def write_object(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """The reward, and how it came about."""
+    answer = answers[0]
+    return {**asdict(answer), "reward": answer.usable, "complete": answer.complete, "unknown": isnan(answer.reward)}

@@ -1,0 +1,80 @@
+"""What all dialects share: which group a sample belongs to, and which of its samples it is.
+
+A group is known by `group_id` if the trainer sends one, beside the sample or in its label; else by prompt and label. A
+sample is known by `sample_id`, else by its text. `group_size`, `step` and `train` may be sent too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from rubrank._choices import Thinking
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.messages import parse_json_cell
+from rubrank.service.cohorts import ServiceSample
+from rubrank.service.schemas import SampleKeys
+from rubrank.training.queries import Completion, make_query
+
+
+@dataclass(frozen=True)
+class SampleReader:
+    """How the service reads samples."""
+
+    group_size: int | None
+    rubric_column: str
+    end_tokens: tuple[str, ...]
+    needs_step: bool
+    """Do some attributes start at a step? Then every call must say its own."""
+    max_group: int = 4096
+    """Samples of a group, at most."""
+    thinking: Thinking = "auto"
+    """How responses begin, as the engine has it."""
+
+    def make_sample(
+        self, prompt: Any, completion: Completion, label: Any, body: Mapping[str, Any], *, where: str
+    ) -> ServiceSample:
+        """One sample. body: what was sent beside it; where: names it in errors."""
+        row = parse_json_cell(label)
+        keys = SampleKeys.read(row if isinstance(row, Mapping) else {}, body)
+        query = make_query(prompt, label, rubric_column=self.rubric_column)
+        group = keys.uid if keys.group_id is None else keys.group_id
+        key = digest_json("prompt", prompt, label) if group is None else digest_json("id", group)
+        is_named = keys.sample_id is not None
+        if is_named:
+            member = digest_json("id", keys.sample_id)
+        else:
+            member = digest_json("text", completion.content, completion.finish_reason)
+        if keys.step is None and self.needs_step:
+            allowed = "given if attributes start at a step"
+            raise InvalidInput(where, "step", allowed, "none", "Leave `start` out of the attributes.")
+        step = keys.step or 0
+        return ServiceSample(
+            key=key,
+            member=member,
+            named=is_named,
+            rollout=completion.to_rollout(query, self.thinking, where),
+            size=self._find_size(keys, where),
+            name=f"{step}/{key.hex()[:12] if group is None else group}",
+            rubric=query.rubric,
+            step=step,
+            train=keys.train,
+        )
+
+    def _find_size(self, keys: SampleKeys, where: str) -> int:
+        size = keys.group_size or self.group_size
+        if size is None:
+            remedy = "Set group_size in the file of the service: how many samples the trainer draws for a prompt."
+            raise InvalidInput(where, "group_size", "known", "none", remedy)
+        if size > self.max_group:
+            raise InvalidInput(where, "group_size", f"at most {self.max_group:,}", f"{size:,}"[:60], "See max_group.")
+        return size
+
+
+def digest_json(*parts: Any) -> bytes:
+    """The same digest for the same JSON."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return blake2b(text.encode("ascii"), digest_size=16).digest()

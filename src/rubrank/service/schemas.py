@@ -1,0 +1,260 @@
+"""JSON of requests and answers ⇄ groups, scores and rewards.
+
+    POST /v1/groups
+      {"groups": [{"id": "12/0", "prompt": "Name a lake.", "responses": ["West Lake.", "No."]}], "step": 12}
+      {"groups": [{"id": "12/0", "rewards": [1.0, 0.0], "scores": {"Facts": [1.0, 0.0]}, "reasons": {…}}], "cost": {…}}
+
+A prompt is a text or messages; a response is a text, messages, or an object with the fields of a rollout. `null` is a
+reward of which nothing is known, or a missing score. Numbers are written with all their digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as fast_json
+
+from rubrank._choices import Thinking
+from rubrank._plain import plain
+from rubrank.errors import InvalidInput
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.messages import are_messages
+from rubrank.rollouts.rollout import Group, Rollout, to_rollout
+from rubrank.scores.table import GroupScores
+from rubrank.training.rollouts import prompt_opening_tag, rollout_of
+
+REQUEST = "request"
+"""The owner of errors about a request."""
+_LARGEST = 2**63 - 1  # files and arrays hold no larger whole number
+
+WholeNumber = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
+
+
+def _check_prompt(prompt: Any) -> Any:
+    if not isinstance(prompt, str) and not are_messages(prompt):
+        raise ValueError("a text or messages")
+    return prompt
+
+
+class GroupBody(BaseModel):
+    """One group of a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: Annotated[Any, AfterValidator(_check_prompt)]
+    responses: list[Any] = Field(min_length=1)
+    id: StrictStr | None = None
+    rubric: Any = None
+    metadata: dict[str, Any] | None = None
+    tools: Any = None
+    finish_reasons: list[StrictStr | None] | None = None
+
+    def make_group(self, name: str, where: str, most: int, thinking: Thinking) -> Group:
+        """The group; name: its id if it has none; most: rollouts of a group; thinking: as the engine has it."""
+        number = len(self.responses)
+        if number > most:
+            raise InvalidInput(REQUEST, f"{where}.responses", f"at most {most:,}", f"{number:,}", "See max_group.")
+        finish_reasons = self.finish_reasons or [None] * number
+        if len(finish_reasons) != number:
+            got = f"{len(finish_reasons)} for {number} responses"
+            raise InvalidInput(REQUEST, f"{where}.finish_reasons", "one for each response", got, "")
+        rollouts = []
+        for i, (response, finish_reason) in enumerate(zip(self.responses, finish_reasons, strict=True)):
+            rollouts.append(self._make_rollout(response, finish_reason, f"{REQUEST}: {where}.responses.{i}", thinking))
+        return Group.model_construct(
+            id=name if self.id is None else self.id, rollouts=tuple(rollouts), rubric=self.rubric
+        )
+
+    def _make_rollout(self, response: Any, finish_reason: str | None, where: str, thinking: Thinking) -> Rollout:
+        metadata = self.metadata or {}
+        if not isinstance(response, Mapping) or "response" not in response:
+            return rollout_of(
+                self.prompt,
+                response,
+                tools=self.tools,
+                metadata=metadata,
+                finish_reason=finish_reason,
+                thinking=thinking,
+                where=where,
+            )
+        # The fields of a rollout: what the group has in common is added.
+        pattern = rollout_of(self.prompt, "", tools=self.tools, where=where)
+        of_rollout = response.get("metadata") or {}
+        if not isinstance(of_rollout, Mapping):
+            got = type(of_rollout).__name__
+            raise InvalidInput(REQUEST, f"{where.removeprefix(REQUEST + ': ')}.metadata", "an object", got, "")
+        fields = {
+            "prompt": pattern.prompt,
+            "tools": pattern.tools,
+            "finish_reason": finish_reason,
+            **response,
+            "metadata": {**metadata, **of_rollout},
+        }
+        rollout = to_rollout({name: value for name, value in fields.items() if value is not None}, where)
+        opened = None if thinking == "tags" else prompt_opening_tag(self.prompt)
+        return rollout if opened is None else rollout.begun_in_thoughts(opened)
+
+
+class GroupsRequest(BaseModel):
+    """The body of `POST /v1/groups`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    groups: list[GroupBody] = Field(min_length=1)
+    step: WholeNumber = 0
+    train: StrictBool = True
+    request_id: StrictStr | None = None
+    """Chosen by the caller: the same id again gets the same answer, and nothing is done twice."""
+    reasons: StrictBool = True
+    metrics: StrictBool = False
+    """Add the metrics that trainers log about a step."""
+
+    def make_groups(self, most: int, label: Callable[..., str], thinking: Thinking) -> list[Group]:
+        """The groups. most: rollouts of a group; label: names groups without an id; thinking: as the engine has it."""
+        name = ""
+        if any(group.id is None for group in self.groups):
+            name = label(self.step, train=self.train)
+        return [group.make_group(f"{name}/{i}", f"groups.{i}", most, thinking) for i, group in enumerate(self.groups)]
+
+
+class ScoreRequest(GroupBody):
+    """The body of `POST /v1/score`: the keys of a group, with one `response`."""
+
+    responses: list[Any] = Field(default=[], max_length=0)
+    response: Any
+    finish_reason: StrictStr | None = None
+
+    def as_group(self) -> GroupBody:
+        """A group of one."""
+        finish_reasons = None if self.finish_reason is None else [self.finish_reason]
+        return GroupBody.model_construct(
+            prompt=self.prompt,
+            responses=[self.response],
+            id=self.id or "score",
+            rubric=self.rubric,
+            metadata=self.metadata,
+            tools=self.tools,
+            finish_reasons=finish_reasons,
+        )
+
+
+class SampleKeys(BaseModel):
+    """What a trainer may say about a sample, beside it or in its label."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    group_id: Any = None
+    uid: Any = None
+    sample_id: Any = None
+    group_size: Annotated[StrictInt, Field(ge=1, le=_LARGEST)] | None = None
+    step: WholeNumber | None = None
+    train: StrictBool = True
+
+    @classmethod
+    def read(cls, *sources: Mapping[str, Any]) -> Self:
+        """From several objects; later ones take precedence."""
+        found: dict[str, Any] = {}
+        for source in sources:
+            found |= {name: source[name] for name in cls.model_fields if source.get(name) is not None}
+        return validate(cls, found)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validate(model: type[Model], data: Any) -> Model:
+    """The data as a model; one clear error that names the first value that does not fit."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error) from None
+
+
+def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
+    """The data, if it is an object."""
+    if not isinstance(data, Mapping):
+        raise InvalidInput(REQUEST, what, "an object", type(data).__name__, "")
+    return data
+
+
+_ALLOWED = {
+    "missing": "given",
+    "extra_forbidden": "left out: unknown key",
+    "model_type": "an object",
+    "dict_type": "an object",
+    "list_type": "a list",
+    "too_short": "a list of at least one",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "greater_than_equal": "a whole number ≥ 0",
+    "less_than_equal": "a smaller number",
+}
+
+
+def _explain(error: ValidationError) -> InvalidInput:
+    first = error.errors(include_url=False)[0]
+    what = ".".join(map(str, first["loc"])) or "body"
+    if first["type"] == "value_error":
+        allowed = str(first["ctx"]["error"])
+    else:
+        allowed = _ALLOWED.get(first["type"], first["msg"])
+    got = "nothing" if first["type"] == "missing" else _describe_value(first["input"])
+    return InvalidInput(REQUEST, what, allowed, got, "")
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, Mapping):
+        return "an object"
+    if value is None:
+        return "null"
+    return repr(value)[:60]
+
+
+# ------------------------------------------------------------------------------------------------------------ answers
+
+
+def to_json(data: Any) -> bytes:
+    """Bytes of JSON; NaN is null, lone surrogates are escaped."""
+    try:
+        return fast_json(data, inf_nan_mode="null")
+    except PydanticSerializationError:
+        return json.dumps(plain(data), default=str).encode("ascii")
+
+
+def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
+    """The scores of a group, by criterion."""
+    answer: dict[str, Any] = {"id": group.id, "scores": dict(zip(group.names, group.scores.T.tolist(), strict=True))}
+    if group.outcomes:
+        answer["outcomes"] = {name: outcomes.tolist() for name, outcomes in group.outcomes.items()}
+    if with_reasons:
+        by_criterion = [list(reasons) for reasons in zip(*group.reasons, strict=True)]
+        answer["reasons"] = dict(zip(group.names, by_criterion, strict=True))
+    return answer
+
+
+def write_cost(judging: Judgments | None) -> dict[str, Any]:
+    """What judges cost."""
+    if judging is None:
+        return {"calls": 0, "hits": 0, "cost": 0.0, "missing": 0, "asked": 0}
+    account = judging.account
+    return {
+        "calls": account.calls,
+        "hits": account.hits,
+        "cost": account.cost,
+        "input_tokens": account.input_tokens,
+        "output_tokens": account.output_tokens,
+        "asked": judging.asked,
+        "missing": judging.lost,
+    }
+
+
+def select_first(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The values of the first rollout."""
+    return {name: of_rollouts[0] for name, of_rollouts in values.items()}
