@@ -1,18 +1,21 @@
-"""Criterion and responses → the `Call` that asks a judge.
+"""Criterion and responses → the `Call` that is sent to a judge.
 
     absolute_call(Criterion(name="CoreIntentMatch"), rollout)      one response, one criterion
     batched_call(criteria, rollout)                                one response, all judged criteria at once
     pairwise_call(criterion, first, second)                        two responses, shown as A and B
     listwise_call(criterion, rollouts)                             a whole group, numbered from 1
 
-Every call has two messages. The system message holds what does not depend on the query: how to judge, the criterion
-from its file, the form of the reply, examples. The user message begins with conversation and reference material and
-ends with the response. So all calls about one criterion share a prefix, and those about one query share all but the
-response: servers with a prefix cache read the rest once. With `order="data_first"` the criteria come after the
-response, and calls about one response share all but them. A template puts the same parts where its slots are.
+Every call has a system and a user message:
+
+    question_first   system: rules, task, criteria, reply form, examples   user: conversation, reference, response, end
+    data_first       system: rules, task   user: conversation, reference, response, criteria, examples, reply form, end
+    a template       as its slots say
+
+With question_first all calls about one criterion share a prefix, and those about one query share all but the response;
+with data_first calls about one response share all but the criteria. Servers with a prefix cache read the rest once.
 
 In a batch, what all questions of a user share (how to read one, what the usual values mean) is said once. In
-comparisons "better" is already turned round for a criterion whose direction is "lower": A better means A has less of
+comparisons "better" takes the direction of the criterion into account: if it is "lower", A is better if it has less of
 what is described. Absolute verdicts are values of the domain, whatever the direction.
 """
 
@@ -20,40 +23,42 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
+from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language, Order
-from rubrank.judges.prompting.composing import PromptParts
 from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
+from rubrank.judges.prompting.fence import defuse
 from rubrank.judges.prompting.material import (
     choose_language,
-    conversation,
+    count_references,
     one_line,
-    parameters,
-    reference_count,
-    references,
-    response,
+    show_conversation,
+    show_parameters,
+    show_references,
+    show_response,
 )
 from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.reply_form import (
-    Form,
+    ReplyForm,
     batch_keys,
-    cannot_word,
+    cannot_judge_word,
     describe_numbers,
     describe_scale,
     entry_schema,
-    form_of,
     join_options,
     listwise_schema,
+    make_form,
     pairwise_schema,
     strict_object,
 )
-from rubrank.judges.template import Template
+from rubrank.judges.template import SLOTS, Template
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 
-Example = Mapping[str, Any]
+Example: TypeAlias = Mapping[str, Any]
 
 
 def has_prompt(name: str) -> bool:
@@ -74,26 +79,28 @@ def absolute_call(
 ) -> Call:
     """One response by one criterion; the verdict is a value of its domain.
 
-    whole: ask for one verdict even where the library would have items listed.
+    whole: ask for one verdict even if the library would have items listed.
     """
-    spoken = choose_language(language, rollout)
-    prompt, frame = _prompt(criterion, spoken), load_prompt("_absolute", spoken)
-    whole = whole or bool(examples)
-    form = form_of(criterion, prompt, whole=whole, count=reference_count(criterion, prompt, [rollout]))
-    parts = PromptParts(
-        spoken,
+    prompt_language = choose_language(language, rollout)
+    prompt = _find_prompt(criterion, prompt_language)
+    frame = load_prompt("_absolute", prompt_language)
+    count = count_references(criterion, prompt, [rollout])
+    form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
+    reply_form = fill(frame[_reply_kind(form)], values=describe_numbers(form.scale, prompt_language))
+    parts = _PromptParts(
+        prompt_language,
         "absolute",
         [prompt],
         task=frame["task"],
-        criteria=[described(criterion, prompt, form)],
-        reply="\n".join(filter(None, [_reply(frame, form, spoken), _cannot(form, spoken)])),
+        criteria=[_describe_criterion(criterion, prompt, form)],
+        reply=_join_lines(fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)),
         examples=examples_of_entry(criterion, prompt, form, examples),
-        **_shared([criterion], [prompt], [rollout]),
-        responses={"response": _shown(rollout, spoken)},
+        data=_show_data([criterion], [prompt], [rollout]),
+        responses={"response": _show_single_response(rollout, prompt_language)},
         end=fill(frame["end"], name=one_line(criterion.name)),
-        single=_single(criterion, prompt, form),
+        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
-    return parts.call(entry_schema(form, spoken), criterion.name, order, template)
+    return parts.make_call(entry_schema(form, prompt_language), criterion.name, order, template)
 
 
 @only_our_errors
@@ -109,30 +116,32 @@ def batched_call(
     """One response by several criteria; the reply has an entry for each."""
     if not criteria:
         raise InvalidInput("batched_call", "criteria", "at least one", "none", "")
-    spoken = choose_language(language, rollout)
-    prompts = [_prompt(criterion, spoken) for criterion in criteria]
-    frame, keys = load_prompt("_batched", spoken), batch_keys(criteria)
-    given = [(examples or {}).get(criterion.name, ()) for criterion in criteria]
-    forms = [
-        form_of(c, p, whole=bool(some), count=reference_count(c, p, [rollout]))
-        for c, p, some in zip(criteria, prompts, given, strict=True)
-    ]
-    rows = list(zip(keys, criteria, prompts, forms, strict=True))
-    shown = [examples_of_entry(c, p, f, some) for (_, c, p, f), some in zip(rows, given, strict=True)]
-    parts = PromptParts(
-        spoken,
+    prompt_language = choose_language(language, rollout)
+    frame = load_prompt("_batched", prompt_language)
+    entries = []
+    example_texts = []
+    for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+        prompt = _find_prompt(criterion, prompt_language)
+        examples_of_criterion = (examples or {}).get(criterion.name, ())
+        count = count_references(criterion, prompt, [rollout])
+        form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
+        entries.append(_BatchEntry(key, criterion, prompt, form))
+        example_texts.append(examples_of_entry(criterion, prompt, form, examples_of_criterion))
+    prompts = [entry.prompt for entry in entries]
+    parts = _PromptParts(
+        prompt_language,
         "batched",
         prompts,
         task=fill(frame["task"], count=len(criteria)),
-        criteria=[*_questions(frame, rows), *_named(rows)],
-        reply=_batched_reply(frame, keys, forms),
-        examples="\n\n".join(filter(None, shown)),
-        **_shared(criteria, prompts, [rollout]),
-        responses={"response": _shown(rollout, spoken)},
+        criteria=[*_describe_questions(frame, entries), *_describe_library_criteria(entries)],
+        reply=_describe_batch_reply(frame, entries),
+        examples=_join_parts(example_texts),
+        data=_show_data(criteria, prompts, [rollout]),
+        responses={"response": _show_single_response(rollout, prompt_language)},
         end=frame["end"],
     )
-    schema = strict_object({key: entry_schema(form, spoken) for key, form in zip(keys, forms, strict=True)})
-    return parts.call(schema, ", ".join(criterion.name for criterion in criteria), order, template)
+    schema = strict_object({entry.key: entry_schema(entry.form, prompt_language) for entry in entries})
+    return parts.make_call(schema, ", ".join(criterion.name for criterion in criteria), order, template)
 
 
 @only_our_errors
@@ -147,26 +156,33 @@ def pairwise_call(
     template: Template | None = None,
 ) -> Call:
     """Two responses to one query, shown as A and B; the verdict says which is better, or that neither is."""
-    spoken = choose_language(language, first)
-    prompt, frame = _prompt(criterion, spoken), load_prompt("_pairwise", spoken)
-    labels = load_prompt("_common", spoken).labels
-    words = join_options([f'"{word}"' for word in frame.findings.values()], spoken)
-    reply = [fill(frame["reply"], findings=words), _cannot(form_of(criterion, prompt, whole=True), spoken, True)]
-    one, two = response(first, labels, "_A"), response(second, labels, "_B")
-    parts = PromptParts(
-        spoken,
+    prompt_language = choose_language(language, first)
+    prompt = _find_prompt(criterion, prompt_language)
+    frame = load_prompt("_pairwise", prompt_language)
+    labels = load_prompt("_common", prompt_language).labels
+    form = make_form(criterion, prompt, whole=True)
+    findings = join_options([f'"{word}"' for word in frame.findings.values()], prompt_language)
+    cannot_judge = _describe_cannot_judge(form, prompt_language, section="cannot")
+    response_a = show_response(first, labels, "_A")
+    response_b = show_response(second, labels, "_B")
+    parts = _PromptParts(
+        prompt_language,
         "pairwise",
         [prompt],
         task=frame["task"],
-        criteria=[_compared(criterion, prompt, frame)],
-        reply="\n".join(filter(None, reply)),
+        criteria=[_describe_comparison(criterion, prompt, form, frame)],
+        reply=_join_lines(fill(frame["reply"], findings=findings), cannot_judge),
         examples=examples_of_pair(criterion, prompt, examples),
-        **_shared([criterion], [prompt], [first, second]),
-        responses={"responses": f"{labels['response']}\n\n{one}\n\n{two}", "response_a": one, "response_b": two},
+        data=_show_data([criterion], [prompt], [first, second]),
+        responses={
+            "responses": f"{labels['response']}\n\n{response_a}\n\n{response_b}",
+            "response_a": response_a,
+            "response_b": response_b,
+        },
         end=fill(frame["end"], name=one_line(criterion.name)),
-        single=_single(criterion, prompt, form_of(criterion, prompt, whole=True)),
+        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
-    return parts.call(pairwise_schema(prompt, spoken), criterion.name, order, template)
+    return parts.make_call(pairwise_schema(prompt, prompt_language), criterion.name, order, template)
 
 
 @only_our_errors
@@ -182,165 +198,273 @@ def listwise_call(
     """All responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     if len(rollouts) < 2:
         raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
-    spoken = choose_language(language, rollouts[0])
-    prompt, frame = _prompt(criterion, spoken), load_prompt("_listwise", spoken)
-    labels = load_prompt("_common", spoken).labels
-    shown = [response(rollout, labels, f"_{i}") for i, rollout in enumerate(rollouts, 1)]
-    cannot = prompt.get("cannot")
-    parts = PromptParts(
-        spoken,
+    prompt_language = choose_language(language, rollouts[0])
+    prompt = _find_prompt(criterion, prompt_language)
+    frame = load_prompt("_listwise", prompt_language)
+    labels = load_prompt("_common", prompt_language).labels
+    form = make_form(criterion, prompt, whole=True)
+    responses = [show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)]
+    cannot_judge = fill(frame["cannot"], reason=form.cannot_judge) if form.cannot_judge else ""
+    parts = _PromptParts(
+        prompt_language,
         "listwise",
         [prompt],
         task=frame["task"],
-        criteria=[_compared(criterion, prompt, frame)],
-        reply="\n".join(filter(None, [frame["reply"], fill(frame["cannot"], reason=cannot) if cannot else ""])),
+        criteria=[_describe_comparison(criterion, prompt, form, frame)],
+        reply=_join_lines(frame["reply"], cannot_judge),
         examples=examples_of_list(criterion, prompt, examples),
-        **_shared([criterion], [prompt], rollouts),
-        responses={"responses": "\n\n".join([labels["response"], *shown])},
+        data=_show_data([criterion], [prompt], rollouts),
+        responses={"responses": "\n\n".join([labels["response"], *responses])},
         end=fill(frame["end"], name=one_line(criterion.name), count=len(rollouts)),
-        single=_single(criterion, prompt, form_of(criterion, prompt, whole=True)),
+        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
-    return parts.call(listwise_schema(prompt, len(rollouts)), criterion.name, order, template)
+    return parts.make_call(listwise_schema(prompt, len(rollouts)), criterion.name, order, template)
 
 
-# ------------------------------------------------------------------------------------------------------- the criterion
+# --------------------------------------------------------------------------------------------------- parts of a prompt
 
 
-def _prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
+@dataclass(frozen=True)
+class _SharedData:
+    """What all responses to a query share."""
+
+    conversation: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class _PromptParts:
+    """The texts that a call is made of."""
+
+    language: PromptLanguage
+    kind: str
+    prompts: Sequence[Prompt]
+    task: str
+    criteria: Sequence[str]
+    reply: str
+    examples: str
+    data: _SharedData
+    responses: Mapping[str, str]
+    """By slot of a template; the first holds all of them."""
+    end: str
+    criterion_slots: Mapping[str, str] = field(default_factory=dict)
+    """Slots of a template that only a call about one criterion fills."""
+
+    def make_call(self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None) -> Call:
+        """The call, with the parts in this order, or in the slots of the template."""
+        common = load_prompt("_common", self.language)
+        rules = f"{common['role']}\n{common['data']}"
+        data = [self.data.conversation, self.data.reference, next(iter(self.responses.values()))]
+        files = [common, load_prompt(f"_{self.kind}", self.language), *self.prompts]
+        versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
+        if template is not None:
+            slots = {
+                **dict.fromkeys(SLOTS, ""),
+                "rules": rules,
+                "task": self.task,
+                "criteria": _join_parts(self.criteria),
+                "examples": self.examples,
+                "reply": self.reply,
+                "conversation": self.data.conversation,
+                "reference": self.data.reference,
+                **self.responses,
+                **self.criterion_slots,
+            }
+            messages = template.messages(slots)
+            versions.append(template.version)
+        else:
+            if order == "question_first":
+                system = [rules, self.task, *self.criteria, self.reply, self.examples]
+                user = [*data, self.end]
+            else:
+                system = [rules, self.task]
+                user = [*data, *self.criteria, self.examples, self.reply, self.end]
+                versions.append("data first")
+            messages = [
+                {"role": "system", "content": _join_parts(system)},
+                {"role": "user", "content": _join_parts(user)},
+            ]
+        return Call(
+            tuple({"role": message["role"], "content": defuse(message["content"])} for message in messages),
+            schema,
+            f"{self.kind}-{self.language} {', '.join(versions)}",
+            purpose=f"{shortened(about, 80)} ({self.kind})",
+            data=defuse(_join_parts(data)),
+        )
+
+
+def _join_parts(parts: Sequence[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _join_lines(*lines: str) -> str:
+    return "\n".join(line for line in lines if line)
+
+
+def _show_data(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> _SharedData:
+    """Conversation and reference material."""
+    if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
+        raise InvalidInput("judge", "rollouts", "of one query", "different prompts", "Compare responses to the same.")
+    labels = load_prompt("_common", prompts[0].language).labels
+    references = [
+        show_references(criterion, prompt, rollouts, labels)
+        for criterion, prompt in zip(criteria, prompts, strict=True)
+    ]
+    return _SharedData(show_conversation(rollouts[0], labels), _join_parts(references))
+
+
+def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
+    labels = load_prompt("_common", language).labels
+    return f"{labels['response']}\n{show_response(rollout, labels)}"
+
+
+# ------------------------------------------------------------------------------------------------------ one criterion
+
+
+def _find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
     name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
         raise UnknownName.of(f"criterion {criterion.name!r} for a judge", "name", name, prompt_names())
     return prompt_of(criterion, language)
 
 
-def described(criterion: Criterion, prompt: Prompt, form: Form, key: str = "") -> str:
-    """The criterion: what is asked, what counts, what the values mean."""
+def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = "") -> str:
+    """What is asked, what counts, and what the values mean. key: of the criterion in a batch."""
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
-    heading = fill(labels["criterion"], name=f"{key} ({name})" if key and key != name else name)
-    parts = [f"## {heading}", _question(criterion, prompt)]
-    parts += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
-    parts += [parameters(criterion, prompt, labels), *_answered(form, labels)]
-    return "\n".join(filter(None, [*parts, _lower(criterion, labels)]))
+    if key and key != name:
+        name = f"{key} ({name})"
+    lines = [f"## {fill(labels['criterion'], name=name)}", _question_of(criterion, prompt)]
+    lines += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
+    lines.append(show_parameters(criterion, prompt, labels))
+    lines += _describe_values(form, labels)
+    if criterion.direction == "lower":
+        lines.append(labels["lower"])
+    return _join_lines(*lines)
 
 
-def _question(criterion: Criterion, prompt: Prompt) -> str:
-    return fill(prompt["question"], question=criterion.question or "")
-
-
-def _lower(criterion: Criterion, labels: Mapping[str, str]) -> str:
-    return labels["lower"] if criterion.direction == "lower" else ""
-
-
-def _answered(form: Form, labels: Mapping[str, str]) -> list[str]:
-    """What the values mean, or what is listed."""
-    if form.items is None:
-        return [labels["anchors"], *describe_scale(form, labels)]
-    lines = [f'"{word}": {meaning}' for word, meaning in form.items.words.values()]
-    number = "" if form.count is None else fill(labels["items_count"], count=form.count)
-    return [" ".join(filter(None, [fill(labels["items"], each=form.items.each), number])), *lines]
-
-
-def _compared(criterion: Criterion, prompt: Prompt, frame: Prompt) -> str:
-    text = described(criterion, prompt, _without_words(form_of(criterion, prompt, whole=True)))
+def _describe_comparison(criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt) -> str:
+    """The same for comparisons, which have findings of their own."""
+    text = _describe_criterion(criterion, prompt, replace(form, findings={}))
     return f"{text}\n{frame['lower']}" if criterion.direction == "lower" else text
 
 
-def _without_words(form: Form) -> Form:
-    """For comparisons, which have findings of their own."""
-    return Form(form.scale, form.lines, {}, form.cannot)
+def _question_of(criterion: Criterion, prompt: Prompt) -> str:
+    return fill(prompt["question"], question=criterion.question or "")
 
 
-def _single(criterion: Criterion, prompt: Prompt, form: Form) -> dict[str, str]:
-    """The slots that a call about one criterion fills."""
+def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
+    """What the values mean, or what is listed."""
+    if form.items is None:
+        return [labels["anchors"], *describe_scale(form, labels)]
+    heading = fill(labels["items"], each=form.items.each)
+    if form.item_count is not None:
+        heading = f"{heading} {fill(labels['items_count'], count=form.item_count)}"
+    return [heading, *(f'"{word}": {meaning}' for word, meaning in form.items.words.values())]
+
+
+def _fill_criterion_slots(criterion: Criterion, prompt: Prompt, form: ReplyForm) -> dict[str, str]:
+    """The slots of a template that a call about one criterion fills."""
     labels = load_prompt("_common", prompt.language).labels
-    scale = "\n".join(_answered(form, labels)[0 if form.items else 1 :])
-    return {"name": one_line(criterion.name), "question": _question(criterion, prompt), "anchors": scale}
+    lines = _describe_values(form, labels)
+    if form.items is None:
+        lines = lines[1:]  # without the heading
+    return {
+        "name": one_line(criterion.name),
+        "question": _question_of(criterion, prompt),
+        "anchors": "\n".join(lines),
+    }
+
+
+def _reply_kind(form: ReplyForm) -> str:
+    """The section of a frame that describes this form."""
+    if form.items is not None:
+        return "items"
+    return "finding" if form.findings else "plain"
+
+
+def _describe_cannot_judge(form: ReplyForm, language: PromptLanguage, section: str = "") -> str:
+    """When the judge may say that it cannot judge, and how. section: of the common frame; by default by the form."""
+    if not form.cannot_judge:
+        return ""
+    if not section:
+        section = {"items": "nothing", "finding": "cannot", "plain": "null"}[_reply_kind(form)]
+    text = load_prompt("_common", language)[section]
+    return fill(text, reason=form.cannot_judge, word=cannot_judge_word(language))
 
 
 # ------------------------------------------------------------------------------------------------------------ a batch
 
-_Row = tuple[str, Criterion, Prompt, Form]
+
+@dataclass(frozen=True)
+class _BatchEntry:
+    """One criterion of a batch."""
+
+    key: str
+    criterion: Criterion
+    prompt: Prompt
+    form: ReplyForm
+
+    @property
+    def is_question(self) -> bool:
+        """Is it a question of the user, without a prompt file of its own?"""
+        return self.prompt.name == "_question"
 
 
-def _named(rows: Sequence[_Row]) -> list[str]:
-    """Criteria with files of their own."""
-    own = [row for row in rows if row[2].name != "_question"]
-    texts = [(described(c, prompt, form, key), _cannot(form, prompt.language)) for key, c, prompt, form in own]
-    return ["\n".join(filter(None, parts)) for parts in texts]
+def _describe_library_criteria(entries: Sequence[_BatchEntry]) -> list[str]:
+    """Criteria with prompt files of their own."""
+    texts = []
+    for entry in entries:
+        if not entry.is_question:
+            description = _describe_criterion(entry.criterion, entry.prompt, entry.form, entry.key)
+            texts.append(_join_lines(description, _describe_cannot_judge(entry.form, entry.prompt.language)))
+    return texts
 
 
-def _questions(frame: Prompt, rows: Sequence[_Row]) -> list[str]:
-    """A user's questions: what they share once, then a line for each, and what is its own below it."""
-    asked = [row for row in rows if row[2].name == "_question"]
-    if not asked:
+def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[str]:
+    """The user's questions: first what they share, then a line for each, with what is special to it below."""
+    questions = [entry for entry in entries if entry.is_question]
+    if not questions:
         return []
-    prompt = asked[0][2]
+    prompt = questions[0].prompt
     labels = load_prompt("_common", prompt.language).labels
-    scales = ["\n".join(_answered(form, labels)) for *_, form in asked]
-    usual, times = Counter(scales).most_common(1)[0]
-    rules = "\n".join(prompt[part] for part in ("counts", "ignore", "edges"))
-    shared = [frame["questions"], rules, _cannot(asked[0][3], prompt.language, any(form.words for *_, form in asked))]
-    if times > 1 or len(asked) == 1:
-        shared.append(usual if times == len(asked) else fill(frame["usual"], scale=usual))
+    scales = ["\n".join(_describe_values(entry.form, labels)) for entry in questions]
+    usual_scale, times = Counter(scales).most_common(1)[0]
+    any_findings = any(entry.form.findings for entry in questions)
+    lines = [frame["questions"], *(prompt[part] for part in ("counts", "ignore", "edges"))]
+    lines.append(
+        _describe_cannot_judge(questions[0].form, prompt.language, section="cannot" if any_findings else "null")
+    )
+    if times == len(questions):
+        lines.append(usual_scale)
+    elif times > 1:
+        lines.append(fill(frame["usual"], scale=usual_scale))
     else:
-        usual = ""
-    lines = [_line(row, "" if scale == usual else scale, labels) for row, scale in zip(asked, scales, strict=True)]
-    return ["\n".join(filter(None, [*shared, *lines]))]
+        usual_scale = ""
+    for entry, scale in zip(questions, scales, strict=True):
+        lines.append(_describe_question(entry, "" if scale == usual_scale else scale, labels))
+    return [_join_lines(*lines)]
 
 
-def _line(row: _Row, scale: str, labels: Mapping[str, str]) -> str:
+def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
     """c3: Is it polite?"""
-    key, criterion, prompt, _ = row
-    question = _question(criterion, prompt)
-    named = key == criterion.name or question.startswith(criterion.name.rstrip(" …"))
-    head = f"{key}: {question}" if named else f"{key} ({one_line(criterion.name)}): {question}"
-    below = [parameters(criterion, prompt, labels), scale, _lower(criterion, labels)]
-    return "\n".join(filter(None, [f"### {head}" if any(below) else head, *below]))
+    criterion = entry.criterion
+    question = _question_of(criterion, entry.prompt)
+    name_is_shown = entry.key == criterion.name or question.startswith(criterion.name.rstrip(" …"))
+    heading = f"{entry.key}: {question}"
+    if not name_is_shown:
+        heading = f"{entry.key} ({one_line(criterion.name)}): {question}"
+    direction = labels["lower"] if criterion.direction == "lower" else ""
+    below = _join_lines(show_parameters(criterion, entry.prompt, labels), scale, direction)
+    return f"### {heading}\n{below}" if below else heading
 
 
-def _batched_reply(frame: Prompt, keys: Sequence[str], forms: Sequence[Form]) -> str:
-    kinds = {_reply_kind(form) for form in forms}
-    lines = [frame[kind] for kind in ("finding", "plain", "items") if kind in kinds]
-    return fill(frame["reply"], keys=_keys(keys), forms="\n".join(lines))
-
-
-def _keys(keys: Sequence[str]) -> str:
-    if len(keys) > 3 and list(keys) == [f"c{i}" for i in range(1, len(keys) + 1)]:
-        return f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
-    return ", ".join(f'"{key}"' for key in keys)
-
-
-def _reply_kind(form: Form) -> str:
-    return "items" if form.items is not None else "finding" if form.words else "plain"
-
-
-def _reply(frame: Prompt, form: Form, language: PromptLanguage) -> str:
-    return fill(frame["reply"], form=fill(frame[_reply_kind(form)], values=describe_numbers(form.scale, language)))
-
-
-def _cannot(form: Form, language: PromptLanguage, finding: bool | None = None) -> str:
-    if not form.cannot:
-        return ""
-    common = load_prompt("_common", language)
-    with_word = bool(form.words) if finding is None else finding
-    section = "nothing" if form.items is not None and finding is None else "cannot" if with_word else "null"
-    return fill(common[section], reason=form.cannot, word=cannot_word(language))
-
-
-# ------------------------------------------------------------------------------------------------------------ the data
-
-
-def _shared(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """What all responses to the query share: conversation and reference material."""
-    if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        raise InvalidInput("judge", "rollouts", "of one query", "different prompts", "Compare responses to the same.")
-    labels = load_prompt("_common", prompts[0].language).labels
-    pairs = zip(criteria, prompts, strict=True)
-    material = [references(criterion, prompt, rollouts, labels) for criterion, prompt in pairs]
-    return {"conversation": conversation(rollouts[0], labels), "reference": "\n\n".join(filter(None, material))}
-
-
-def _shown(rollout: Rollout, language: PromptLanguage) -> str:
-    labels = load_prompt("_common", language).labels
-    return f"{labels['response']}\n{response(rollout, labels)}"
+def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
+    keys = [entry.key for entry in entries]
+    if len(keys) > 3 and keys == [f"c{number}" for number in range(1, len(keys) + 1)]:
+        shown_keys = f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
+    else:
+        shown_keys = ", ".join(f'"{key}"' for key in keys)
+    kinds = {_reply_kind(entry.form) for entry in entries}
+    forms = [frame[kind] for kind in ("finding", "plain", "items") if kind in kinds]
+    return fill(frame["reply"], keys=shown_keys, forms="\n".join(forms))

@@ -4,128 +4,127 @@
     Name a lake in Hangzhou.
     </user 5d41402abc4b>
 
-Everything is shown whole, however long it is: a judge that sees half a response judges another one. Thoughts are left
-out; a reader does not see them either.
+Everything is shown whole, however long it is: a judge that sees half a response judges another one. The thoughts of
+reasoning models are left out, since a reader does not see them either.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rubrank.judges.judge import Language
 from rubrank.judges.prompting.fence import defuse, fence
 from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill
-from rubrank.rollouts.rollout import Message, Rollout, ToolCall
+from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.rubrics.rubric import Criterion
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER = re.compile("[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_LOOKED_AT = 20_000  # characters of the query that show its language
+_MAX_QUERY = 20_000  # characters that show the language of a query
 
 
 def choose_language(language: Language, rollout: Rollout) -> PromptLanguage:
-    """The language to ask in: as said, or Chinese where the query has more Han characters than other words."""
+    """The language of the prompt: as configured, or Chinese if the query has more Han characters than other words."""
     if language != "auto":
         return language
-    query = (rollout.question or "\n".join(message.content for message in rollout.prompt))[:_LOOKED_AT]
+    query = rollout.question or "\n".join(message.content for message in rollout.prompt)
+    query = query[:_MAX_QUERY]
     return "zh" if len(_HAN.findall(query)) > len(_OTHER.findall(query)) else "en"
 
 
-def conversation(rollout: Rollout, labels: Mapping[str, str]) -> str:
+def show_conversation(rollout: Rollout, labels: Mapping[str, str]) -> str:
     """All messages before the response, and the tools on offer."""
-    parts = [labels["conversation"] if rollout.prompt else labels["no_conversation"]]
-    parts += [piece for message in rollout.prompt for piece in _message(message)]
+    lines = [labels["conversation"] if rollout.prompt else labels["no_conversation"]]
+    for message in rollout.prompt:
+        if message.content or not message.tool_calls:
+            lines.append(fence(message.role, message.content))
+        if message.tool_calls:
+            lines.append(fence("tool_calls", _show_tool_calls(message.tool_calls)))
     if rollout.tools:
-        parts += [labels["tools"], fence("tools", "\n".join(map(as_json, rollout.tools)))]
-    return "\n".join(parts)
+        lines += [labels["tools"], fence("tools", "\n".join(map(as_json, rollout.tools)))]
+    return "\n".join(lines)
 
 
-def _message(message: Message) -> Iterable[str]:
-    if message.content or not message.tool_calls:
-        yield fence(message.role, message.content)
-    if message.tool_calls:
-        yield fence("tool_calls", _calls(message.tool_calls))
-
-
-def response(rollout: Rollout, labels: Mapping[str, str], mark: str = "") -> str:
-    """The response as a reader sees it, and the tool calls made on the way."""
-    parts = []
+def show_response(rollout: Rollout, labels: Mapping[str, str], mark: str = "") -> str:
+    """The response as a reader sees it, and the tool calls made on the way. mark: of its tag, such as "_A"."""
+    lines = []
     if rollout.tool_calls:
-        parts += [labels["called"], fence(f"tool_calls{mark}", _calls(rollout.tool_calls))]
-    parts.append(fence(f"response{mark}", rollout.answer))
-    return "\n".join([*parts, *([] if rollout.answer.strip() else [labels["empty"]])])
+        lines += [labels["called"], fence(f"tool_calls{mark}", _show_tool_calls(rollout.tool_calls))]
+    lines.append(fence(f"response{mark}", rollout.answer))
+    if not rollout.answer.strip():
+        lines.append(labels["empty"])
+    return "\n".join(lines)
 
 
-def _calls(calls: Sequence[ToolCall]) -> str:
+def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
     return "\n".join(as_json(call.model_dump(exclude_defaults=True)) for call in calls)
 
 
 # --------------------------------------------------------------------------------------------------------- references
 
 
-def references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout], labels: Mapping[str, str]) -> str:
-    """The criterion's material, or what the judge is told in its absence; nothing where nothing is needed."""
-    found = _found(criterion, prompt, rollouts)
-    blocks = [fence("reference", text) for text in found]
-    if _lacks(prompt, rollouts[0], bool(found)) and (without := prompt.get("without")):
-        blocks.append(without)
-    heading = fill(labels["reference"], name=one_line(criterion.name))
-    return "\n".join([heading, *blocks]) if blocks else ""
-
-
-def _found(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[str]:
-    values = _values(criterion, prompt, rollouts)
-    return list(dict.fromkeys(as_text(value) for value in values if _is_there(value)))
-
-
-def _values(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[Any]:
-    values = [criterion.reference]
-    for key in prompt.needs.get("reference", ()):
-        sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
-        values.append(next((source[key] for source in sources if _is_there(source.get(key))), None))
-    return values
-
-
-def reference_count(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
-    """How many pieces the reference has, where it is a list; None: it does not say."""
-    found = [value for value in _values(criterion, prompt, rollouts) if _is_there(value)]
-    sizes = {len(value) if isinstance(value, list | tuple) else None for value in found}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def _is_there(value: Any) -> bool:
-    return value is not None and as_text(value).strip() not in ("", "[]", "{}")
-
-
-def _lacks(prompt: Prompt, rollout: Rollout, has_reference: bool) -> bool:
-    roles = {message.role for message in rollout.prompt}
-    there = {
-        "reference": has_reference,
+def show_references(
+    criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout], labels: Mapping[str, str]
+) -> str:
+    """The criterion's reference material, or what the judge is told in its absence; "" if none is needed."""
+    texts = list(dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts)))
+    blocks = [fence("reference", text) for text in texts]
+    roles = {message.role for message in rollouts[0].prompt}
+    available = {
+        "reference": bool(texts),
         "system prompt": bool(roles & {"system", "developer"}),
         "earlier turns": "assistant" in roles,
     }
-    return not all(there[need] for need in prompt.needs)
+    if not all(available[need] for need in prompt.needs) and prompt.get("without"):
+        blocks.append(prompt.get("without"))
+    if not blocks:
+        return ""
+    return "\n".join([fill(labels["reference"], name=one_line(criterion.name)), *blocks])
 
 
-def parameters(criterion: Criterion, prompt: Prompt, labels: Mapping[str, str]) -> str:
-    """The criterion's parameters in words, but for those that are reference material."""
-    material = prompt.needs.get("reference", ())
-    given = {name: value for name, value in criterion.params.items() if name not in material and _is_there(value)}
-    lines = [f"- {_in_words(name, value, prompt, labels)}" for name, value in given.items()]
+def count_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
+    """How many pieces the reference has, if it is a list; None: it does not say."""
+    references = _find_references(criterion, prompt, rollouts)
+    sizes = {len(value) if isinstance(value, list | tuple) else None for value in references}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _find_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[Any]:
+    """The criterion's reference, and parameters or metadata of the names in the prompt file."""
+    references = [criterion.reference]
+    sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
+    for name in prompt.needs.get("reference", ()):
+        references.append(next((source[name] for source in sources if not _is_empty(source.get(name))), None))
+    return [reference for reference in references if not _is_empty(reference)]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or as_text(value).strip() in ("", "[]", "{}")
+
+
+def show_parameters(criterion: Criterion, prompt: Prompt, labels: Mapping[str, str]) -> str:
+    """The criterion's parameters in words, without those that are reference material."""
+    references = prompt.needs.get("reference", ())
+    lines = []
+    for name, value in criterion.params.items():
+        if name not in references and not _is_empty(value):
+            lines.append(f"- {_describe_parameter(name, value, prompt, labels)}")
     return "\n".join([labels["params"], *lines]) if lines else ""
 
 
-def _in_words(name: str, value: Any, prompt: Prompt, labels: Mapping[str, str]) -> str:
+def _describe_parameter(name: str, value: Any, prompt: Prompt, labels: Mapping[str, str]) -> str:
     exact = prompt.params.get(f"{name}={str(value).lower()}")
     if exact is not None:
         return exact
     items = value if isinstance(value, list | tuple) else [value]
     text = one_line(", ".join(as_json(item) for item in items))
     sentence = prompt.params.get(name)
-    return sentence.replace("{}", text) if sentence else fill(labels["param"], name=one_line(name), value=text)
+    if sentence:
+        return sentence.replace("{}", text)
+    return fill(labels["param"], name=one_line(name), value=text)
 
 
 # --------------------------------------------------------------------------------------------------------- plain text
@@ -141,14 +140,14 @@ def as_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON that people can read; whatever JSON does not know is written as Python writes it."""
+    """JSON that people can read; what JSON does not know is written as Python writes it."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_mapping_or_text)
+        return json.dumps(value, ensure_ascii=False, default=_to_json)
     except (TypeError, ValueError, RecursionError):
         return str(value)
 
 
-def _mapping_or_text(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 

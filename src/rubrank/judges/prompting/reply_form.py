@@ -1,12 +1,12 @@
-"""The form of a judge's reply: which numbers, which findings, which items.
+"""The form of a judge's reply: which numbers, which findings, which items; as text for the prompt and as JSON Schema.
 
     {"reasoning": "Names the lake, but the wrong city.", "finding": "holds in part", "verdict": 0.5}
     {"reasoning": "Strong opening, no ending.", "verdict": 6}                          a range, asked from 0 to 10
     {"reasoning": "…", "items": [{"item": "West Lake", "verdict": "right"}, …]}        decomposed: the value is computed
 
-The finding is the reasoning in a word, said before the number; on scales of two or three values it stands beside each
-value, and a judge whose number is not what it found contradicts itself: its verdict is missing. Longer scales have no
-finding, unless the user gives the words. A user's anchors are the scale; short ones are the findings too.
+The finding is the reasoning in a word, stated before the number. On scales of two or three values every value has one,
+and a judge whose number does not agree with its finding contradicts itself: its verdict is missing. Longer scales have
+no finding, unless the user gives the words. Anchors of the user are the scale; short ones are the findings too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from rubrank.judges.prompting.prompt_files import LANGUAGES, Items, Prompt, PromptLanguage, fill, load_prompt, prompt_of
+from rubrank.judges.prompting.prompt_files import (
+    LANGUAGES,
+    Items,
+    Prompt,
+    PromptLanguage,
+    fill,
+    load_prompt,
+    prompt_of,
+)
 from rubrank.rubrics.rubric import Criterion
 from rubrank.rubrics.scale import Scale
 
 Level: TypeAlias = Literal["high", "between", "low"]
 _LEVELS: tuple[Level, ...] = ("high", "between", "low")
-_MOST_CHECKED = 3  # values of a scale whose verdicts are held against a finding
-_SHORT = 40  # characters of an anchor that can be said as a finding
+_MAX_VALUES_WITH_FINDINGS = 3
+_MAX_FINDING = 40  # characters of an anchor that can serve as a finding
+_PLAIN_NAME = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
 
 
 def spell(value: float) -> str:
@@ -38,7 +47,7 @@ def fold_word(word: object) -> str:
 
 
 def agrees(level: Level, number: float, asked: Sequence[float]) -> bool:
-    """Does a number of the scale go with what was found?"""
+    """Does a number of the scale agree with a finding of this level?"""
     low, high = asked[0], asked[-1]
     if level == "between":
         return low < number < high
@@ -51,206 +60,230 @@ def levels(asked: Sequence[float]) -> tuple[Level, ...]:
     return tuple(level for level in _LEVELS if any(agrees(level, number, asked) for number in asked))
 
 
-# -------------------------------------------------------------------------------------------------- of one criterion
+# ---------------------------------------------------------------------------------------------------- one criterion
 
 
 @dataclass(frozen=True)
-class Form:
+class ReplyForm:
     """How one criterion is answered in one language."""
 
     scale: Scale
     lines: tuple[tuple[str, str], ...]
     """(number or numbers, what they mean), best first."""
-    words: Mapping[float, str]
-    """Number → the finding that goes with it; empty: none is asked."""
-    cannot: str = ""
-    """When it may give no verdict; "": never."""
+    findings: Mapping[float, str]
+    """Number → the finding that goes with it; empty: none is asked for."""
+    cannot_judge: str = ""
+    """When the judge may give no verdict; "": never."""
     items: Items | None = None
     """What is listed instead of a verdict."""
-    count: int | None = None
-    """How many items there must be, where the reference says."""
+    item_count: int | None = None
+    """How many items there must be, if the reference says."""
 
 
-def form_of(criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None) -> Form:
-    """The form; whole: one verdict, even where the library would ask for items."""
-    items = None if whole else items_of(criterion, prompt)
-    lines = _own_lines(criterion, prompt) if criterion.anchors else _library_lines(criterion, prompt)
-    words = {number: words[0] for number, words in _words(criterion, [prompt]).items()}
-    counted = count if items is not None and items.counted else None
-    return Form(criterion.scale, lines, words, prompt.get("cannot"), items, counted)
+def make_form(criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None) -> ReplyForm:
+    """The form of the reply. whole: one verdict, even if the library would ask for items."""
+    items = None if whole else _find_items(criterion, prompt)
+    findings = {number: words[0] for number, words in _words_by_number(criterion, [prompt]).items()}
+    item_count = count if items is not None and items.counted else None
+    return ReplyForm(
+        criterion.scale, _scale_lines(criterion, prompt), findings, prompt.get("cannot"), items, item_count
+    )
 
 
-def items_of(criterion: Criterion, prompt: Prompt) -> Items | None:
-    """What is listed, where the library's own scale is asked: a scale of the user's is asked as it is."""
+def _find_items(criterion: Criterion, prompt: Prompt) -> Items | None:
+    """What is listed, if the library's own scale is asked; a scale of the user is asked as it is."""
     if prompt.items is None or criterion.anchors or criterion.findings:
         return None
-    usual = prompt.items.values
-    values = criterion.value_domain.values
-    return prompt.items if (usual == 0 and not values) or (usual and len(values) == usual) else None
+    # A rule for items computes either a range (0) or so many values.
+    fits = len(criterion.value_domain.values) == prompt.items.values
+    return prompt.items if fits else None
 
 
-def _own_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
-    """The user's anchors; a value without one lies between its neighbours."""
-    assert criterion.anchors is not None
-    return tuple((spell(n), _anchor(n, criterion.anchors, prompt)) for n in reversed(criterion.scale.asked))
-
-
-def _library_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
+def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
     asked = criterion.scale.asked
-    low, span = asked[0], asked[-1] - asked[0]
-    marks = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
-    if criterion.scale.steps:
-        return tuple((_step(mark), text) for mark, text in sorted(marks.items(), reverse=True))
-    return tuple((spell(number), _anchor(number, marks, prompt)) for number in reversed(asked))
+    if criterion.anchors:
+        anchors: Mapping[float, str] = criterion.anchors
+    else:
+        span = asked[-1] - asked[0]
+        anchors = {round(asked[0] + share * span, 10): text for share, text in prompt.anchors.items()}
+        if criterion.scale.steps:
+            lines = []
+            for number, text in sorted(anchors.items(), reverse=True):
+                # Only whole numbers are asked for: 7.5 stands for 7 or 8.
+                label = spell(number) if number == int(number) else f"{int(number)}–{int(number) + 1}"
+                lines.append((label, text))
+            return tuple(lines)
+    return tuple((spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(asked))
 
 
-def _step(mark: float) -> str:
-    """7.5 is 7 or 8: only whole numbers are asked."""
-    return spell(mark) if mark == int(mark) else f"{int(mark)}–{int(mark) + 1}"
-
-
-def _anchor(number: float, marks: Mapping[float, str], prompt: Prompt) -> str:
-    """What the number means; between two marks where it has none of its own."""
-    exact = next((text for mark, text in marks.items() if abs(mark - number) < 1e-9), None)
-    if exact is not None:
-        return exact
-    low, high = max(mark for mark in marks if mark < number), min(mark for mark in marks if mark > number)
+def _anchor_text(number: float, anchors: Mapping[float, str], prompt: Prompt) -> str:
+    """What the number means; a number without an anchor lies between its neighbours."""
+    for anchor, text in anchors.items():
+        if abs(anchor - number) < 1e-9:
+            return text
+    low = max(anchor for anchor in anchors if anchor < number)
+    high = min(anchor for anchor in anchors if anchor > number)
     text = load_prompt("_common", prompt.language).labels["interpolated"]
-    return fill(text, low=marks[low].rstrip(".。"), high=marks[high].rstrip(".。"))
+    return fill(text, low=anchors[low].rstrip(".。"), high=anchors[high].rstrip(".。"))
 
 
-def _words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
-    """Number → the words for it, one of each prompt; empty where no finding is asked."""
-    asked, own = criterion.scale.asked, criterion.findings
-    if own and not all(isinstance(key, str) for key in own):
-        given = {float(key): word for key, word in own.items()}
-        return {n: [next(word for key, word in given.items() if abs(key - n) < 1e-6)] for n in asked}
-    if own:
-        return {n: [own[level]] for n in asked for level in levels(asked)[::-1] if agrees(level, n, asked)}
-    if criterion.scale.steps or len(asked) > _MOST_CHECKED:
+def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
+    """Number → the words of its finding, one of each prompt; empty if no finding is asked for."""
+    asked = criterion.scale.asked
+    words: dict[float, list[str]] = {}
+    findings = criterion.findings
+    if findings and all(isinstance(key, str) for key in findings):  # by level
+        for number in asked:
+            for level in levels(asked)[::-1]:
+                if agrees(level, number, asked):
+                    words[number] = [findings[level]]
+        return words
+    if findings:  # by number
+        for number in asked:
+            words[number] = [next(word for key, word in findings.items() if abs(float(key) - number) < 1e-6)]
+        return words
+    if criterion.scale.steps or len(asked) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
-        texts = [criterion.anchors.get(number, "") for number in asked]
-        short = all(0 < len(text) <= _SHORT for text in texts) and len(set(map(fold_word, texts))) == len(texts)
-        return {number: [text] for number, text in zip(asked, texts, strict=True)} if short else {}
-    return {n: [p.findings[level] for p in prompts] for n in asked for level in _LEVELS if agrees(level, n, asked)}
+        anchors = [criterion.anchors.get(number, "") for number in asked]
+        all_short = all(0 < len(anchor) <= _MAX_FINDING for anchor in anchors)
+        all_different = len(set(map(fold_word, anchors))) == len(anchors)
+        if not all_short or not all_different:
+            return {}
+        return {number: [anchor] for number, anchor in zip(asked, anchors, strict=True)}
+    for number in asked:
+        for level in _LEVELS:
+            if agrees(level, number, asked):
+                words[number] = [prompt.findings[level] for prompt in prompts]
+    return words
 
 
 def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
-    """Every word for a finding, in either language → the numbers that go with it; none for "cannot be judged"."""
+    """Every word for a finding, in either language → the numbers that agree with it; none for "cannot be judged"."""
+    numbers: dict[str, tuple[float, ...]] = _numbers_of_cannot_judge()
     found: dict[str, tuple[float, ...]] = {}
-    for number, words in _words(criterion, [prompt_of(criterion, tongue) for tongue in LANGUAGES]).items():
+    prompts = [prompt_of(criterion, language) for language in LANGUAGES]
+    for number, words in _words_by_number(criterion, prompts).items():
         for word in set(map(fold_word, words)):
             found[word] = (*found.get(word, ()), number)
-    return {**dict.fromkeys(cannot_words(), ()), **found}
+    return numbers | found
 
 
 def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
     """The same for a comparison of two: 1 = A is better."""
-    values = {"high": (1.0,), "between": (0.5,), "low": (0.0,)}
-    prompts = [load_prompt("_pairwise", tongue) for tongue in LANGUAGES]
-    found = {fold_word(prompt.findings[level]): value for prompt in prompts for level, value in values.items()}
-    return {**dict.fromkeys(cannot_words(), ()), **found}
+    numbers = _numbers_of_cannot_judge()
+    values = {"high": 1.0, "between": 0.5, "low": 0.0}
+    for language in LANGUAGES:
+        findings = load_prompt("_pairwise", language).findings
+        for level, value in values.items():
+            numbers[fold_word(findings[level])] = (value,)
+    return numbers
 
 
-def cannot_words() -> list[str]:
-    """What a judge says that cannot judge, in all languages."""
-    return [fold_word(cannot_word(tongue)) for tongue in LANGUAGES]
+def _numbers_of_cannot_judge() -> dict[str, tuple[float, ...]]:
+    return {fold_word(cannot_judge_word(language)): () for language in LANGUAGES}
 
 
-def cannot_word(language: PromptLanguage) -> str:
-    """What a judge says that cannot judge."""
+def cannot_judge_word(language: PromptLanguage) -> str:
+    """The finding of a judge that cannot judge."""
     return load_prompt("_common", language).labels["cannot"]
 
 
 # ------------------------------------------------------------------------------------------------------------ in words
 
 
-def join_options(items: Sequence[str], language: PromptLanguage) -> str:
+def join_options(options: Sequence[str], language: PromptLanguage) -> str:
     """1, 2 or 3."""
+    if len(options) == 1:
+        return options[0]
     word = load_prompt("_common", language).labels["or"]
-    space = "" if language == "zh" else " "
-    comma = "、" if language == "zh" else ", "
-    return items[0] if len(items) == 1 else f"{comma.join(items[:-1])}{space}{word}{space}{items[-1]}"
+    if language == "zh":
+        return f"{'、'.join(options[:-1])}{word}{options[-1]}"
+    return f"{', '.join(options[:-1])} {word} {options[-1]}"
 
 
 def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """What the verdict may be."""
-    if scale.steps:
-        low, high = spell(scale.asked[0]), spell(scale.asked[-1])
-        return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
-    return join_options([spell(number) for number in scale.asked], language)
+    if not scale.steps:
+        return join_options([spell(number) for number in scale.asked], language)
+    low, high = spell(scale.asked[0]), spell(scale.asked[-1])
+    return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
 
 
-def describe_scale(form: Form, labels: Mapping[str, str]) -> list[str]:
+def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     """A line for each value: 1 ("clean"): Natural for its purpose."""
-    by_label = {spell(number): word for number, word in form.words.items()}
+    findings = {spell(number): word for number, word in form.findings.items()}
     lines = [labels["range"]] if form.scale.steps else []
     for label, text in form.lines:
-        word = by_label.get(label)
-        if word is None:
+        finding = findings.get(label)
+        if finding is None:
             lines.append(f"{label}: {text}")
+        elif finding == text:
+            lines.append(f'{label}: "{finding}"')
         else:
-            lines.append(f'{label}: "{word}"' if word == text else f'{label} ("{word}"): {text}')
+            lines.append(f'{label} ("{finding}"): {text}')
     return lines
 
 
 # ------------------------------------------------------------------------------------------------------------- schemas
 
+_TEXT: dict[str, Any] = {"type": "string"}
 
-def entry_schema(form: Form, language: PromptLanguage) -> dict[str, Any]:
+
+def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
     """The schema of one verdict, or of a list of items."""
-    reasoning = {"type": "string"}
     if form.items is not None:
-        return strict_object({"reasoning": reasoning, "items": _items_schema(form, language)})
-    numbers = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
-    verdict: dict[str, Any] = {"type": ["number", "null"] if form.cannot else "number"}
-    verdict["enum"] = [*numbers, *([None] if form.cannot else [])]
-    if not form.words:
-        return strict_object({"reasoning": reasoning, "verdict": verdict})
-    words = [*dict.fromkeys(form.words[number] for number in sorted(form.words, reverse=True))]
-    return strict_object({"reasoning": reasoning, "finding": _one_of(words, form.cannot, language), "verdict": verdict})
+        return strict_object({"reasoning": _TEXT, "items": _items_schema(form)})
+    numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
+    verdict: dict[str, Any] = {"type": "number", "enum": numbers}
+    if form.cannot_judge:
+        verdict = {"type": ["number", "null"], "enum": [*numbers, None]}
+    if not form.findings:
+        return strict_object({"reasoning": _TEXT, "verdict": verdict})
+    best_first = sorted(form.findings, reverse=True)
+    words = list(dict.fromkeys(form.findings[number] for number in best_first))
+    finding = _finding_schema(words, form.cannot_judge, language)
+    return strict_object({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
 
 
-def _items_schema(form: Form, language: PromptLanguage) -> dict[str, Any]:
+def _items_schema(form: ReplyForm) -> dict[str, Any]:
     assert form.items is not None
     words = [word for word, _ in form.items.words.values()]
-    entry = strict_object({"item": {"type": "string"}, "verdict": {"type": "string", "enum": words}})
+    entry = strict_object({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
     array: dict[str, Any] = {"type": "array", "items": entry}
-    if form.count is not None:
-        array |= {"minItems": form.count, "maxItems": form.count}
-    return {"anyOf": [array, {"type": "null"}]} if form.cannot else array
+    if form.item_count is not None:
+        array |= {"minItems": form.item_count, "maxItems": form.item_count}
+    return {"anyOf": [array, {"type": "null"}]} if form.cannot_judge else array
 
 
-def _one_of(words: Sequence[str], cannot: str, language: PromptLanguage) -> dict[str, Any]:
-    return {"type": "string", "enum": [*words, *([cannot_word(language)] if cannot else [])]}
+def _finding_schema(words: Sequence[str], cannot_judge: str, language: PromptLanguage) -> dict[str, Any]:
+    options = [*words, cannot_judge_word(language)] if cannot_judge else list(words)
+    return {"type": "string", "enum": options}
 
 
 def pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
     """The schema of a comparison of two."""
+    cannot_judge = prompt.get("cannot")
     words = list(load_prompt("_pairwise", language).findings.values())
-    cannot = prompt.get("cannot")
     verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
-    if cannot:
+    if cannot_judge:
         verdict = {"type": ["string", "null"], "enum": ["A", "B", "tie", None]}
-    return strict_object(
-        {"reasoning": {"type": "string"}, "finding": _one_of(words, cannot, language), "verdict": verdict}
-    )
+    finding = _finding_schema(words, cannot_judge, language)
+    return strict_object({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
 
 
 def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
     """The schema of a ranking of n responses."""
-    numbers = {"type": "integer", "enum": list(range(1, n + 1))}
-    ranks: dict[str, Any] = strict_object({str(i): numbers for i in range(1, n + 1)})
+    number = {"type": "integer", "enum": list(range(1, n + 1))}
+    ranks = strict_object({str(i): number for i in range(1, n + 1)})
     if prompt.get("cannot"):
         ranks = {"anyOf": [ranks, {"type": "null"}]}
-    return strict_object(
-        {"reasoning": {"type": "string"}, "finding": {"type": "array", "items": numbers}, "verdict": ranks}
-    )
+    return strict_object({"reasoning": _TEXT, "finding": {"type": "array", "items": number}, "verdict": ranks})
 
 
 def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with these fields, all of them and no others."""
+    """The schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -260,6 +293,8 @@ def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batch_keys(criteria: Sequence[Criterion]) -> list[str]:
-    """The field of each criterion in a reply about several: its name, or a number where the name is a sentence."""
-    plain = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
-    return [c.name if plain.fullmatch(c.name) else f"c{i}" for i, c in enumerate(criteria, 1)]
+    """The field of each criterion in a reply about several: its name, or a number if the name is a sentence."""
+    keys = []
+    for number, criterion in enumerate(criteria, 1):
+        keys.append(criterion.name if _PLAIN_NAME.fullmatch(criterion.name) else f"c{number}")
+    return keys
