@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -152,6 +153,46 @@ def test_rubrics_that_nobody_can_decide(served, rubric):
     refused(served.call("/v1/groups", {"groups": [group]}), 422)
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda path: path,
+        lambda path: {"extends": path},
+        lambda path: {"extends": [path], "criteria": ["EmptyAnswer"]},
+        lambda path: {"rubric": path},
+        lambda path: {"rubrics": {"extends": [path]}},
+        lambda path: json.dumps({"extends": [path]}),
+        lambda path: {"instruction_id_list": path},
+        lambda path: {"instruction_id_list": ["punctuation:no_comma"], "kwargs": path},
+        lambda path: {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [path]},
+    ],
+)
+def test_no_file_of_the_host_is_read_for_a_caller(served, tmp_path, shape):
+    """Neither its content nor whether it exists can be seen, and a pipe that nobody writes to hangs no request."""
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("criteria: [sk-not-to-be-seen]")
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    messages = set()
+    for path in (secret, pipe, tmp_path / "no-such.yaml", "https://example.org/r.yaml", "hf:org/set", "/dev/zero"):
+        rubric = shape(str(path))
+        group = {"id": "g", "prompt": "p", "responses": ["a"], "rubric": rubric}
+        error = refused(served.call("/v1/groups", {"groups": [group]}), 422)
+        assert "sk-not-to-be-seen" not in json.dumps(error)
+        label = json.dumps({"rubric": rubric, "group_size": 1})
+        refused(served.call("/slime", {"prompt": "p", "response": "a", "label": label}), 422)
+        messages.add(error["message"].replace(str(path), "PATH"))
+    assert len(messages) == 1
+
+
+def test_presets_may_be_named(served):
+    for rubric in ("gates", {"extends": "gates", "criteria": ["Postscript"]}):
+        group = {"prompt": "p", "responses": ["One two three.", ""], "rubric": rubric}
+        status, answer, _ = served.call("/v1/groups", {"groups": [group]})
+        assert status == 200
+        assert "EmptyAnswer" in answer["groups"][0]["scores"]
+
+
 def test_one_bad_request_spoils_no_other(served):
     good = {"groups": [{"prompt": "p", "responses": ["One two three. Four five.", "x"]}]}
     bad = {"groups": [{"prompt": "p", "responses": ["a"], "rubric": [{"name": "NoSuchCriterion"}]}]}
@@ -268,6 +309,28 @@ def test_nothing_breaks_it(served, path, body):
     assert status in (200, 400, 422)
     if status != 200:
         assert set(answer["error"]) == PARTS
+
+
+def test_a_body_that_is_refused_is_not_waited_for(tmp_path):
+    """Without a token, a caller that sends its body byte by byte is disconnected as soon as it is refused."""
+    with serving(tmp_path, token="s3cret") as served:
+        answer = _sent(served, b"POST /slime HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in answer.lower()
+
+
+def test_a_trainer_that_cannot_complete_its_groups_is_told_so(tmp_path):
+    """slime keeps 64 samples in flight: with larger steps every group would be scored incomplete."""
+    with serving(tmp_path, deadline=0.05, group_size=4, window=4) as served:
+        statuses = []
+        for n in range(6):
+            statuses.append(served.call("/slime", {"prompt": f"p{n}", "response": "One two three."})[0])
+        assert statuses == [200, 200, 200, 503, 503, 503]
+        assert "rubrank_starved_total 3.0" in served.call("/metrics")[1]
+        calls = [{"prompt": "whole", "response": f"Text number {i}."} for i in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            whole = list(pool.map(lambda body: served.call("/slime", body), calls))
+        assert [status for status, _, _ in whole] == [200] * 4
 
 
 # -------------------------------------------------------------------------------------------------------------- access
