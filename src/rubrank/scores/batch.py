@@ -5,9 +5,9 @@
     >>> batch.N, batch.K
     (1, 2)
 
-`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. The scores stay as given, so
-that an explanation can print them; `oriented_MK`, `unit_MK` and `clean_MC` are views with directions and
-scales applied. `shape` and `order` say how the caller had the rows, and `per_rollout` returns results in that form.
+`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. The scores stay as given,
+so that an explanation can print them; `oriented_MK`, `unit_MK` and `clean_MC` are views with directions and scales
+applied. `shape` and `order` say how the caller had the rows, and `per_rollout` returns results in that form.
 
 Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
 """
