@@ -1,15 +1,15 @@
-"""What the policy said: one `Rollout`, and the `Group` of rollouts of one query.
+"""One response of the policy, `Rollout`, and all responses to one query, `Group`.
 
     Rollout(prompt="Name a lake in Hangzhou.", response="<think>West Lake…</think>West Lake.")
 
 A prompt is a text or chat messages; a response may carry its reasoning in tags or in a field of its own, and the tool
-calls made on the way. Everything a verifier can ask about is here; nothing here knows about scores.
+calls made on the way. Everything that a verifier can read is here; nothing here knows about scores.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -65,7 +65,7 @@ class Rollout(_Frozen):
     token_counts: Mapping[str, int] | None = None
     """Tokens of the "reasoning" and the "answer", where known."""
     messages: tuple[Message, ...] = Field(default=(), exclude=True, repr=False)
-    """Where the response came as messages: those before the last answer, with their tool calls; to be looked at."""
+    """The messages before the last answer, with their tool calls, if the response came as messages; only shown."""
     metadata: Mapping[str, Any] = Field(default_factory=dict)
     """Whatever else the data holds: reference answers, final state, ids."""
 
@@ -77,19 +77,21 @@ class Rollout(_Frozen):
     @model_validator(mode="before")
     @classmethod
     def _message_response(cls, data: Any) -> Any:
-        """A response given as chat messages (as trainers do) becomes the last assistant text and all tool calls."""
+        """A response given as chat messages becomes the last text of the assistant and all tool calls."""
         response = data.get("response") if isinstance(data, Mapping) else None
         if isinstance(response, str) or not isinstance(response, Sequence):
             return data
+        # What is no list of messages, or of calls, is left to pydantic, which raises for it.
         if not all(isinstance(message, Mapping) for message in response):
-            return data  # said to be no text
+            return data
         if not isinstance(data.get("tool_calls") or (), list | tuple):
-            return data  # said to be no list
-        return {**data, **_from_messages(response, data)}
+            return data
+        return {**data, **_read_messages(response, data)}
 
     def __getstate__(self) -> dict[Any, Any]:
-        """What another process needs: what is kept to save work would be several times the text."""
-        state, fields = super().__getstate__(), type(self).model_fields
+        """What another process needs: cached properties would be several times the size of the text."""
+        state = super().__getstate__()
+        fields = type(self).model_fields
         if len(self.__dict__) > len(fields):
             state["__dict__"] = {name: self.__dict__[name] for name in fields}
         return state
@@ -115,11 +117,11 @@ class Rollout(_Frozen):
 
     @cached_property
     def text(self) -> Text:
-        """The answer, cut into words, sentences, paragraphs … when asked."""
+        """The answer as words, sentences, paragraphs …, each computed when it is first used."""
         return Text(self.answer)
 
     def with_answer(self, answer: str) -> Rollout:
-        """The same rollout with another answer; nothing is checked again, so it costs next to nothing."""
+        """The same rollout with another answer; nothing is checked again."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
 
@@ -132,9 +134,8 @@ class Rollout(_Frozen):
         text = self.response if self.reasoning is not None else reopen_reasoning(self.response, tag)
         if text == self.response:
             return self
-        return type(self).model_construct(
-            **{name: getattr(self, name) for name in type(self).model_fields} | {"response": text}
-        )
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_construct(**{**values, "response": text})
 
     @property
     def question(self) -> str:
@@ -156,74 +157,76 @@ class Group(_Frozen):
     """The query's own rubric, if it brings one (see `rubrank.rubrics.rubric`)."""
 
 
-def _from_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The last text and its reasoning, and the tool calls of all messages with what came back."""
-    said = [m for m in messages if m.get("role", "assistant") == "assistant"]
-    calls = data.get("tool_calls") or [call for m in said for call in m.get("tool_calls") or ()]
-    last = said[-1] if said else {}
+def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The last text of the assistant with its reasoning, and the tool calls of all messages with their results."""
+    answers = [i for i, message in enumerate(messages) if message.get("role", "assistant") == "assistant"]
+    last = messages[answers[-1]] if answers else {}
+    calls = data.get("tool_calls")
+    if not calls:
+        calls = [call for i in answers for call in messages[i].get("tool_calls") or ()]
     reasoning = data.get("reasoning")
+    earlier = messages[: answers[-1]] if answers else messages
     return {
         "response": last.get("content") or "",
         "reasoning": reasoning_in(last) if reasoning is None else reasoning,
-        "tool_calls": _answered(calls, [m for m in messages if m.get("role") == "tool"]),
-        "messages": tuple(_earlier(m) for m in messages[: _last_answer(messages)]),
+        "tool_calls": _add_results(calls, [message for message in messages if message.get("role") == "tool"]),
+        "messages": tuple(_convert_earlier_message(message) for message in earlier),
     }
 
 
-def _last_answer(messages: Sequence[Any]) -> int:
-    """Where the answer stands: the last message of the assistant."""
-    said = [at for at, message in enumerate(messages) if message.get("role", "assistant") == "assistant"]
-    return said[-1] if said else len(messages)
-
-
-def _earlier(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message with the keys that ours have; it is looked at and not judged, so that nothing odd in it is an error."""
-    content, role = message.get("content"), message.get("role", "assistant")
+def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message before the answer. It is only shown, so nothing unusual in it is an error."""
+    role = message.get("role", "assistant")
+    content = message.get("content") or ""
     calls = message.get("tool_calls")
-    answers = message.get("tool_call_id")
+    call_id = message.get("tool_call_id")
     return {
         "role": role if role in get_args(Role) else "tool",
-        "content": content if isinstance(content, str) else _as_json(content) if content else "",
-        "tool_calls": tuple(_shown_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
+        "content": content if isinstance(content, str) else _as_json(content),
+        "tool_calls": tuple(_convert_shown_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
         "reasoning": reasoning_in(message),
-        "tool_call_id": None if answers is None else str(answers),
-        "error": bool(message.get("error") or message.get("is_error") or message.get("status") == "error"),
+        "tool_call_id": None if call_id is None else str(call_id),
+        "error": _is_error(message),
     }
 
 
-def _shown_call(call: Any) -> dict[str, Any]:
-    plain = _plain_call(call)
-    if not isinstance(plain, Mapping):
-        return {"name": "", "arguments": _as_json(plain)}
-    given = plain.get("arguments", {})
-    fits = isinstance(given, str) or (isinstance(given, Mapping) and all(isinstance(key, str) for key in given))
-    return {"name": str(plain.get("name") or ""), "arguments": given if fits else _as_json(given)}
+def _convert_shown_call(call: Any) -> dict[str, Any]:
+    flat = _flatten_call(call)
+    if not isinstance(flat, Mapping):
+        return {"name": "", "arguments": _as_json(flat)}
+    arguments = flat.get("arguments", {})
+    is_object = isinstance(arguments, Mapping) and all(isinstance(key, str) for key in arguments)
+    if not is_object and not isinstance(arguments, str):
+        arguments = _as_json(arguments)
+    return {"name": str(flat.get("name") or ""), "arguments": arguments}
 
 
 def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _answered(calls: Sequence[Any], results: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """The calls, each with its tool message: the one that names its id, else the next that names none it knows."""
-    plain = [_plain_call(call) for call in calls]
-    ids = {call.get("id") for call in plain if isinstance(call, Mapping)} - {None}
-    named = {m["tool_call_id"]: m for m in results if m.get("tool_call_id") in ids}
-    others = iter([m for m in results if m.get("tool_call_id") not in ids])
-    return tuple(_with_result(call, named, others) for call in plain)
+def _is_error(message: Mapping[str, Any]) -> bool:
+    return bool(message.get("error") or message.get("is_error") or message.get("status") == "error")
 
 
-def _with_result(call: Any, named: Mapping[str, Mapping[str, Any]], others: Iterator[Mapping[str, Any]]) -> Any:
-    if not isinstance(call, Mapping) or call.get("result") is not None:
-        return call
-    message = named.get(call.get("id") or "") or next(others, None)
-    if message is None:
-        return call
-    failed = call.get("error") or message.get("is_error") or message.get("error") or message.get("status") == "error"
-    return {**call, "result": message.get("content"), "error": bool(failed)}
+def _add_results(calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """The calls, each with its tool message: the one that names its id, or else the next that names no known id."""
+    flat_calls = [_flatten_call(call) for call in calls]
+    ids = {call.get("id") for call in flat_calls if isinstance(call, Mapping)} - {None}
+    by_id = {message["tool_call_id"]: message for message in tool_messages if message.get("tool_call_id") in ids}
+    without_id = iter([message for message in tool_messages if message.get("tool_call_id") not in ids])
+    answered = []
+    for call in flat_calls:
+        if isinstance(call, Mapping) and call.get("result") is None:
+            message = by_id.get(call.get("id") or "") or next(without_id, None)
+            if message is not None:
+                has_failed = bool(call.get("error")) or _is_error(message)
+                call = {**call, "result": message.get("content"), "error": has_failed}
+        answered.append(call)
+    return tuple(answered)
 
 
-def _plain_call(call: Any) -> Any:
+def _flatten_call(call: Any) -> Any:
     """{"id": …, "type": …, "function": {"name": …, "arguments": …}} → the flat form."""
     function = call.get("function") if isinstance(call, Mapping) else None
     return call if function is None else {"id": call.get("id"), **function}
