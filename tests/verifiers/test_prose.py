@@ -18,7 +18,8 @@ from rubrank.texts import prose
 from rubrank.texts.reasoning import TAGS, split_reasoning
 from rubrank.texts.sentences import split_piece
 from rubrank.texts.text import Text
-from rubrank.verifiers.gates import empty, think_leak
+from rubrank.verifiers.gates.empty import empty_answer
+from rubrank.verifiers.gates.think_leak import think_leak
 from rubrank.verifiers.ifeval.format import no_comma
 from rubrank.verifiers.paper.length import letter_frequency
 
@@ -148,7 +149,8 @@ def same_both_ways(raw: str) -> None:
     for letter in "ekE3é中":
         whole, found = unicodedata.normalize("NFC", text.shown.raw), letter_frequency(text, letter=letter, count=0)
         assert found[1].startswith(f"{sum(map(whole.count, {letter, letter.lower(), letter.upper()}))} ")  # type: ignore[index]
-    assert empty._shows_something(raw) == shows_something(raw)
+    if not shows_something(raw):
+        assert empty_answer(Rollout(response=raw, reasoning=""))[1] != "there is an answer"
     assert no_comma(text)[1].startswith(f"{len(re.findall('[,，、،﹐︐]', raw))} comma")  # type: ignore[index]
     assert (split_reasoning(raw) == ("", raw)) >= (not any(tag in raw for pair in TAGS for tag in pair))
 
@@ -177,12 +179,7 @@ def test_on_every_real_response():
 @pytest.mark.slow
 @examples(500)
 @given(mixed)
-def test_thinking_is_found_wherever_it_stands(raw):
-    tag = re.compile(
-        rf"</?(?:{think_leak._TAG_NAMES})>|<\|(?:{think_leak._TEMPLATE_NAMES})\|>|◁/?think▷|\[/?THINK\]", re.IGNORECASE
-    )
-    assert think_leak._tags(raw) == [m[0] for m in tag.finditer(raw)]
-    pattern = think_leak._MONOLOGUE.pattern.replace("(?=(?-i:[WHOANBwhoanb等不嗯]))", "")
-    line = re.compile(pattern.replace(r"(?i)\n", "(?mi)^"))
-    assert len(think_leak._MONOLOGUE.findall("\n" + raw)) == len(line.findall(raw))
-    assert think_leak.think_leak(Rollout(response=raw, reasoning=""))[1]
+def test_a_thinking_tag_is_found_wherever_it_stands(raw):
+    assert think_leak(Rollout(response=raw, reasoning=""))[1]
+    if "`" not in raw:
+        assert think_leak(Rollout(response=f"{raw}\n\n</think> so", reasoning=""))[0] is False

@@ -93,17 +93,22 @@ def empty_answer(rollout: Rollout) -> Answer:
         return True, "there is an answer"
     shown = visible(answer)
     if not _shows_something(shown):
-        return _of_signs(rollout, answer, shown)
-    for found in (_frame, _placeholder, _announcement, _heading):
-        if reason := found(shown.strip(), rollout.question):
-            return False, reason
-    return True, "there is an answer"
+        return _judge_signs(rollout, answer, shown)
+    shown = shown.strip()
+    question = rollout.question
+    reason = (
+        _find_empty_frame(shown)
+        or _find_placeholder(shown, question)
+        or _find_announcement(shown)
+        or _find_bare_heading(shown, question)
+    )
+    return reason is None, reason or "there is an answer"
 
 
-_LONG = 1_000  # characters that are no frame, placeholder or announcement
+_LONG = 1_000  # characters: longer ones are no frame, placeholder or announcement
 
 
-def _of_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
+def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
     """An answer without letters, digits or symbols: data that is empty, a sign that was asked for, a picture."""
     signs = shown.strip("`*_ \t\r\n").removeprefix("json").strip()
     if _NOTHING_FOUND.fullmatch(signs):
@@ -116,25 +121,27 @@ def _of_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
 
 
 def _shows_something(answer: str) -> bool:
-    if answer[:1].isalnum():
-        return True
+    """Is there a letter, a digit or a symbol besides the signs of Markdown?"""
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # nearly always; no copy made
+    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # nearly always: the rest need not be looked at
         return True
     shown = _ONLY_MARKUP.sub("", head) or answer[100_000:]
-    return any(unicodedata.category(c)[0] not in _INVISIBLE for c in shown)
+    return any(unicodedata.category(char)[0] not in _INVISIBLE for char in shown)
 
 
-def _frame(shown: str, _: str) -> str | None:
+def _find_empty_frame(shown: str) -> str | None:
     inside = _NO_CONTENT.sub(" ", shown)
-    left = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1) if len(inside) < 60 else inside
-    bare = any(unicodedata.category(c)[0] in "LNS" for c in left)
-    return None if bare or _NOTHING_FOUND.fullmatch(left.strip()) else "a frame with nothing in it"
+    if len(inside) < 60:
+        inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
+    has_content = any(unicodedata.category(char)[0] in "LNS" for char in inside)
+    if has_content or _NOTHING_FOUND.fullmatch(inside.strip()):
+        return None
+    return "a frame with nothing in it"
 
 
-def _placeholder(shown: str, question: str) -> str | None:
+def _find_placeholder(shown: str, question: str) -> str | None:
     text = shown.strip("*_`# \n")
     if len(text) > 100 or _TEMPLATES.search(question):
         return None
@@ -144,18 +151,23 @@ def _placeholder(shown: str, question: str) -> str | None:
     return None
 
 
-def _announcement(shown: str, _: str) -> str | None:
+def _find_announcement(shown: str) -> str | None:
     text = shown.strip("*_` \n")
-    return f"announced and not given: {text[-60:]!r}" if len(text) < 300 and _PREAMBLE.fullmatch(text) else None
+    if len(text) < 300 and _PREAMBLE.fullmatch(text):
+        return f"announced and not given: {text[-60:]!r}"
+    return None
 
 
-def _heading(shown: str, question: str) -> str | None:
+def _find_bare_heading(shown: str, question: str) -> str | None:
     """Headings alone; one that answers ("# Paris") is an answer."""
     lines = [line for line in shown.splitlines() if line.strip()]
     if not all(map(is_heading, lines)) or _TITLE_ASKED.search(question):
         return None
-    words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", _GENERIC.sub(" ", " ".join(lines)).lower()))
-    new = {word for word in words if word[:5] not in question.lower()}
-    answers = bool(new) and bool(question) and not _TEXT_ASKED.search(question)
-    digits = re.search(r"\d", " ".join(lines)) and not words
-    return None if answers or (digits and question) else "a heading alone"
+    headings = " ".join(lines)
+    words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", _GENERIC.sub(" ", headings).lower()))
+    adds_words = any(word[:5] not in question.lower() for word in words)
+    is_answer = adds_words and not _TEXT_ASKED.search(question)
+    is_number = not words and re.search(r"\d", headings)
+    if question and (is_answer or is_number):
+        return None
+    return "a heading alone"

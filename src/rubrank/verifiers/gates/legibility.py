@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import without_code
+from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _BROKEN = re.compile(
@@ -41,8 +43,10 @@ _SCRIPTS = (
     ("Han", "\u3400-\u9fff"),
 )
 _NOT_LATIN = re.compile(f"[{''.join(letters for _, letters in _SCRIPTS[1:])}]")
-_JOINED = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
-_HAPPY = (
+_SCRIPT_RUN = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
+# Scripts that stand together in one word.
+_TOGETHER = (
+    {"Han", "Kana", "Latin"},
     {"Han", "Kana"},
     {"Latin", "Han"},
     {"Latin", "Kana"},
@@ -58,50 +62,14 @@ _TOKENS = re.compile(
     r"<unk>|<pad>|\[UNK\]|\[PAD\]|\[SEP\]|\[CLS\]|\[MASK\]|<mask>|<eos>|<bos>|<extra_id_\d+>|<0x[0-9A-F]{2}>"
     r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>|(?:[▁Ġ][A-Za-z]+[ ,.]{0,2}){2,}|Ċ{2,}"
 )
-# What stands in each of them: sought several times as fast as the pattern.
-_TOKEN_SIGNS = (
-    *("<unk>", "<pad>", "[UNK]", "[PAD]", "[SEP]", "[CLS]", "[MASK]", "<mask>", "<eos>", "<bos>"),
-    *("<extra_id_", "<0x", "<|", "<｜", "▁", "Ġ", "Ċ"),
-)
 _CIPHER = re.compile(
     r"cipher|encrypt|decrypt|encod|decod|password|random|token|hash|base64|sequence|dna\b|protein|scrambl|anagram|gibberish"
     r"|made-up|invent|lojban|conlang|escape|unicode|keyboard|nonsense|密码|加密|解密|随机|乱码|序列|编码|转义",
     re.IGNORECASE,
 )
-# Pairs of letters that occur in European languages, by their first letter; random letters hit them half of the time.
-_PAIRS = {
-    "a": "abcdfghijklmnopqrstuvwyz",
-    "b": "aeilorsuy",
-    "c": "acehiklorstuyz",
-    "d": "adeijlorstuvyz",
-    "e": "abcdefghijklmnopqrstuvwxyz",
-    "f": "adefilorstuy",
-    "g": "abeghijklnoprstuy",
-    "h": "aceiklnortuvy",
-    "i": "abcdefghijklmnopqrstuvxyz",
-    "j": "aefimou",
-    "k": "aehiklnorstuy",
-    "l": "adefijklmnopstuvy",
-    "m": "abeijklmnopsuvy",
-    "n": "abcdefghijklmnostuvyz",
-    "o": "abcdefgijklmnoprstuvwyz",
-    "p": "aefhijlmoprstuy",
-    "q": "u",
-    "r": "abcdefgijklmnoprstuvwyz",
-    "s": "abcdehiklmnopqstuyz",
-    "t": "acehijklmnorstuwyz",
-    "u": "abcdefghijklmnoprstuvwxz",
-    "v": "aeilnoruy",
-    "w": "aehinorsy",
-    "x": "aeipt",
-    "y": "acdehijmoprstv",
-    "z": "abcdeituvw",
-}
-_KNOWN_PAIRS = np.zeros((128, 128), dtype=bool)
-for _first, _others in _PAIRS.items():
-    _KNOWN_PAIRS[ord(_first), [*map(ord, _others)]] = True
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
-_FEW_PAIRS, _KNOWN_SHARE = 45, 0.75
+_FEW_PAIRS = 45  # pairs of letters below which nothing is sure
+_KNOWN_SHARE = 0.75  # of the pairs that must be known; random letters hit them half of the time
 _LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
@@ -117,65 +85,69 @@ def garbled_text(rollout: Rollout) -> Answer:
     real words in senseless order.
     """
     prose = without_code(rollout.answer)
-    for what, n in _signs_of_garbling(prose, rollout.question):
-        if n and not any(n <= m for kind, m in _signs_of_garbling(rollout.question, "") if kind == what):
-            return False, f"{what}: {n}"
+    for sign, count in _count_signs(prose, rollout.question):
+        if not count:
+            continue
+        in_question = dict(_count_signs(rollout.question, "")).get(sign, 0)
+        if count > in_question:
+            return False, f"{sign}: {count}"
     return True, "readable"
 
 
-def _signs_of_garbling(text: str, question: str) -> Iterator[tuple[str, int]]:
-    """Each sign with how often it occurs, 0 where it is too seldom to matter."""
-    beyond = " ".join(_NOT_ASCII.findall(text))
+def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
+    """Each sign of garbling with how often it occurs; 0 if that is too seldom to matter."""
+    not_ascii = " ".join(_NOT_ASCII.findall(text))
     broken = _BROKEN.findall(text)
     many = len(broken) >= 3 or (len(broken) >= 2 and len(text) < 200) or 20 * sum(map(len, broken)) > len(text)
     yield "places with broken characters", len(broken) if many else 0
-    wrong = max(len(_KNOWN_MOJIBAKE.findall(beyond)), _decodable(text, beyond)) if beyond else 0
+    wrong = max(len(_KNOWN_MOJIBAKE.findall(not_ascii)), _count_wrongly_decoded(text, not_ascii))
     yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
-    stacked = len(_STACKED.findall(beyond))
+    stacked = len(_STACKED.findall(not_ascii))
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
-    mixed = _mixed_words(text) if _NOT_LATIN.search(beyond) else 0
+    mixed = _count_mixed_words(text) if _NOT_LATIN.search(not_ascii) else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
-    yield "lines of signs without words", sum(map(_is_soup, _without_maths(text).splitlines()))
-    tokens = len(_TOKENS.findall(text)) if any(sign in text for sign in _TOKEN_SIGNS) else 0
-    tokens += text.count("</s>") if "<s>" not in text else 0
+    yield "lines of signs without words", sum(map(_is_soup, _MATHS.sub(" ", text).splitlines()))
+    tokens = len(_TOKENS.findall(text))
+    if "<s>" not in text:
+        tokens += text.count("</s>")
     yield "tokens of a vocabulary", tokens
-    if not _CIPHER.search(question):
-        escapes = len(_ESCAPES.findall(text)) if any(sign in text for sign in ("\\u", "\\x", "&#", "%")) else 0
-        many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
-        yield "letters as escapes", escapes if many else 0
-        yield "words of random letters", _random_words(text)
+    if _CIPHER.search(question):
+        return
+    escapes = len(_ESCAPES.findall(text))
+    many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
+    yield "letters as escapes", escapes if many else 0
+    yield "words of random letters", _count_random_words(text)
 
 
-def _decodable(text: str, beyond: str) -> int:
+def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
     """Passages that are really the bytes of UTF-8 (or GBK), read as another encoding."""
-    western = sum(_was_utf8(run) for run in _HIGH.findall(beyond) if not _SIGNS_ALONE.fullmatch(run))
-    as_latin = sum(_was_gbk(run) for run in _WESTERN.findall(beyond))
-    chinese = sum(map(_was_utf8_as_gbk, _HAN_RUN.findall(beyond)))
-    accents = sum(map(_was_accent, _IN_LATIN.findall(text))) if _HAN.search(beyond) else 0
-    common = 5 * chinese >= len(_HAN.findall(beyond))  # now and then real words make such bytes
-    return western + as_latin + accents + (chinese if common else 0)
-
-
-def _was_utf8(run: str) -> int:
-    """How many passages of UTF-8 read as cp1252 this is; a few bytes may be lost."""
-    try:
-        coded = run.translate(_CP1252).encode("latin-1")
-    except ValueError:
+    if not not_ascii:
         return 0
-    letters = coded.decode("utf-8", "ignore")
-    return 1 + len(letters) // 4 if letters and 10 * len(letters.encode()) >= 7 * len(coded) else 0
+    utf8_as_western = sum(
+        _count_utf8_in_cp1252(run) for run in _HIGH.findall(not_ascii) if not _SIGNS_ALONE.fullmatch(run)
+    )
+    gbk_as_latin = sum(map(_is_gbk_in_latin, _WESTERN.findall(not_ascii)))
+    utf8_as_gbk = sum(map(_count_utf8_in_gbk, _HAN_RUN.findall(not_ascii)))
+    if 5 * utf8_as_gbk < len(_HAN.findall(not_ascii)):
+        utf8_as_gbk = 0  # now and then real words make such bytes
+    accents = sum(map(_is_accent_in_gbk, _IN_LATIN.findall(text)))
+    return utf8_as_western + gbk_as_latin + utf8_as_gbk + accents
 
 
 # Bytes that cp1252 leaves open are kept as they are, as careless programs do.
 _CP1252 = {ord(bytes([b]).decode("cp1252")): b for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 
 
-def _was_utf8_as_gbk(run: str) -> int:
-    """Letters of UTF-8 that was read as GBK: written in GBK again, they are the bytes of UTF-8, in one script."""
-    coded = run.encode("gbk", "ignore")
-    letters = coded.decode("utf-8", "ignore")
-    sensible = any(block.fullmatch(letters) for block in _BLOCKS)
-    return len(letters) if sensible and 4 * len(letters.encode()) >= 3 * len(coded) else 0
+def _count_utf8_in_cp1252(run: str) -> int:
+    """How many passages of UTF-8 read as cp1252 this is; a few bytes may be lost."""
+    try:
+        data = run.translate(_CP1252).encode("latin-1")
+    except ValueError:
+        return 0
+    letters = data.decode("utf-8", "ignore")
+    if not letters or 10 * len(letters.encode()) < 7 * len(data):
+        return 0
+    return 1 + len(letters) // 4
 
 
 _BLOCKS = [
@@ -192,59 +164,81 @@ _BLOCKS = [
 ]
 
 
-def _was_accent(char: str) -> bool:
+def _count_utf8_in_gbk(run: str) -> int:
+    """Letters of UTF-8 that was read as GBK: written in GBK again, they are the bytes of UTF-8, in one script."""
+    data = run.encode("gbk", "ignore")
+    letters = data.decode("utf-8", "ignore")
+    if 4 * len(letters.encode()) < 3 * len(data):
+        return 0
+    return len(letters) if any(block.fullmatch(letters) for block in _BLOCKS) else 0
+
+
+def _is_accent_in_gbk(char: str) -> bool:
     """A letter with an accent, read as GBK: the 茅 of caf茅."""
     try:
         return "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
-    except (ValueError, TypeError):
+    except ValueError:
         return False
 
 
-def _was_gbk(run: str) -> bool:
+def _is_gbk_in_latin(run: str) -> bool:
     """GBK read as Latin: many accents in a row, which make Chinese characters."""
     try:
         letters = run[: len(run) // 2 * 2].encode("latin-1").decode("gbk")
     except ValueError:
         return False
-    return len(set(run)) >= 4 and sum("\u4e00" <= c <= "\u9fff" for c in letters) * 2 > len(letters)
+    chinese = sum("\u4e00" <= char <= "\u9fff" for char in letters)
+    return len(set(run)) >= 4 and 2 * chinese > len(letters)
 
 
-def _without_maths(text: str) -> str:
-    return _MATHS.sub(" ", text) if "$" in text or "\\" in text else text
-
-
-def _mixed_words(text: str) -> int:
-    count, end, scripts = 0, -1, set[str]()
-    for run in _JOINED.finditer(text):
-        scripts = scripts | {run.lastgroup or ""} if run.start() == end else {run.lastgroup or ""}
-        count += run.start() == end and not any(scripts <= happy for happy in (*_HAPPY, {"Han", "Kana", "Latin"}))
+def _count_mixed_words(text: str) -> int:
+    """Words in which scripts follow each other that do not go together."""
+    count = 0
+    end = -1
+    scripts: set[str] = set()
+    for run in _SCRIPT_RUN.finditer(text):
+        script = run.lastgroup or ""
+        if run.start() == end:
+            scripts = scripts | {script}
+            count += not any(scripts <= pair for pair in _TOGETHER)
+        else:
+            scripts = {script}
         end = run.end()
     return count
 
 
 def _is_soup(line: str) -> bool:
     """A long line of many different ASCII signs and few letters; no rule, drawing, table or emoji."""
-    if len(line) < _SOUP:
-        return False
     dense = "".join(line.split())
     if len(dense) < _SOUP or dense.count("|") >= 2:
         return False
-    signs = Counter(c for c in dense if c.isascii() and not c.isalnum())
+    signs = Counter(char for char in dense if char.isascii() and not char.isalnum())
     letters = sum(map(str.isalpha, dense))
-    common = signs.most_common(2)
+    two_commonest = sum(n for _, n in signs.most_common(2))
     return (
         len(signs) >= 8
         and 2 * signs.total() > len(dense)
         and 4 * letters < len(dense)
-        and 2 * sum(n for _, n in common) < signs.total()
+        and 2 * two_commonest < signs.total()
         and sum(sign in signs for sign in "#@$&?;'\"~`%!:") >= 4  # a formula has other signs
     )
 
 
-def _random_words(text: str) -> int:
-    """Words in Latin letters, where their letters stand together as in no language."""
-    words = _SPELLED.findall(_without_maths(text if len(text) <= _LOOKED_AT else text[:3000] + " " + text[-1500:]))
+@cache
+def _known_pairs() -> np.ndarray:
+    """Which pairs of letters occur in European languages, by their ASCII codes."""
+    table = np.zeros((128, 128), dtype=bool)
+    for first, followers in read_table("letter_pairs"):
+        table[ord(first), [ord(letter) for letter in followers]] = True
+    return table
+
+
+def _count_random_words(text: str) -> int:
+    """Words in Latin letters, if their letters stand together as in no language."""
+    if len(text) > _LOOKED_AT:
+        text = text[:3000] + " " + text[-1500:]
+    words = _SPELLED.findall(_MATHS.sub(" ", text))
     letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
-    known = int(np.count_nonzero(_KNOWN_PAIRS[letters[:-1], letters[1:]]))
+    known = int(np.count_nonzero(_known_pairs()[letters[:-1], letters[1:]]))
     pairs = len(letters) - 2 * len(words) + 1  # those with a space are none
     return len(words) if pairs >= _FEW_PAIRS and known < _KNOWN_SHARE * pairs else 0

@@ -14,12 +14,10 @@ _TEMPLATE_NAMES = (
     "im_start|im_end|channel|start|end|message|assistant|user|system|eot_id|endoftext|start_header_id"
     "|START_THINKING|END_THINKING|end_header_id|begin_of_text|return|call|constrain"
 )
-# By the character that they begin with: a search for one that is not there takes next to no time.
-_TAGS_FROM = {
-    "<": re.compile(rf"<(?:/?(?:{_TAG_NAMES})>|\|(?:{_TEMPLATE_NAMES})\|>)", re.IGNORECASE),
-    "◁": re.compile("◁/?think▷", re.IGNORECASE),
-    "[": re.compile(r"\[/?THINK\]", re.IGNORECASE),
-}
+_TAG = re.compile(
+    rf"<(?:/?(?:{_TAG_NAMES})>|\|(?:{_TEMPLATE_NAMES})\|>)|◁/?think▷|\[/?THINK\]",
+    re.IGNORECASE,
+)
 _ABOUT_USER = re.compile(
     r"(?:(?:okay|ok|alright|hmm+|well|so|first)[,.… ]+)*(?:so[, ]+)?(?:the user (?:is|wants|asked|asks|has|said"
     r"|says|just|seems|"
@@ -98,55 +96,57 @@ def think_leak(rollout: Rollout) -> Answer:
     for the reader.
     """
     shown = without_code(rollout.answer)
-    if found := _tag(rollout, shown):
-        return False, found
+    prompt = " ".join(message.content for message in rollout.prompt).lower()
     start = bare(shown[:2000])
-    match = _ABOUT_USER.match(start)
-    if match and (not _speaks_of_users(_asked(rollout)) or _TO_ITSELF.match(start)):
-        return False, f"the answer speaks about the user: {match[0][:60]!r}"
-    if leak := _spoken(rollout, shown, start):
+    leak = (
+        _find_tag(rollout, shown, prompt)
+        or _find_talk_about_user(start, prompt)
+        or _find_channel(shown)
+        or _find_thoughts(shown, start, prompt)
+    )
+    if leak:
         return False, leak
     turns = len(_MONOLOGUE.findall("\n" + shown))
-    if turns >= 4 and _SUNG.search(rollout.question):
-        turns = 0
-    return turns < 4, f"{turns} lines of talking to itself" if turns else "no thinking left in the answer"
+    if turns >= 4 and not _SUNG.search(rollout.question):
+        return False, f"{turns} lines of talking to itself"
+    return True, "no thinking left in the answer"
 
 
-def _tag(rollout: Rollout, shown: str) -> str | None:
+def _find_tag(rollout: Rollout, shown: str, prompt: str) -> str | None:
     """A thinking tag or a token of a chat template that the prompt does not speak of."""
-    asked = _asked(rollout)
-    for tag in _tags(shown):
-        if tag.lower().strip("</>|◁▷[]") not in asked:
+    for tag in _TAG.findall(shown):
+        if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
-    if rollout.reasoning is not None and any(first in shown and first not in asked for first, _ in TAGS):
-        return "a thinking tag in the answer"
+    if rollout.reasoning is not None:
+        for opening, _ in TAGS:
+            if opening in shown and opening not in prompt:
+                return "a thinking tag in the answer"
     return None
 
 
-def _spoken(rollout: Rollout, shown: str, start: str) -> str | None:
-    """Thinking without tags: a label, an opening, channels, an agent's steps."""
-    if channel := ("assistant" in shown or start[:1] in "ac") and _CHANNELS.search(shown[:200_000]):
-        return f"a channel of the model in the answer: {channel[0]!r}"
-    match = _LABELS.match(shown.lstrip()) or _OPENS.match(start)
-    steps = {m[1].lower() for m in _STEPS.finditer(shown[:100_000])} if _may_step(shown) else set()
-    if (match or len(steps) > 1) and not _SPOKEN_OF.search(_asked(rollout)):
-        return f"the answer opens with thinking: {match[0][:60]!r}" if match else f"steps of an agent: {sorted(steps)}"
-    return None
+def _find_talk_about_user(start: str, prompt: str) -> str | None:
+    """An opening that speaks about the user. If the prompt is about users, it must talk to itself, too."""
+    match = _ABOUT_USER.match(start)
+    prompt_has_users = "user" in prompt or "用户" in prompt
+    if match is None or (prompt_has_users and not _TO_ITSELF.match(start)):
+        return None
+    return f"the answer speaks about the user: {match[0][:60]!r}"
 
 
-def _may_step(shown: str) -> bool:
-    return "ction" in shown or "bservation" in shown or "行动" in shown or "观察" in shown
+def _find_channel(shown: str) -> str | None:
+    """A model's channels that were not split: "analysis…assistantfinal…"."""
+    channel = _CHANNELS.search(shown[:200_000])
+    return f"a channel of the model in the answer: {channel[0]!r}" if channel else None
 
 
-def _asked(rollout: Rollout) -> str:
-    return " ".join([message.content for message in rollout.prompt]).lower()
-
-
-def _speaks_of_users(asked: str) -> bool:
-    return "user" in asked or "用户" in asked
-
-
-def _tags(text: str) -> list[str]:
-    """Thinking tags and tokens of chat templates, in order."""
-    found = [m for first, tag in _TAGS_FROM.items() if first in text for m in tag.finditer(text)]
-    return [m[0] for m in sorted(found, key=re.Match.start)]
+def _find_thoughts(shown: str, start: str, prompt: str) -> str | None:
+    """A label, an opening or an agent's steps, which are fine if the prompt asks for thoughts."""
+    opening = _LABELS.match(shown.lstrip()) or _OPENS.match(start)
+    steps = {match[1].lower() for match in _STEPS.finditer(shown[:100_000])}
+    if not opening and len(steps) < 2:
+        return None
+    if _SPOKEN_OF.search(prompt):
+        return None
+    if opening:
+        return f"the answer opens with thinking: {opening[0][:60]!r}"
+    return f"steps of an agent: {sorted(steps)}"
