@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.gates.stray_words import stray_word
+from rubrank.verifiers.gates.stray_words import find_stray_word
 from rubrank.verifiers.shared.language import detect_language, has_own_script
 from rubrank.verifiers.shared.language_names import language_code, named_languages
 from rubrank.verifiers.shared.language_shares import (
@@ -44,40 +44,45 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     Traditional; a condition in the prompt that decides for one of two languages (both are accepted).
     """
     prose = extract_prose(rollout.answer)
-    if not any(c.isalpha() for c in prose):
+    if not any(map(str.isalpha, prose)):
         return True, "no words of any language"
-    if language is None and _is_open(rollout.question):
-        return missing("the prompt leaves the language open")
-    wanted = find_accepted(rollout)
     if language:
-        wanted = Accepted(frozenset({language_code(language).split("-")[0]}), whole=True, sure=True)
-    if not wanted.languages or (weigh(prose) < _SHORT and not _shown_by_script(prose)):
+        accepted = Accepted(frozenset({language_code(language).split("-")[0]}), whole=True, sure=True)
+    elif _leaves_open(rollout.question):
+        return missing("the prompt leaves the language open")
+    else:
+        accepted = find_accepted(rollout)
+    main = detect_language(prose)[0]
+    # Four Chinese characters, or a dozen letters of another script that one language writes, are enough.
+    is_shown_by_script = weigh(prose) >= LEAST and has_own_script(main)
+    if not accepted.languages or (weigh(prose) < _SHORT and not is_shown_by_script):
         return missing("too little text to tell the language")
-    if strange := stray_word(rollout, prose, wanted):
-        return False, f"{strange!r} in the midst of a sentence"
-    return _by_shares(rollout.answer, prose, wanted, most)
+    stray_word = find_stray_word(rollout, prose, accepted)
+    if stray_word:
+        return False, f"{stray_word!r} in the midst of a sentence"
+    return _compare_shares(rollout.answer, main, accepted, most)
 
 
-def _by_shares(answer: str, prose: str, wanted: Accepted, most: float) -> Answer:
-    other, main = measure_others(answer, wanted.languages), detect_language(prose)[0]
-    reason = f"{other:.0%} not in {'/'.join(sorted(wanted.languages))}; mostly {main or 'unclear'}"
-    if other > most and fits(main, wanted) and not has_own_script(main):  # names by the dozen, as in a list of places
-        other = 0.0
-    if other > most and (
-        measure_within(answer, wanted.languages) >= _QUOTED or quotes_language(answer, wanted.languages)
-    ):
-        return missing(f"partly in the language expected: {reason}")
-    if other <= most and main not in wanted.languages and not wanted.languages & measure_languages(answer).keys():
+def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> Answer:
+    languages = accepted.languages
+    others = measure_others(answer, languages)
+    reason = f"{others:.0%} not in {'/'.join(sorted(languages))}; mostly {main or 'unclear'}"
+    if (
+        others > most and fits(main, accepted) and not has_own_script(main)
+    ):  # names by the dozen, as in a list of places
+        others = 0.0
+    if others > most:
+        if measure_within(answer, languages) >= _QUOTED or quotes_language(answer, languages):
+            return missing(f"partly in the language expected: {reason}")
+        return False, reason
+    if main not in languages and not languages & measure_languages(answer).keys():
         return missing(f"languages too close to tell, or too few words: {reason}")
-    return other <= most, reason
+    return True, reason
 
 
-def _shown_by_script(prose: str) -> bool:
-    """Four Chinese characters, or a dozen letters of another script that one language writes."""
-    return weigh(prose) >= LEAST and has_own_script(detect_language(prose)[0])
-
-
-def _is_open(question: str) -> bool:
+def _leaves_open(question: str) -> bool:
     """Is some other language asked for, whichever? ("only Tamil, no other language" asks for one.)"""
-    found = _OPEN.search(question)
-    return found is not None and ("other than" in found[0].lower() or not named_languages(question))
+    match = _OPEN.search(question)
+    if match is None:
+        return False
+    return "other than" in match[0].lower() or not named_languages(question)

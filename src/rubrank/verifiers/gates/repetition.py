@@ -16,9 +16,9 @@ from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-_TABLE = re.compile(r"[ \t]*\|")
 _SHORTEST = 16  # characters of a repeat that can matter, given the least `least_length`
-_LINE = re.compile(r"^[\s\d.)(、*_#>•·-]+")
+_HAN_CHARACTER = re.compile(f"[{HAN}]")
+_LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
 _NUMERAL = "一二三四五六七八九十百千零〇两"
 _COUNTER = re.compile(
     rf"\d+(?:\.\d+)*|第[{_NUMERAL}]+|[①-⑳]|(?<=[^\W\d_] )(?:one|two|three|four|five|six|seven|eight|nine|ten"
@@ -26,9 +26,12 @@ _COUNTER = re.compile(
     r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     re.IGNORECASE,
 )
-_MANY_ENTRIES, _MANY_ROWS, _MANY_CODE_LINES = 12, 12, 25
-_MANY_BREAKS = re.compile(r"(?:[ \t\r\xa0\u3000]*\n){100}")
-_MANY_SPACES = re.compile(r"[ \t\xa0\u3000]{2000}")
+_MANY_ENTRIES = 12
+_MANY_ROWS = 12
+_MANY_CODE_LINES = 25
+# Both begin where a run begins, so that a long run is not tried again from each of its characters.
+_MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
+_MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
 @verifier("RepeatSegment", family="gate", domain=BINARY, version=2, layer="global_quality")
@@ -49,65 +52,56 @@ def repeat_segment(
     tables, code, rules, lists of alike entries, a chorus between verses, `refrains` given as parameters, and
     repetition that the prompt asks for ("say it 20 times"). Not covered: the same thought in other words.
     """
-    prose, whole = _loopable(rollout.answer, refrains), rollout.answer
-    asked = asks_to_repeat(rollout.question)
+    answer = rollout.answer
+    prose = _select_prose(answer, refrains)
+    is_asked = asks_to_repeat(rollout.question)
     repeats = find_repeats(prose, least=_SHORTEST)
     for repeat in repeats:
-        if _is_loop(prose, repeat, most_times * (25 if asked else 1), least_length):
+        if _is_loop(prose, repeat, most_times * (25 if is_asked else 1), least_length):
             return False, _describe(prose, repeat)
-    if _is_empty_at_length(whole):
+    if _MANY_BREAKS.search(answer) or ("\n" in answer and _MANY_SPACES.search(answer)):
         return False, "empty lines without end"
-    if asked:
+    if is_asked:
         return True, "repetition was asked for"
-    copied = _copied(prose, repeats)
+    copied = _count_copied(prose, repeats)
     if copied > 150 and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
-    if _same_lines(prose):
+    if _has_same_lines(prose):
         return False, "most lines are the same"
-    if counted := _counting(whole, prose):
-        return False, counted
-    return _code_loop(whole, len(prose))
+    loop = _find_counting_loop(answer, prose) or _find_code_loop(answer, len(prose))
+    return loop is None, loop or "no loop found"
 
 
-def _is_empty_at_length(text: str) -> bool:
-    """A hundred empty lines, or thousands of spaces; counting characters tells of most texts that it is not so."""
-    if "\n" not in text:
-        return False
-    breaks, spaces = text.count("\n") >= 100, sum(map(text.count, " \t\xa0\u3000")) >= 2000
-    return bool((breaks and _MANY_BREAKS.search(text)) or (spaces and _MANY_SPACES.search(text)))
-
-
-def _loopable(answer: str, refrains: tuple[str, ...]) -> str:
-    """Prose with single spaces; tables, code and refrains left out."""
+def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
+    """Prose with single spaces; tables, code, rules and refrains left out."""
     lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
-    text = "\n".join(" ".join(line.split()) for line in lines if not _is_table_or_rule(line) and line.strip())
+    prose_lines = []
+    for line in lines:
+        if line.strip() and not line.lstrip(" \t").startswith("|") and not is_rule(line):
+            prose_lines.append(" ".join(line.split()))
+    text = "\n".join(prose_lines)
     for refrain in refrains:
-        text = text.replace(" ".join(refrain.split()), "") if refrain.strip() else text
+        if refrain.strip():
+            text = text.replace(" ".join(refrain.split()), "")
     return text
 
 
-def _is_table_or_rule(line: str) -> bool:
-    first = line.lstrip(" \t")[:1]
-    return first == "|" or (first in _RULED and is_rule(line))
+def _measure_size(text: str) -> int:
+    """Characters; Chinese ones count double."""
+    return len(text) + len(_HAN_CHARACTER.findall(text))
 
 
-_RULED = frozenset("*-_=")  # how a rule begins: few lines need a pattern
-
-
-def _size(text: str) -> int:
-    return len(text) + len(re.findall(f"[{HAN}]", text))
-
-
-def _is_loop(text: str, repeat: Repeat, most: int, least: int) -> bool:
+def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> bool:
     span = repeat.length + repeat.distance
-    if repeat.times <= most or span * 2 < least:
+    if repeat.times <= most_times or span * 2 < least_length:
         return False
     period = text[repeat.start : repeat.start + repeat.distance]
-    if not any(c.isalnum() for c in period):  # dots, dashes, blanks to fill in, emoji
-        return span > 10 * least
-    digits = sum(c.isdigit() for c in period)
-    floor = 3 * least if 2 * digits >= sum(c.isalnum() for c in period) else least  # 1/3 = 0.333…
-    return _size(text[repeat.start - repeat.distance : repeat.start + repeat.length]) >= floor
+    letters_and_digits = sum(map(str.isalnum, period))
+    if not letters_and_digits:  # dots, dashes, blanks to fill in, emoji
+        return span > 10 * least_length
+    if 2 * sum(map(str.isdigit, period)) >= letters_and_digits:  # 1/3 = 0.333…
+        least_length *= 3
+    return _measure_size(text[repeat.start - repeat.distance : repeat.start + repeat.length]) >= least_length
 
 
 def _describe(text: str, repeat: Repeat) -> str:
@@ -115,77 +109,75 @@ def _describe(text: str, repeat: Repeat) -> str:
     return f"a segment of {repeat.distance} characters stands {int(repeat.times)} times in a row: {segment[:40]!r}"
 
 
-def _copied(text: str, repeats: list[Repeat]) -> int:
+def _count_copied(text: str, repeats: list[Repeat]) -> int:
     """Characters in copies as long as a sentence."""
-    return sum(
-        r.length for r in repeats if r.length >= 60 or (r.length >= 30 and _size(text[r.start : r.start + 30]) > 45)
-    )
+    copied = 0
+    for repeat in repeats:
+        is_chinese = repeat.length >= 30 and _measure_size(text[repeat.start : repeat.start + 30]) > 45
+        if repeat.length >= 60 or is_chinese:
+            copied += repeat.length
+    return copied
 
 
-def _same_lines(text: str) -> bool:
-    lines = [_LINE.sub("", line) for line in text.splitlines()]
+def _has_same_lines(text: str) -> bool:
+    """Are most lines of a list the same, their numbers aside?"""
+    lines = [_LINE_MARKER.sub("", line) for line in text.splitlines()]
     lines = [line for line in lines if len(line) > 2]
     return len(lines) >= 12 and len(set(lines)) <= 0.3 * len(lines)
 
 
-def _counting(answer: str, prose: str) -> str | None:
+def _find_counting_loop(answer: str, prose: str) -> str | None:
     """What goes on with nothing but a counter changing: entries, sentences, rows of a table, lines of code."""
     if len(answer) < 100:
         return None
-    counts = _may_count(prose)  # what is the same without any number is a loop, and was found before
-    kinds: list[tuple[str, Iterable[str], int]] = [
-        ("lines", prose.splitlines() if counts else (), _MANY_ENTRIES),
-        ("rows", (line for line in answer.splitlines() if _TABLE.match(line)) if "|" in answer else (), _MANY_ROWS),
-        ("sentences", split_sentences(prose) if counts and prose.count("\n") < 10 else (), _MANY_ENTRIES),
-        ("lines of code", _code_lines(answer), _MANY_CODE_LINES),
-    ]
-    for what, units, most in kinds:
-        for key, n in _rows_of_alike(units, most):
-            if _letters(key) >= (5 if most == _MANY_CODE_LINES else 8):
-                return f"{n} {what} in a row that differ in a number at most: {key[:40]!r}"
+    kinds: list[tuple[str, Iterable[str], int, int]] = []  # (name, units, how many are a loop, letters of each)
+    has_counters = (
+        any(word in prose for word in ("第", " two", "①")) or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
+    )
+    if has_counters:  # what is the same without any number is a loop, and was found before
+        kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
+        if prose.count("\n") < 10:
+            kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
+    if "|" in answer:
+        rows = [line for line in answer.splitlines() if line.lstrip(" \t").startswith("|")]
+        kinds.append(("rows", rows, _MANY_ROWS, 8))
+    if has_fence(answer):
+        code_lines = [line for _, code in split_code(answer)[1] for line in code.splitlines()]
+        kinds.append(("lines of code", code_lines, _MANY_CODE_LINES, 5))
+    for name, units, most, fewest_letters in kinds:
+        for unit, n in _find_alike(units, most):
+            if sum(map(str.isalpha, unit)) + len(_HAN_CHARACTER.findall(unit)) >= fewest_letters:
+                return f"{n} {name} in a row that differ in a number at most: {unit[:40]!r}"
     return None
 
 
-def _rows_of_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
+def _find_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
     """What stands at least so often in a row, but for a counter, and how often."""
-    for _, near in groupby(units, key=_spaces):  # a counter has no space: few units are left to look at closely
-        some = [*near]
-        for key, alike in groupby(some, key=_uncounted) if len(some) >= most else ():
-            if (n := sum(1 for _ in alike)) >= most:
-                yield key, n
+    # A counter has no space: grouped by spaces first, few units are left to look at closely.
+    for _, group in groupby(units, key=lambda unit: unit.strip().count(" ")):
+        neighbours = list(group)
+        if len(neighbours) < most:
+            continue
+        for unit, alike in groupby(neighbours, key=_drop_counter):
+            n = len(list(alike))
+            if n >= most:
+                yield unit, n
 
 
-def _spaces(unit: str) -> int:
-    return unit.strip().count(" ")
-
-
-def _may_count(prose: str) -> bool:
-    """Are there a dozen digits, or numerals?"""
-    return "第" in prose or " two" in prose or "①" in prose or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
-
-
-def _uncounted(unit: str) -> str:
-    """The line without its first number, wherever that stands in it."""
+def _drop_counter(unit: str) -> str:
+    """The unit with its first number as 0, wherever that number stands in it."""
     counter = _COUNTER.search(unit)
     return unit.strip().replace(counter[0], "0") if counter else unit.strip()
 
 
-def _letters(text: str) -> int:
-    return sum(map(str.isalpha, text)) + len(re.findall(f"[{HAN}]", text))
-
-
-def _code_lines(answer: str) -> list[str]:
-    return [line for _, code in split_code(answer)[1] for line in code.splitlines()] if has_fence(answer) else []
-
-
-def _code_loop(answer: str, prose: int) -> Answer:
+def _find_code_loop(answer: str, prose_length: int) -> str | None:
     """Code that fills a long answer with one segment over and over."""
-    if len(answer) < 2000 or prose > len(answer) // 2:
-        return True, "no loop found"
+    if len(answer) < 2000 or prose_length > len(answer) // 2:
+        return None
     for repeat in find_repeats(answer, least=_SHORTEST):
         if repeat.times <= 12 or 2 * repeat.length <= len(answer):
             continue
         period = answer[repeat.start : repeat.start + repeat.distance]
-        if sum(c.isalpha() for c in period) >= 8:
-            return False, _describe(answer, repeat)
-    return True, "no loop found"
+        if sum(map(str.isalpha, period)) >= 8:
+            return _describe(answer, repeat)
+    return None

@@ -13,7 +13,7 @@ from rubrank.verifiers.shared.language import count_scripts, script_of
 from rubrank.verifiers.shared.language_names import QUOTED
 from rubrank.verifiers.shared.language_shares import Accepted
 
-_LOOKED_FOR = {
+_LETTERS = {
     "Han": "\u3400-\u9fff\uf900-\ufaff\u3041-\u3096\u30a1-\u30fa",
     "Hangul": "\uac00-\ud7af",
     "Cyrillic": "\u0400-\u052f",
@@ -26,44 +26,39 @@ _BETWEEN = {  # a stray word, with words of the sentence on both sides
     name: re.compile(
         rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ]{{2}})|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
     )
-    for name, letters in _LOOKED_FOR.items()
+    for name, letters in _LETTERS.items()
 }
 _IN_CHINESE = {
     name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{3,}})(?=[ ，]?[\u4e00-\u9fff])")
-    for name, letters in _LOOKED_FOR.items()
+    for name, letters in _LETTERS.items()
     if name != "Han"
 }
 _SET_APART = re.compile(
     r"\([^()\n]{1,300}\)|（[^（）\n]{1,300}）|\[[^\[\]\n]{1,300}\]|\*[^*\n]{1,300}\*|_[^_\n]{1,300}_|【[^】\n]{1,100}】"
 )
-_ALIKE = {"Kana": "Han", "Han": "Kana"}
 
 
-def stray_word(rollout: Rollout, prose: str, wanted: Accepted) -> str | None:
+def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | None:
     """The first such word, if there is one and nothing in the prompt explains it."""
     if prose.isascii():
         return None
     counts = count_scripts(prose)
     total = sum(counts.values())
-    known = {script_of(code) for code in wanted.languages} | set(_asked_scripts(rollout))
-    known |= {_ALIKE[name] for name in known if name in _ALIKE}
-    sentences = None
-    for name, count in counts.items():
-        pattern = (_BETWEEN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE).get(name)
-        if pattern is None or name in known or 10 * count > total:
+    prompt = "\n".join(message.content for message in rollout.prompt)[:100_000]
+    explained = {script_of(code) for code in accepted.languages} | set(count_scripts(prompt))
+    if explained & {"Han", "Kana"}:
+        explained |= {"Han", "Kana"}
+    patterns = _BETWEEN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE
+    for script, count in counts.items():
+        if script not in patterns or script in explained or 10 * count > total:
             continue
-        sentences = sentences or _running(prose)
-        if found := pattern.search(sentences):
-            return found[found.lastindex or 0]
+        word = patterns[script].search(_select_sentences(prose))
+        if word:
+            return word[word.lastindex or 0]
     return None
 
 
-def _asked_scripts(rollout: Rollout) -> dict[str, int]:
-    return count_scripts("\n".join(message.content for message in rollout.prompt)[:100_000])
-
-
-def _running(prose: str) -> str:
+def _select_sentences(prose: str) -> str:
     """The sentences, without what is set apart from them."""
-    return "\n".join(
-        _SET_APART.sub("~", QUOTED.sub("~", line)) for line in prose.splitlines() if "|" not in line and len(line) > 30
-    )
+    lines = [line for line in prose.splitlines() if "|" not in line and len(line) > 30]
+    return "\n".join(_SET_APART.sub("~", QUOTED.sub("~", line)) for line in lines)

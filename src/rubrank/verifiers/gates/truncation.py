@@ -34,6 +34,7 @@ _MARKER_ONLY = re.compile(
     r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
     r"|[-*+•](?:[ \t]+\*\*)?)[ \t]*$"
 )
+_FULL_STOPS = (".", "!", "?", "。", "！", "？")
 _TERMINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥@^/\\"
 _NO_PROSE = re.compile(
     r"#\S+\s*$|https?://|www\.|@\w|^\s*(?:key ?words?|tags?|关键词|关键字|标签|keywords)\s*[:：]|[=≈≤≥<>^\\]"
@@ -60,19 +61,20 @@ def truncated(rollout: Rollout) -> Answer:
         return True, "a tool is called"
     if rollout.thoughts and not rollout.answer.strip():
         return False, "it ends within its thoughts"
-    if defect := _unfinished(rollout.answer):
+    defect = _find_defect(rollout.answer)
+    if defect:
         return False, defect
     if reason not in _WHOLE and _stops_short(rollout.answer):
         return missing("no full stop at the end, and it is not known why sampling ended: pass finish_reason")
     return True, "it ends"
 
 
-def _unfinished(answer: str) -> str | None:
+def _find_defect(answer: str) -> str | None:
     """A sure sign that something is missing."""
     outside, blocks, unclosed = split_code(answer)
-    if unclosed and blocks[-1][1].strip() and not _closed_by_another(blocks):
+    if unclosed and blocks[-1][1].strip() and not _is_closed_by_another(blocks):
         return "a code fence never closes"
-    if _open_json(answer.strip()):
+    if _is_open_json(answer.strip()):
         return "JSON never closes"
     lines = [line for line in outside[-400:] if line.strip()]
     if not lines or unclosed or answer.rstrip().endswith(("```", "~~~")):
@@ -80,71 +82,78 @@ def _unfinished(answer: str) -> str | None:
     last = lines[-1]
     if _is_half_row(lines):
         return "the last row of a table is not whole"
-    if len(lines) > 1 and _MARKER_ONLY.match(last) and not is_rule(last) and (is_item(lines[-2]) or len(answer) > 80):
-        return f"an entry without text: {last.strip()!r}"
-    if is_rule(last) or last.lstrip().startswith("|"):
+    if is_rule(last):
         return None
-    return _mid_sentence(last) or _half_entry(lines)
+    if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
+        return f"an entry without text: {last.strip()!r}"
+    if last.lstrip().startswith("|"):
+        return None
+    return _find_broken_line(last) or _find_half_entry(lines)
 
 
-def _mid_sentence(last: str) -> str | None:
-    """Does the last line break off?"""
+def _find_broken_line(last: str) -> str | None:
+    """How the last line breaks off, if it does."""
     end = last.strip().rstrip("*_ ")
     if is_heading(last) or not end:
         return None
-    if last.count("**") % 2 and is_item(last) and not last.rstrip(" \t\"'”’」").endswith("**"):
+    in_list = is_item(last)
+    if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
-    wide = len(_WIDE.findall(end)) >= (4 if is_item(last) else 8)
-    if (len(end) > (12 if is_item(last) else 25) or wide) and _DANGLING.search(end) and not _NO_PROSE.search(end[-60:]):
+    is_long = len(end) > (12 if in_list else 25) or len(_WIDE.findall(end)) >= (4 if in_list else 8)
+    if is_long and _DANGLING.search(end) and not _NO_PROSE.search(end[-60:]):
         return f"it ends in mid-sentence: {end[-30:]!r}"
-    tail = end[max(map(end.rfind, "(（")) :]
-    if len(end) > 25 and tail[:1] in "(（" and not re.search("[)）]", tail) and tail[-1:].isalnum() and len(tail) > 3:
+    tail = end[max(end.rfind("("), end.rfind("（")) :]
+    is_open = tail[:1] in "(（" and not re.search("[)）]", tail)
+    if is_open and len(end) > 25 and len(tail) > 3 and tail[-1:].isalnum():
         return f"a bracket never closes: {tail[-30:]!r}"
     return None
 
 
-def _half_entry(lines: list[str]) -> str | None:
-    """The last of several entries that are whole sentences is none."""
+def _find_half_entry(lines: list[str]) -> str | None:
+    """The last of several entries is no whole sentence, and all others are."""
     last = lines[-1].rstrip()
     entries = [line.rstrip().rstrip("*_") for line in lines[:-1] if is_item(line)]
     if not is_item(last) or len(entries) < 2 or len(entries) < len(lines) - 2 or not last[-1].isalnum():
         return None
-    alike = all(entry.endswith((".", "!", "?", "。", "！", "？")) for entry in entries)
-    shortest = min(len(entry) for entry in entries)
-    return f"the last entry breaks off: {last[-30:]!r}" if alike and len(last) < shortest else None
+    if not all(entry.endswith(_FULL_STOPS) for entry in entries):
+        return None
+    shortest = min(map(len, entries))
+    return f"the last entry breaks off: {last[-30:]!r}" if len(last) < shortest else None
 
 
-def _closed_by_another(blocks: list[tuple[str, str]]) -> bool:
+def _is_closed_by_another(blocks: list[tuple[str, str]]) -> bool:
     """A fence within a fence: the last one has no name and is followed by prose that ends."""
     tag, code = blocks[-1]
-    return len(blocks) > 1 and not tag and code.rstrip().endswith((".", "。", "!", "！", "?", "？"))
+    return len(blocks) > 1 and not tag and code.rstrip().endswith(_FULL_STOPS)
 
 
 def _is_half_row(lines: list[str]) -> bool:
     """The last row of a table has fewer cells than the rows above."""
-    last = lines[-1].strip()
-    if not last.startswith("|") or len(lines) < 3 or not all(line.strip().startswith("|") for line in lines[-3:-1]):
+    rows = [line.strip() for line in lines[-3:]]
+    if len(rows) < 3 or not all(row.startswith("|") for row in rows):
         return False
-    cells = [line.strip().replace("\\|", "").count("|") for line in lines[-3:]]
-    return lines[-2].strip().endswith("|") and cells[-1] < min(cells[:-1])
+    cells = [row.replace("\\|", "").count("|") for row in rows]
+    return rows[-2].endswith("|") and cells[-1] < min(cells[:-1])
 
 
 def _stops_short(answer: str) -> bool:
-    """A line of prose without an end, where prose has ended properly before."""
-    last = next((line for line in reversed(answer[-20_000:].splitlines()) if line.strip()), "")
-    end = last.strip()
-    if is_heading(last) or is_rule(last) or not end or end[-1] in _TERMINAL or not end[-1].isalnum():
+    """A line of prose without an end, although prose has ended properly before."""
+    lines = [line for line in answer[-20_000:].splitlines() if line.strip()]
+    if not lines or is_heading(lines[-1]) or is_rule(lines[-1]):
+        return False
+    end = lines[-1].strip()
+    if end[-1] in _TERMINAL or not end[-1].isalnum():
         return False
     tail = end[max(map(end.rfind, ".!?。！？")) + 1 :]  # of the last line: a signature has lines of its own
     if _NO_PROSE.search(end) or _NO_PROSE.search(tail):
         return False
-    said = sentences(answer[-5000:])
-    whole = [s for s in said[:-1] if s.rstrip("*_ ”\"')」").endswith((".", "!", "?", "。", "！", "？"))]
-    long = len(tail.split()) >= 6 or len(re.findall(f"[{HAN}]", tail)) >= 10
-    return long and len(whole) >= 2 and 2 * len(whole) >= len(said) - 1
+    is_long = len(tail.split()) >= 6 or len(re.findall(f"[{HAN}]", tail)) >= 10
+    before = sentences(answer[-5000:])[:-1]
+    whole = [sentence for sentence in before if sentence.rstrip("*_ ”\"')」").endswith(_FULL_STOPS)]
+    return is_long and len(whole) >= 2 and 2 * len(whole) >= len(before)
 
 
-def _open_json(answer: str) -> bool:
+def _is_open_json(answer: str) -> bool:
     """It starts as JSON does and ends with brackets open."""
     if not re.match(r'\{\s*"|\[\s*[{"\[]', answer) or len(answer) > 1_000_000:
         return False
@@ -153,10 +162,6 @@ def _open_json(answer: str) -> bool:
     except RecursionError:
         return False
     except ValueError:
-        return _depth(answer) > 0
+        brackets = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)  # without texts
+        return brackets.count("{") + brackets.count("[") > brackets.count("}") + brackets.count("]")
     return False
-
-
-def _depth(answer: str) -> int:
-    bones = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)
-    return bones.count("{") + bones.count("[") - bones.count("}") - bones.count("]")
