@@ -15,6 +15,7 @@ from cases import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rubrank.verifiers.agentic.code
 import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout

@@ -28,54 +28,56 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
     not expected or absent, a value that is not allowed. Missing: nothing expected given.
     Not covered: types of the schema (ToolCallValid); Java's and JavaScript's own types; multi-turn states.
     """
-    given = rollout.metadata.get("ground_truth") if expected is None else expected
-    if given is None:
+    expected = rollout.metadata.get("ground_truth") if expected is None else expected
+    if expected is None:
         return missing("no expected calls: give `expected` or metadata['ground_truth']")
-    wanted = [next(iter(call.items())) for call in _ALLOWED.validate_python(given) if call]
+    expected_calls = [next(iter(call.items())) for call in _ALLOWED.validate_python(expected) if call]
     calls = rollout.tool_calls
-    if len(calls) != len(wanted):
-        return False, f"{len(calls)} calls made, {len(wanted)} expected"
-    troubles = [[_trouble(name, allowed, call) for call in calls] for name, allowed in wanted]
-    found = len(best_pairs([[float(trouble is None) for trouble in row] for row in troubles])) if calls else 0
-    if found == len(wanted):
-        return True, f"{found} calls as expected"
-    first = next(trouble for row in troubles for trouble in row if trouble)
-    return False, f"{found} of {len(wanted)} calls as expected; {first}"
+    if len(calls) != len(expected_calls):
+        return False, f"{len(calls)} calls made, {len(expected_calls)} expected"
+    problems = [[_find_problem(name, allowed, call) for call in calls] for name, allowed in expected_calls]
+    right = len(best_pairs([[float(problem is None) for problem in row] for row in problems])) if calls else 0
+    if right == len(calls):
+        return True, f"{right} calls as expected"
+    first_problem = next(problem for row in problems for problem in row if problem)
+    return False, f"{right} of {len(calls)} calls as expected; {first_problem}"
 
 
-def _trouble(name: str, allowed: Mapping[str, list[Any]], call: ToolCall) -> str | None:
+def _find_problem(name: str, allowed: Mapping[str, list[Any]], call: ToolCall) -> str | None:
+    """What makes the call another than the expected one; None if nothing does."""
     if name not in (call.name, call.name.replace("_", ".")) and name.replace(".", "_") != call.name:
         return f"{call.name[:60]!r} called, {name!r} expected"
     try:
         arguments = call_arguments(call)
     except ValueError as error:
         return f"{name}: arguments unusable: {error}"
-    if unknown := sorted(set(arguments) - set(allowed)):
+    unknown = sorted(set(arguments) - set(allowed))
+    if unknown:
         return f"{name}: {unknown[0][:60]!r} is not expected"
     for key, values in allowed.items():
         if key not in arguments:
             if "" not in values:
                 return f"{name}: {key!r} is absent"
-        elif not any(_agree(value, arguments[key]) for value in values):
+        elif not any(_agrees(value, arguments[key]) for value in values):
             return f"{name}: {key} is {str(arguments[key])[:60]!r}, which is not allowed"
     return None
 
 
-def _agree(expected: Any, actual: Any) -> bool:
+def _agrees(expected: Any, actual: Any) -> bool:
     if isinstance(expected, bool) or isinstance(actual, bool) or expected is None or actual is None:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, str) and isinstance(actual, str):
-        return _compact(expected) == _compact(actual)
+        return _fold(expected) == _fold(actual)
     if is_number(expected) and is_number(actual):
         return bool(expected == actual) and (isinstance(expected, float) or isinstance(actual, int))
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return _agree_mappings(expected, actual)
+        return _mappings_agree(expected, actual)
     if _is_list(expected) and _is_list(actual):
-        return len(expected) == len(actual) and all(map(_agree, expected, actual))
+        return len(expected) == len(actual) and all(map(_agrees, expected, actual))
     return False
 
 
-def _agree_mappings(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
+def _mappings_agree(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
     """BFCL gives lists of allowed values inside mappings, too."""
     if set(actual) - set(expected):
         return False
@@ -84,7 +86,7 @@ def _agree_mappings(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> b
         if key not in actual:
             if "" not in options:
                 return False
-        elif not (any(_agree(option, actual[key]) for option in options) or _agree(values, actual[key])):
+        elif not any(_agrees(option, actual[key]) for option in (*options, values)):
             return False
     return True
 
@@ -93,5 +95,5 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _compact(text: str) -> str:
+def _fold(text: str) -> str:
     return text.translate(_DROPPED).lower().replace("'", '"')

@@ -29,8 +29,8 @@ class BadSchema(ValueError):  # noqa: N818 - says what is wrong
     """The tool's definition cannot be used: its author's fault, not the caller's."""
 
 
-def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
-    """The same keyword, paying one step each time it is looked at."""
+def _count_steps(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    """The same keyword, using up one step each time it is looked at."""
 
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         left = _left.get()
@@ -48,42 +48,49 @@ def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator
 
 
 def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    for text, sub in value.items() if isinstance(instance, dict) else ():
+    if not isinstance(instance, dict):
+        return
+    for text, subschema in value.items():
         for key in instance:
             if pattern(text).search(clean(key)):
-                yield from validator.descend(instance[key], sub, path=key, schema_path=text)
+                yield from validator.descend(instance[key], subschema, path=key, schema_path=text)
 
 
-def _additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    known, patterns = schema.get("properties", {}), [pattern(p) for p in schema.get("patternProperties", {})]
-    for key in instance if isinstance(instance, dict) else ():
-        if key not in known and not any(p.search(clean(key)) for p in patterns):
-            if value is False:
-                yield ValidationError(f"{key!r} is not a parameter")
-            elif isinstance(value, dict):
-                yield from validator.descend(instance[key], value, path=key)
+def _additional_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    properties = schema.get("properties", {})
+    patterns = [pattern(text) for text in schema.get("patternProperties", {})]
+    for key in instance:
+        if key in properties or any(compiled.search(clean(key)) for compiled in patterns):
+            continue
+        if value is False:
+            yield ValidationError(f"{key!r} is not a parameter")
+        elif isinstance(value, dict):
+            yield from validator.descend(instance[key], value, path=key)
 
 
-def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if value and isinstance(instance, list) and len({canonical(item) for item in instance}) < len(instance):
         yield ValidationError("items are not unique")
 
 
-def _no_unevaluated(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _refuse_unevaluated(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     raise BadSchema("unevaluatedProperties and unevaluatedItems are not supported")
 
 
-_OWN: dict[str, Callable[..., Any]] = {
+# jsonschema's own versions use Python's patterns, or compare each item with each.
+_KEYWORDS: dict[str, Callable[..., Any]] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
-    "additionalProperties": _additional,
-    "uniqueItems": _unique,
-    "unevaluatedProperties": _no_unevaluated,
-    "unevaluatedItems": _no_unevaluated,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "unevaluatedProperties": _refuse_unevaluated,
+    "unevaluatedItems": _refuse_unevaluated,
 }
 _Validator = extend(
     Draft202012Validator,
-    {name: _counted(rule) for name, rule in {**Draft202012Validator.VALIDATORS, **_OWN}.items()},
+    {name: _count_steps(rule) for name, rule in {**Draft202012Validator.VALIDATORS, **_KEYWORDS}.items()},
 )
 
 
@@ -92,21 +99,23 @@ def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
     try:
         check_size(schema, "schema")
         _left.set([_MOST_STEPS])
-        error = next(_Validator(schema, registry=Registry()).iter_errors(_json(instance)), None)
+        error = next(_Validator(schema, registry=Registry()).iter_errors(_make_plain(instance)), None)
     except BadSchema:
         raise
     except _OutOfSteps:
         if check_size(instance, "arguments") > _MANY:  # not missing: sending too much is no way around a verdict
             return "the arguments are too large to be checked"
         raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
-    except Exception as trouble:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable
-        words = str(trouble).split("\n", 1)[0][:200]
-        raise BadSchema(f"{type(trouble).__name__}: {words}") from None
+    except Exception as problem:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable
+        first_line = str(problem).split("\n", 1)[0][:200]
+        raise BadSchema(f"{type(problem).__name__}: {first_line}") from None
     return None if error is None else f"{error.json_path}: {error.message[:200]}"
 
 
-def _json(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     """Plain dicts and lists: what jsonschema takes for objects and arrays."""
     if isinstance(value, Mapping):
-        return {str(key): _json(item) for key, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _make_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_make_plain(item) for item in value]
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -20,7 +21,8 @@ class _Rules:
     subset: bool
     unordered: bool
     tolerance: float
-    ignore: frozenset[str]
+    ignore: tuple[list[str], ...]
+    """Paths, split into their parts."""
 
 
 @verifier("FinalStateMatch", family="agentic", domain=UNIT, version=1)
@@ -45,70 +47,88 @@ def final_state_match(
     that differs. Not covered: how the state came about; values with a
     meaning of their own (dates, paths) are compared as they are written.
     """
-    want = rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
-    have = rollout.metadata.get("final_state", _ABSENT)
-    if want is _ABSENT or have is _ABSENT:
-        return missing(f"no {'expected' if want is _ABSENT else 'final'} state given")
-    check_size(want, "expected state")
+    expected_state = rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
+    final_state = rollout.metadata.get("final_state", _ABSENT)
+    if expected_state is _ABSENT:
+        return missing("no expected state given")
+    if final_state is _ABSENT:
+        return missing("no final state given")
+    check_size(expected_state, "expected state")
     try:
-        check_size(have, "final state")
+        check_size(final_state, "final state")
     except TooBig as error:  # the expected state is not so large
         return 0.0, str(error)
-    leaves = list(_compare("$", want, have, _Rules(subset, unordered, tolerance, frozenset(ignore))))
-    wrong = [note for note in leaves if note]
-    value = 1 - len(wrong) / len(leaves) if partial and leaves else float(not wrong)
-    reason = f"{len(wrong)} of {len(leaves)} leaves differ: {'; '.join(wrong[:3])}"
-    return value, reason if wrong else f"all {len(leaves)} leaves agree"
+    rules = _Rules(subset, unordered, tolerance, tuple(map(_split_path, ignore)))
+    leaves = list(_compare("$", expected_state, final_state, rules))
+    differences = [difference for difference in leaves if difference]
+    if not differences:
+        return 1.0, f"all {len(leaves)} leaves agree"
+    reason = f"{len(differences)} of {len(leaves)} leaves differ: {'; '.join(differences[:3])}"
+    return 1 - len(differences) / len(leaves) if partial else 0.0, reason
 
 
-def _ignored(path: str, rules: _Rules) -> bool:
+def _split_path(path: str) -> list[str]:
+    """$.orders[2].id → ["$", "orders", "[2]", "id"]."""
+    return path.replace("[", ".[").split(".")
+
+
+def _is_ignored(path: str, rules: _Rules) -> bool:
     if not rules.ignore:
         return False
-    parts = path.replace("[", ".[").split(".")
-    return any(_same(rule.replace("[", ".[").split("."), parts) for rule in rules.ignore)
+    parts = _split_path(path)
+    for rule in rules.ignore:
+        pairs = zip(rule, parts, strict=False)
+        if len(rule) == len(parts) and all(r in (p, "*") or (r == "[*]" and p[:1] == "[") for r, p in pairs):
+            return True
+    return False
 
 
-def _same(rule: list[str], parts: list[str]) -> bool:
-    if len(rule) != len(parts):
-        return False
-    return all(r in (p, "*") or (r == "[*]" and p[:1] == "[") for r, p in zip(rule, parts, strict=True))
-
-
-def _compare(path: str, want: Any, have: Any, rules: _Rules) -> Iterator[str]:
-    """One note for each leaf: empty if it agrees."""
-    if _ignored(path, rules):
+def _compare(path: str, expected: Any, actual: Any, rules: _Rules) -> Iterator[str]:
+    """For each leaf how it differs; "" if it agrees."""
+    if _is_ignored(path, rules):
         return
-    if isinstance(want, Mapping) and isinstance(have, Mapping) and (want or have):
-        for key in [*want, *(k for k in have if k not in want and not rules.subset)]:
-            yield from _compare(f"{path}.{key}", want.get(key, _ABSENT), have.get(key, _ABSENT), rules)
-    elif isinstance(want, (list, tuple)) and isinstance(have, (list, tuple)) and (want or have):
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping) and (expected or actual):
+        keys = list(expected)
+        if not rules.subset:
+            keys += [key for key in actual if key not in expected]
+        for key in keys:
+            yield from _compare(f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), rules)
+    elif isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and (expected or actual):
         if rules.unordered:
-            want, have = _lined_up(want, have)
-        for i in range(max(len(want), len(have))):
-            left, right = (side[i] if i < len(side) else _ABSENT for side in (want, have))
+            expected, actual = _line_up(expected, actual)
+        for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=_ABSENT)):
             yield from _compare(f"{path}[{i}]", left, right, rules)
-    elif want is _ABSENT or have is _ABSENT:
-        yield f"{path}: {'unexpected' if want is _ABSENT else 'absent'}"
-    elif rules.subset and want in ({}, []) and type(want) is type(have):
-        yield ""
+    elif expected is _ABSENT:
+        yield f"{path}: unexpected"
+    elif actual is _ABSENT:
+        yield f"{path}: absent"
     else:
-        yield "" if equal(want, have, rules.tolerance) else f"{path}: {_short(want)} expected, {_short(have)} found"
+        is_empty_subset = rules.subset and expected in ({}, []) and type(expected) is type(actual)
+        if is_empty_subset or equal(expected, actual, rules.tolerance):
+            yield ""
+        else:
+            yield f"{path}: {_shorten(expected)} expected, {_shorten(actual)} found"
 
 
-def _lined_up(want: Any, have: Any) -> tuple[list[Any], list[Any]]:
+def _line_up(expected: Any, actual: Any) -> tuple[list[Any], list[Any]]:
     """Both lists with their equal items first, in the same order; the rest sorted, so that like stands near like."""
     rest: dict[str, list[Any]] = {}
-    for item in have:
+    for item in actual:
         rest.setdefault(canonical(item), []).append(item)
-    common, only = [], []
-    for item in want:
-        bag = rest.get(canonical(item))
-        common.append(item) if bag and bag.pop() is not _ABSENT else only.append(item)
-    left = [item for _, bag in sorted(rest.items()) for item in bag]
-    return common + sorted(only, key=canonical), common + left
+    common = []
+    only_expected = []
+    for item in expected:
+        equal_items = rest.get(canonical(item))
+        if equal_items:
+            equal_items.pop()
+            common.append(item)
+        else:
+            only_expected.append(item)
+    only_actual = [item for _, items in sorted(rest.items()) for item in items]
+    return common + sorted(only_expected, key=canonical), common + only_actual
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -133,15 +153,21 @@ def trajectory_efficiency(
     Missing: no optimal number given. Passes with 1: no more calls than needed. Fails with 0: no
     call. Not covered: calls that differ only in wording; steps without a call.
     """
-    best = optimal or rollout.metadata.get("optimal_steps") or len(rollout.metadata.get("expected_calls") or ())
-    if not isinstance(best, int) or best < 1:
+    steps = optimal or rollout.metadata.get("optimal_steps") or len(rollout.metadata.get("expected_calls") or ())
+    if not isinstance(steps, int) or steps < 1:
         return missing("no optimal number of steps: give `optimal` or metadata['optimal_steps']")
     calls = rollout.tool_calls
     if not calls:
-        return 0.0, f"no calls made, {best} are needed"
-    idle = sum(call.name in noop_tools for call in calls)
-    acting = [call for call in calls if call.name not in noop_tools]
-    same = [identity([call.name, call.arguments, call.result]) for call in acting]
-    again = len(acting) - len({one or str(i) for i, one in enumerate(same)})
-    value = best / (len(calls) + duplicate_weight * again + noop_weight * idle)
-    return min(1.0, value), f"{len(calls)} calls ({again} duplicates, {idle} no-ops), {best} suffice"
+        return 0.0, f"no calls made, {steps} are needed"
+    no_ops = 0
+    duplicates = 0
+    seen: set[str] = set()
+    for number, call in enumerate(calls):
+        if call.name in noop_tools:
+            no_ops += 1
+            continue
+        key = identity([call.name, call.arguments, call.result]) or str(number)
+        duplicates += key in seen
+        seen.add(key)
+    value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
+    return min(1.0, value), f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rubrank.rollouts.rollout import Rollout, ToolCall
+from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.tools import error_rules, says_error
 from rubrank.verifiers.agentic.values import How, call_arguments, identity, matches
 from rubrank.verifiers.verifier import Answer, verifier
@@ -25,10 +25,12 @@ def tool_called(rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _
     Passes: one call of `search` where one is asked. Fails: none, or more than `at_most`. Names are compared to the
     letter. Not covered: whether the call succeeded (EndsWithoutError, NoToolError) or made sense.
     """
-    found = sum(call.name == tool for call in rollout.tool_calls)
-    right = found >= at_least and (at_most is None or found <= at_most)
-    asked = f"at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")
-    return right, f"{tool!r} was called {found} times, {asked} asked"
+    times = sum(call.name == tool for call in rollout.tool_calls)
+    asked = f"at least {at_least}"
+    if at_most is not None:
+        asked += f" and at most {at_most}"
+    passed = times >= at_least and (at_most is None or times <= at_most)
+    return passed, f"{tool!r} was called {times} times, {asked} asked"
 
 
 @verifier("ToolNotCalled", family="agentic", version=1)
@@ -38,11 +40,10 @@ def tool_not_called(rollout: Rollout, *, tools: _Names) -> Answer:
     Passes: no call of them, or no calls at all. Fails: one call, even one that ended in an error: it was tried. Not
     covered: the same thing done by another tool.
     """
-    forbidden = set(tools)
-    found = next((i for i, call in enumerate(rollout.tool_calls, 1) if call.name in forbidden), None)
-    return found is None, "none of them was called" if found is None else (
-        f"call {found} is of {rollout.tool_calls[found - 1].name!r}, which is forbidden"
-    )
+    for number, call in enumerate(rollout.tool_calls, 1):
+        if call.name in tools:
+            return False, f"call {number} is of {call.name!r}, which is forbidden"
+    return True, "none of them was called"
 
 
 @verifier("ToolArgument", family="agentic", version=1)
@@ -63,17 +64,15 @@ def tool_argument(
     no JSON object, or the tool never called. Not covered: arguments inside arguments, other than as a whole.
     """
     calls = [call for call in rollout.tool_calls if call.name == tool]
-    right = [_has(call, argument, value, compare, tolerance) for call in calls]
-    passed = bool(right) and (all(right) if every else any(right))
-    return passed, f"{sum(right)} of {len(calls)} calls of {tool!r} have {argument} as asked"
-
-
-def _has(call: ToolCall, argument: str, value: Any, compare: How, tolerance: float) -> bool:
-    try:
-        arguments = call_arguments(call)
-    except ValueError:
-        return False
-    return argument in arguments and matches(value, arguments[argument], compare, tolerance)
+    right = 0
+    for call in calls:
+        try:
+            arguments = call_arguments(call)
+        except ValueError:
+            continue
+        right += argument in arguments and matches(value, arguments[argument], compare, tolerance)
+    passed = right > 0 and (right == len(calls) or not every)
+    return passed, f"{right} of {len(calls)} calls of {tool!r} have {argument} as asked"
 
 
 @verifier("ToolOrder", family="agentic", version=1)
@@ -85,10 +84,12 @@ def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> An
     """
     names = [call.name for call in rollout.tool_calls]
     if adjacent:
-        found = any(names[i : i + len(tools)] == tools for i in range(len(names) - len(tools) + 1))
-        return found, f"the {len(tools)} calls {'stand' if found else 'do not stand'} one after the other"
-    rest = iter(names)
-    done = next((i for i, tool in enumerate(tools) if tool not in rest), len(tools))
+        stand = any(names[i : i + len(tools)] == tools for i in range(len(names) - len(tools) + 1))
+        return stand, f"the {len(tools)} calls {'stand' if stand else 'do not stand'} one after the other"
+    done = 0
+    for name in names:
+        if done < len(tools) and name == tools[done]:
+            done += 1
     return done == len(tools), f"{done} of {len(tools)} calls found in this order"
 
 
@@ -99,8 +100,8 @@ def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answe
     Passes: as many calls, or fewer. Fails: one more, or fewer than `at_least`. Not covered: turns without a call, and
     tokens (length criteria).
     """
-    found = len(rollout.tool_calls)
-    return at_least <= found <= most, f"{found} calls made, at most {most} allowed, at least {at_least} asked"
+    steps = len(rollout.tool_calls)
+    return at_least <= steps <= most, f"{steps} calls made, at most {most} allowed, at least {at_least} asked"
 
 
 @verifier("EndsWithoutError", family="agentic", version=1)
@@ -125,17 +126,13 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
     Passes: every call once. Fails: one again, wherever it stands. Not covered: calls that differ in wording alone.
     """
     seen: set[str] = set()
-    again = 0
+    repeated = 0
     for number, call in enumerate(rollout.tool_calls):
-        key = _key(call, same_result) or str(number)
-        again += key in seen
+        try:
+            arguments: Any = dict(call_arguments(call))
+        except ValueError:
+            arguments = call.arguments
+        key = identity([call.name, arguments, call.result if same_result else None]) or str(number)
+        repeated += key in seen
         seen.add(key)
-    return again <= most, f"{again} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
-
-
-def _key(call: ToolCall, with_result: bool) -> str | None:
-    try:
-        arguments: Any = dict(call_arguments(call))
-    except ValueError:
-        arguments = call.arguments
-    return identity([call.name, arguments, call.result if with_result else None])
+    return repeated <= most, f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
