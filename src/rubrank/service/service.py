@@ -266,7 +266,7 @@ class Service:
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
         _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
         remedy = (
-            "Let the trainer keep more requests in flight (slime: --group-rm sends whole groups), or lower the number"
+            "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together), or lower the number"
             " of groups it samples at a time."
         )
         raise refuse(503, "groups", "complete before their deadline", got, remedy, "service")
