@@ -1,4 +1,4 @@
-"""The adjusted estimator once more, as slowly and plainly as it can be written: the oracle of `test_controlled.py`.
+"""The adjusted estimator once more, as slowly and plainly as it can be written: the oracle of `test_attribute_fit.py`.
 
 All unknowns of a criterion go into one vector (utilities of every group, then γ), every pair into one row of a design
 matrix, and Newton's method runs on the full system; nothing is eliminated, packed or looked up.

@@ -250,7 +250,7 @@ class Gated:
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
-        batch = batch.without_penalties()
+        batch = batch.without_penalties()  # they act through the factor; ranking them too would count them twice
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details
@@ -261,7 +261,7 @@ class Gated:
         elif not self.rule.bounded:
             values_M = stretch_groups(values_M, batch.starts)
             details = {**details, "stretched": values_M}
-        elif not is_ours(self.rule):
+        elif not is_ours(self.rule):  # a rule of a user may not keep to its `bounded`
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING:
                 allowed = "from 0 to 1, as its `bounded` says"

@@ -148,6 +148,7 @@ def _control_pooled(
     else:
         influence = rule.known.select(names.criteria)
     if rule.pool == "run":
+        # What was learnt before counts too: the estimate of one step has few groups.
         influence = rule.running.learn(influence, names.criteria, names.attributes, data.attribute_prior)
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
     taken_NKD = np.where(wanted_NK[:, :, None], share_NKD * allowed_KD, 0.0)

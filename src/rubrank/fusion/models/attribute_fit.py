@@ -311,6 +311,7 @@ def fit_parts(
     scale_D = scale_of_contrasts(squares_D, sum(summary.pairs for summary in summaries))
     n_K = np.sum([summary.groups_K for summary in summaries], axis=0)
     links = {summary.link for summary in summaries}
+    # One part that needs newton.py, such as a very large group, means that all of them do: γ is common to them.
     link = links.pop() if len(links) == 1 else None
     sums = _fit_pooled(parts, check_link(model), link, scale_D, len(scale_D), n_K, attribute_prior)
     return scale_D, InfluenceEstimate.of(*sums, n_K, attribute_prior)
@@ -369,6 +370,7 @@ def _fit_pooled(
     if link is not None and active_K.any():
         step_KD = np.zeros((K, D))
         moved_K = np.full(K, np.inf)
+        # The first pass takes no step, and the last one takes the sums at the maximum: hence one pass more than steps.
         for _ in range(likelihood.ITERATIONS + 1):
             results = parts.each(run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy())
             sums = PassSums(*(np.sum(arrays, axis=0) for arrays in zip(*results, strict=True)))
@@ -386,7 +388,7 @@ def _fit_pooled(
             n = float(n_K[k])
             around_mean_DD = sums.square_KDD[k] - np.outer(sums.slope_KD[k], sums.slope_KD[k]) / n
             variance_KDD[k] = n / (n - 1.0) * around_mean_DD
-    if active_K.any():
+    if active_K.any():  # full steps did not converge, or there is no compiled link: newton.py halves its steps
         whole = _join_parts(parts.gather(), scale_D)
         for k in np.flatnonzero(active_K):
             gamma_KD[k], information_KDD[k], variance_KDD[k] = _fit_by_newton(

@@ -245,6 +245,10 @@ def _pair_derivatives(link: int, e: float, target: float) -> tuple[float, float]
 # --------------------------------------------------------------------------------------------------------- Newton steps
 
 
+# numba cannot call LAPACK without SciPy, so the small systems are solved by plain elimination. No pivoting is needed:
+# the matrices are positive definite, because the priors are.
+
+
 @jit
 def _solve(A: Any, m: int, right: Any, columns: int) -> None:
     """right := A⁻¹ right for a positive definite A (m, m), given by its upper triangle, which is overwritten."""
@@ -377,7 +381,7 @@ def pooled_sums(
         k = jobs[job, 1]
         first = data.starts[g]
         n = data.starts[g + 1] - first
-        if g != loaded_group:
+        if g != loaded_group:  # jobs of a group are neighbours, and share its contrasts
             contrasts(data.attributes_MD, data.scale_D, first, n, z_PD)
             loaded_group = g
         _load_outcomes(data, g, k, target_P, compared_P)

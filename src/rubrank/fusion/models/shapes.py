@@ -48,6 +48,7 @@ def look_up(scores_MK: Any, starts: Any, groups: Any, table: Any, base: Any, u_M
         first = starts[g]
         n = starts[g + 1] - first
         beaten[:n] = 0
+        # Criteria are the innermost loop: it runs over neighbours in memory, and the compiler vectorises it.
         for i in range(1, n):
             for j in range(i):
                 for k in range(K):
@@ -74,7 +75,7 @@ def count_beaten(sorted_Cn: Any, margin_C: Any, beaten_Cn: Any) -> None:
     n = sorted_Cn.shape[1]
     for c in range(sorted_Cn.shape[0]):
         margin = margin_C[c]
-        wins = 0
+        wins = 0  # never falls: who beats a rollout beats everything below it
         for p in range(n):
             x = sorted_Cn[c, p]
             if x != x:
@@ -132,6 +133,7 @@ class ShapeTable:
         """Utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
         u_MK = np.empty(scores_MK.shape)
         sizes = np.diff(starts)
+        # The path of a group must not depend on its neighbours: rewards would differ in the last bit.
         must_sort = (sizes > INDEXED) | margins.any(1)
         indexed_groups = np.flatnonzero(~must_sort)
         if len(indexed_groups):
@@ -189,6 +191,7 @@ class ShapeTable:
         count_beaten(np.take_along_axis(columns_Cn, order_Cn, axis=1), margin_C, beaten_Cn)
         shapes = [beaten_n.tobytes() for beaten_n in beaten_Cn]
         if self._values > _MOST_VALUES:
+            # A new dictionary, because another thread may be reading the old one.
             self._sorted = {}
             self._values = 0
         solved = self._sorted

@@ -1,4 +1,4 @@
-"""The method, second edition: lift, margins, equal say, advantages, agreement, and rules that do not praise absence."""
+"""Lift, margins, spans, advantages, agreement, and how rules treat missing scores."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_trainer_that_scales_again_is_refused():
     Arguments.scale_rewards = "none"
     reward.attach(Arguments(), None)
     assert RewardEngine(["Postscript"], scale="utility").scale == "utility"
-    with pytest.raises(InvalidInput, match="'rlvr2', alone or composed, where scale is given"):
+    with pytest.raises(InvalidInput, match="'rlvr2', alone or composed, if `scale` is given"):
         RewardEngine(["Postscript"], "gdpo", scale="utility")
 
 
