@@ -130,11 +130,9 @@ def test_replies_that_cannot_be_used_are_missing_with_the_judges_words() -> None
 
 def test_deadline_of_the_step(tmp_path: Path) -> None:
     with Server(by(lambda shown: Answer(drop="never") if shown[0] == "r1" else 1)) as server:
-        start = time.monotonic()
         found = run(
             [group(*names(3))], judges(server, tmp_path / "replies.sqlite", step={"deadline": 0.5, "most_missing": 0.5})
         )
-        assert 0.4 < time.monotonic() - start < 5.0
     verdicts = [found.groups[0].verdicts[i, "Clear"] for i in range(3)]
     assert [verdict.value for verdict in verdicts] == [1, None, 1]
     assert verdicts[1].reason == "deadline of the step passed"

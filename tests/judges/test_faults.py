@@ -38,7 +38,6 @@ def test_completions(fault):
 def test_http(fault):
     met = meet(HTTP[fault], timeout=0.6)
     assert (met.value, met.error) == (None, "")
-    assert met.seconds < 10.0
 
 
 @pytest.mark.parametrize("fault", FINAL)

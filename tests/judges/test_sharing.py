@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from hypothesis import given
 from hypothesis import strategies as st
-from judges.server import MODEL, Answer, Server
+from judges.server import MODEL, Server
+from judges.test_runtime import Crowd
 
 from rubrank import Judge, RewardEngine
 from rubrank.judges.client.limits import Demand, LimitShares
@@ -75,24 +75,18 @@ def test_never_more_than_there_is(steps, ceiling):
 def test_a_process_keeps_to_its_part():
     """The runtime asks, holds nothing before it is told, and opens more places as it is given them."""
     close_runtime()
-    most, now, seen = [2], [0], [0]
+    crowd = Crowd(0.05)
 
-    def script(asked):
-        now[0] += 1
-        seen[0] = max(seen[0], now[0])
-        return Answer('{"verdict": 1}', delay=0.05)
+    async def shares(process, demands):
+        return dict.fromkeys(demands, 2)
 
-    async def shares(owner, uses):
-        return dict.fromkeys(uses, most[0])
-
-    with Server(script) as server:
+    with Server(crowd) as server:
         endpoint = {"base_url": server.url, "model": MODEL, "concurrency": 64}
         judges = Judges(judges=(Judge.model_validate({"endpoints": [endpoint]}),))
         runtime().share_limits(shares, "me", every=0.05)
         engine = RewardEngine([{"name": "CoreIntentMatch"}], judges=judges)
         rollouts = tuple(rollout_of("p", f"text {i}") for i in range(12))
-        begun = time.monotonic()
         asyncio.run(engine.score_async([Group(id="g", rollouts=rollouts)], 0))
-        assert time.monotonic() - begun >= 12 / 2 * 0.05
         assert len(server.completions) == 12
+    assert crowd.most == 2
     close_runtime()
