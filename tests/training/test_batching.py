@@ -6,12 +6,12 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.batching import cut, evaluated_at_once
+from rubrank.training.job.batches import evaluation_batch_size, split_batch
 from rubrank.training.job.config import HeldOut, Source, Training
 
 
 def test_by_default_one_group_at_a_time():
-    found = cut(Training(prompts_per_batch=16), None, 1, "x")
+    found = split_batch(Training(prompts_per_batch=16), None, 1, "x")
     assert (found.rollouts, found.per_device, found.accumulation, found.steps_per_generation) == (128, 8, 16, 16)
 
 
@@ -20,7 +20,7 @@ def test_by_default_one_group_at_a_time():
 @folded("per_device", [None, 1, 2])
 def test_every_rollout_is_used_once_in_each_batch(world, updates, per_device):
     training = Training(prompts_per_batch=24, updates_per_batch=updates, per_device_train_batch_size=per_device)
-    found = cut(training, None, world, "x")
+    found = split_batch(training, None, world, "x")
     assert found.per_device * world * found.accumulation * updates == found.rollouts == 192
     assert found.per_device * world * found.steps_per_generation == found.rollouts
     assert (found.evaluated * world) % 8 == 0  # TRL wants whole groups there
@@ -28,8 +28,8 @@ def test_every_rollout_is_used_once_in_each_batch(world, updates, per_device):
 
 def test_evaluations_have_groups_of_their_own():
     held_out = HeldOut(sources=(Source(path="x"),), rollouts=6)
-    assert (cut(Training(), held_out, 4, "x").evaluated * 4) % 6 == 0
-    assert cut(Training(per_device_train_batch_size=64), held_out, 1, "x").evaluated == 60
+    assert (split_batch(Training(), held_out, 4, "x").evaluated * 4) % 6 == 0
+    assert split_batch(Training(per_device_train_batch_size=64), held_out, 1, "x").evaluated == 60
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_evaluations_have_groups_of_their_own():
 )
 def test_numbers_that_do_not_fit(training, world, said):
     with pytest.raises(InvalidInput) as raised:
-        cut(training, None, world, "job.yaml")
+        split_batch(training, None, world, "job.yaml")
     assert said in str(raised.value)
 
 
 def at_once(held_out, prompts, *, row_bytes=1.0, world=1, **training):
     settings = Training(**training)
-    found = cut(settings, held_out, world, "x")
-    return evaluated_at_once(found, held_out, settings.num_generations, prompts, row_bytes, world)
+    found = split_batch(settings, held_out, world, "x")
+    return evaluation_batch_size(found, held_out, settings.num_generations, prompts, row_bytes, world)
 
 
 def test_evaluations_take_as_many_as_training_samples_together():
     held_out = HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4)
     recipe = {"prompts_per_batch": 4, "num_generations": 8, "per_device_train_batch_size": 8}
-    assert cut(Training(**recipe), held_out, 1, "x").evaluated == 8
+    assert split_batch(Training(**recipe), held_out, 1, "x").evaluated == 8
     assert at_once(held_out, 64, **recipe) == 32
     assert at_once(held_out, 64, row_bytes=1e8, **recipe) == 16  # 20 would fit, which does not go into 256
     assert at_once(held_out, 64, row_bytes=1e12, **recipe) == 8
@@ -83,4 +83,4 @@ def test_a_batch_of_evaluations_that_was_asked_for():
     held_out = HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4, batch=64)
     assert at_once(held_out, 10) == 64
     with pytest.raises(InvalidInput, match=r"held_out.batch must be a multiple of 4; got 6"):
-        cut(Training(), HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4, batch=6), 1, "x")
+        split_batch(Training(), HeldOut(sources=[{"path": "x.jsonl"}], rollouts=4, batch=6), 1, "x")

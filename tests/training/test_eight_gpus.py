@@ -16,10 +16,10 @@ from tiny import make
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job import policy as policies
-from rubrank.training.job.arguments import arguments
-from rubrank.training.job.batching import cut
+from rubrank.training.job.batches import split_batch
 from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
+from rubrank.training.job.trl_arguments import make_arguments
 
 pytestmark = pytest.mark.slow  # importing TRL takes seconds
 RECIPE = Path(__file__).parents[2] / "recipes" / "eight_gpus"
@@ -43,7 +43,7 @@ def job(folder: Path, **trl: Any) -> Any:
 @pytest.mark.parametrize("mode", ["colocate", "server"])
 def test_the_config_becomes_trls(folder, monkeypatch, mode):
     monkeypatch.setattr(policies, "_is_installed", lambda name: True)
-    config = arguments(make_plan(job(folder, vllm_mode=mode)))  # what --dry-run does, in one process
+    config = make_arguments(make_plan(job(folder, vllm_mode=mode)))  # what --dry-run does, in one process
     assert (config.use_vllm, config.vllm_mode, config.vllm_enable_sleep_mode) == (True, mode, True)
     assert config.gradient_checkpointing
     assert config.max_completion_length == 8192
@@ -54,7 +54,7 @@ def test_batches_go_into_the_processes(folder, prompts_and_processes):
     prompts, world = prompts_and_processes
     config = job(folder).config
     training = config.training.model_copy(update={"prompts_per_batch": prompts})
-    found = cut(training, config.held_out, world, "x")
+    found = split_batch(training, config.held_out, world, "x")
     assert (found.rollouts, found.per_device, found.steps_per_generation) == (8 * prompts, 1, 8 * prompts // world)
     assert found.evaluated * world % 4 == 0
 

@@ -20,7 +20,7 @@ from rubrank.evaluation.benchmarks import find_benchmark  # noqa: E402
 from rubrank.evaluation.files import read_runs  # noqa: E402
 from rubrank.evaluation.reporting import report_data  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
-from rubrank.training.job.evaluating import check_evaluation  # noqa: E402
+from rubrank.training.job.benchmarks import check_evaluation  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.run import run  # noqa: E402
 

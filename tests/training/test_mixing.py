@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubrank.training.job.mixing import MixStage, lay_out
+from rubrank.training.job.data import MixStage, lay_out
 
 
 def counts(order: np.ndarray, sizes: list[int]) -> list[int]:

@@ -6,9 +6,9 @@ from types import SimpleNamespace as Plain
 
 import numpy as np
 
+from rubrank.training.job.data import SOURCE, STAGE, to_dataset
 from rubrank.training.job.plan import SourcePlan, StagePlan
 from rubrank.training.job.run import _in_stages
-from rubrank.training.job.sources import SOURCE, STAGE, to_dataset
 
 
 def plan(*stages: StagePlan) -> Plain:

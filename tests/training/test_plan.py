@@ -100,7 +100,7 @@ def test_a_plan_in_words_and_for_machines(folder):
 def test_processes_share_a_batch(folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     plan = make_plan(tiny.job(folder, training__per_device_train_batch_size=None))
-    assert (plan.processes, plan.cut.per_device, plan.cut.accumulation) == (4, 8, 2)
+    assert (plan.processes, plan.split.per_device, plan.split.accumulation) == (4, 8, 2)
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused

@@ -11,7 +11,7 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job.config import Config, Job, Source, Stage
-from rubrank.training.job.sources import read_source, to_dataset
+from rubrank.training.job.data import read_source, to_dataset
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a lake."}]
 

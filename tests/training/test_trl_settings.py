@@ -19,11 +19,11 @@ from typer.testing import CliRunner  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.training.job import policy, precision  # noqa: E402
-from rubrank.training.job.adapters import adapters  # noqa: E402
-from rubrank.training.job.arguments import OURS, arguments, given_to_trl  # noqa: E402
-from rubrank.training.job.named import named  # noqa: E402
+from rubrank.training.job.components import load_components  # noqa: E402
+from rubrank.training.job.lora import make_lora_config  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.policy import init_kwargs, quantization  # noqa: E402
+from rubrank.training.job.trl_arguments import OURS, make_arguments, read_trl_arguments  # noqa: E402
 
 TOOLS = '''
 """Tools for a test."""
@@ -83,7 +83,8 @@ def test_every_argument_of_grpo_config_is_taken_or_refused_with_a_reason(folder)
             continue
         taken[field.name] = field.default_factory() if field.default is MISSING else field.default
         taken[field.name] = getattr(taken[field.name], "value", taken[field.name])
-    assert given_to_trl(tiny.job(folder, trl=taken)) == {k: v for k, v in taken.items() if k != "model_init_kwargs"}
+    expected = {name: value for name, value in taken.items() if name != "model_init_kwargs"}
+    assert read_trl_arguments(tiny.job(folder, trl=taken)) == expected
     names = {field.name for field in fields(GRPOConfig) if field.init}
     assert all(reason.endswith(".") and len(reason) > 10 for reason in OURS.values())
     assert set(OURS) - names == {"prompts_per_batch", "updates_per_batch"}  # keys of ours, under training
@@ -105,7 +106,7 @@ def test_what_is_given_arrives(folder):
         "hub_strategy": "end",
         "log_level": "error",
     }
-    found = arguments(make_plan(tiny.job(folder, trl=given)))
+    found = make_arguments(make_plan(tiny.job(folder, trl=given)))
     assert {name: getattr(found, name) for name in given} == {**given, "adam_epsilon": 1e-7}
 
 
@@ -191,14 +192,10 @@ def test_wrong_settings_are_one_line(folder, changes, said, monkeypatch):
 
 
 def test_the_verb_says_it_in_one_line(folder):
-    import typer
+    from rubrank.cli.app import app
 
-    from rubrank.cli.verbs import train
-
-    app = typer.Typer()
-    app.command()(train.train)
     job = tiny.job(folder, trl__vllm_importance_sampling_mode="nonsense")
-    result = CliRunner().invoke(app, [str(job.file), "--dry-run"])
+    result = CliRunner().invoke(app, ["train", str(job.file), "--dry-run"])
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert "trl.vllm_importance_sampling_mode must be one of" in result.stderr
@@ -215,7 +212,7 @@ def test_how_the_model_is_loaded(folder, monkeypatch):
     job = tiny.job(folder, trl__model_init_kwargs=given, model__dtype="bfloat16")
     plan = make_plan(job)
     assert init_kwargs(job) == {"dtype": "bfloat16", "attn_implementation": "sdpa", "revision": "main"}
-    assert arguments(plan).model_init_kwargs == init_kwargs(job)
+    assert make_arguments(plan).model_init_kwargs == init_kwargs(job)
     assert quantization(job).load_in_4bit
     assert quantization(tiny.job(folder)) is None
 
@@ -227,7 +224,7 @@ def test_without_a_gpu_the_weights_are_float32_and_the_plan_says_so(folder, monk
     plan = make_plan(tiny.job(folder, model__dtype=dtype, trl__bf16=True, trl__bf16_full_eval=True))
     described = plan.describe()
     precision.overrule_launcher()
-    config = arguments(plan)
+    config = make_arguments(plan)
     assert config.model_init_kwargs["dtype"] == "float32"
     assert (config.bf16, config.fp16, config.bf16_full_eval, config.mixed_precision) == (False, False, False, "no")
     assert f"float32 instead of model.dtype {dtype}, trl.bf16, trl.bf16_full_eval, accelerate's" in described
@@ -245,7 +242,7 @@ def test_options_of_peft(folder):
     more = {"use_rslora": True, "rank_pattern": {"q_proj": 4}, "lora_alpha": 8, "target_modules": ["q_proj"]}
     job = tiny.job(folder, model__lora={"r": 2, "dropout": "1e-1", **more})
     make_plan(job)
-    found = adapters(job)
+    found = make_lora_config(job)
     assert (found.r, found.lora_alpha, found.lora_dropout, found.use_rslora) == (2, 8, 0.1, True)
     assert (found.target_modules, found.rank_pattern) == ({"q_proj"}, {"q_proj": 4})
 
@@ -259,12 +256,12 @@ def test_dotted_paths(folder):
         rollout="tools_of_a_test.sample",
     )
     sys.path.append(str(folder))
-    found = named(job)
+    found = load_components(job)
     assert found.tools is not None
     assert [tool(1, 2) for tool in found.tools] == [3, 3]
     assert found.environments["a"]().reset() is None
     assert found.rollout.__name__ == "sample"
-    assert named(tiny.job(folder, imports=None, tools=None, environments=None, rollout=None)).tools is None
+    assert load_components(tiny.job(folder, imports=None, tools=None, environments=None, rollout=None)).tools is None
 
 
 def test_any_logger_that_transformers_knows(folder, monkeypatch):

@@ -31,7 +31,7 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
-    from rubrank.training.job.batching import is_first
+    from rubrank.training.job.batches import is_first
     from rubrank.training.job.config import load_job
     from rubrank.training.job.plan import make_plan
 

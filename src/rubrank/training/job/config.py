@@ -147,7 +147,7 @@ class HeldOut(Strict):
     rollouts: int | None = Field(default=None, ge=2)
     """For each prompt; by default as in training."""
     batch: int | None = Field(default=None, ge=1)
-    """Rollouts that a device answers at a time; by default as many as fit, see `batching.evaluated_at_once`."""
+    """Rollouts that a device answers at a time; by default as many as fit, see `batching.evaluation_batch_size`."""
 
     @model_validator(mode="after")
     def _no_shares(self) -> Self:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files
-from rubrank.training.job.batching import is_first
+from rubrank.training.job.batches import is_first
 from rubrank.training.job.config import Config, Job
 
 CONFIG, MODEL, STATE = "config.json", "model", "trainer_state.json"

@@ -2,12 +2,12 @@
 
     plan = make_plan(load_job("config.yaml"))
     print(plan.describe())
-        config.yaml: 1,000 steps of 16 prompts × 8 rollouts, seed 0, to out
+        config.yaml: 1,000 steps, 16 prompts × 8 rollouts a batch, seed 0, to out
         policy      Qwen/Qwen3-0.6B, LoRA r = 16, prompts as messages
-        chat        steps 0–699: chat.jsonl 70% (7,840 of 5,000 prompts, 1.6 passes), …
+        chat        steps 0–699: chat.jsonl 70% (7,840 prompts from 5,000 rows, 1.6 passes), …
 
-In the order of what it costs: keys, what is installed, numbers that must fit, files and their columns, every row's
-rubric, the model's config and tokenizer, the output folder; at last a health check of every judge.
+Cheap checks come first: keys, installed packages, numbers that must fit, files and their columns, the rubric of every
+row, the model's config and tokenizer, the output folder; last a health check of every judge.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,16 @@ from rubrank.records.writing import Recording
 from rubrank.rubrics.rubric import Rubric
 from rubrank.training.controls import Control, control_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.job.adapters import adapters
-from rubrank.training.job.arguments import arguments, check_arguments
-from rubrank.training.job.batching import Cut, cut, processes
+from rubrank.training.job.batches import BatchSplit, count_processes, split_batch
+from rubrank.training.job.benchmarks import check_evaluation
+from rubrank.training.job.components import check_environments, import_modules, load_components
 from rubrank.training.job.config import Job, Stage
-from rubrank.training.job.evaluating import check_evaluation
+from rubrank.training.job.data import SOURCE, MixStage, SourceRows, lay_out, read_source, source_key
 from rubrank.training.job.folder import Branch, start_of
-from rubrank.training.job.mixing import MixStage, lay_out
-from rubrank.training.job.named import check_environments, import_modules, named
+from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.policy import check_init, check_installed, check_model
-from rubrank.training.job.rehearsing import check_known, rehearse
-from rubrank.training.job.sources import SOURCE, Read, identity, read_source
+from rubrank.training.job.rehearsal import check_known, rehearse
+from rubrank.training.job.trl_arguments import check_arguments, make_arguments
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SourcePlan:
 
     @property
     def passes(self) -> float:
-        """How often a row comes up."""
+        """How often each row is used."""
         return self.prompts / self.rows
 
 
@@ -72,42 +72,43 @@ class Plan:
     """What will be done; `run` does it."""
 
     job: Job
-    cut: Cut
+    split: BatchSplit
     processes: int
     stages: tuple[StagePlan, ...]
     controls: tuple[Control, ...]
     chat: bool
     checkpoint: Path | None
     branch: Branch | None
-    """What the run left another for."""
+    """The run from which this one branches off."""
     reward: Any = field(repr=False)
     """The `RubricReward`, with its rubric, judges and rule."""
     rows: tuple[Mapping[str, Any], ...] = field(repr=False)
     order: np.ndarray = field(repr=False)
-    """Which of the rows the run takes, one after the other."""
+    """The rows that the run takes, one after the other."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
     sizes: Mapping[str, Any] = field(repr=False)
-    """What was read, for a run that goes on: rows of the sources, and digests of their contents and the rubric's."""
+    """What was read, to compare on resuming: rows of the sources, and digests of their contents and the rubric's."""
 
     def describe(self) -> str:
-        """For a reader."""
-        from rubrank.training.job.describing import describe
+        """The plan in words."""
+        from rubrank.training.job.description import describe
 
         return describe(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """The plan as JSON data."""
         config = self.job.config
+        judges = self.reward.engine.judges
         return {
             "config": config.model_dump(mode="json"),
             "steps": config.steps,
             "processes": self.processes,
-            "batch": asdict(self.cut),
+            "batch": asdict(self.split),
             "chat": self.chat,
             "stages": [asdict(stage) for stage in self.stages],
             "attributes": [{"name": c.name, "adjust": str(c.adjust), "start": c.start} for c in self.controls],
             "held_out": len(self.held_out),
-            "judges": [] if self.reward.engine.judges is None else [j.name for j in self.reward.engine.judges.judges],
+            "judges": [] if judges is None else [judge.name for judge in judges.judges],
             "resume": None if self.checkpoint is None else str(self.checkpoint),
             "branch": None if self.branch is None else self.branch.as_dict(),
             "output": str(self.job.output),
@@ -116,37 +117,43 @@ class Plan:
 
 @only_our_errors
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
-    """Check everything; raises the first thing that is wrong. branch: a checkpoint of another run to continue from."""
-    config, world = job.config, processes()
+    """Check everything; raises for the first thing that is wrong. branch: a checkpoint of another run to continue."""
+    config = job.config
+    world = count_processes()
     import_modules(job)
     check_installed(job)
-    batch = cut(config.training, config.held_out, world, job.where)
+    split = split_batch(config.training, config.held_out, world, job.where)
     _check_steps(job)
     check_evaluation(job)
     controls = tuple(control_of(config, attribute, config.steps) for attribute in config.attributes)
-    reward = _reward(job, controls)
-    data = _data(job)
+    reward = _make_reward(job, controls)
+    data = _read_data(job)
     reward.engine.check_rubrics(
-        (row["rubric"], f"{one.source.path}: row {number}")
-        for one in [*data.trained.values(), *data.held_out]
-        for number, row in enumerate(one.rows, start=1)
+        (row["rubric"], f"{source.source.path}: row {number}")
+        for source in [*data.trained.values(), *data.held_out]
+        for number, row in enumerate(source.rows, start=1)
     )
-    _check_adjusted(job, reward.engine, data)
+    _check_adjusted_criteria(job, reward.engine, data)
     check_arguments(job)
     check_init(job)
-    adapters(job)
-    check_environments(job, named(job).environments, (*data.rows, *data.held_out_rows))
-    chat = check_model(job, (*data.rows, *data.held_out_rows))
-    parts = [_part(stage, config.training.updates_per_batch, data) for stage in config.stages]
-    order = lay_out(parts, data.counts, config.training.prompts_per_batch, config.seed)
+    make_lora_config(job)
+    all_rows = (*data.rows, *data.held_out_rows)
+    check_environments(job, load_components(job).environments, all_rows)
+    chat = check_model(job, all_rows)
+    stages = [_mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
+    order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
     sizes = data.sizes(reward.engine.rubric)
     start = start_of(job, sizes, resume, branch)
-    _check_judges(reward.engine.judges)
+    judges = reward.engine.judges
+    if judges is not None and not judges.cache_only:
+        from rubrank.judges.clients import check_judges
+
+        check_judges(judges)
     plan = Plan(
         job=job,
-        cut=batch,
+        split=split,
         processes=world,
-        stages=_stages(job, parts, order, data.counts),
+        stages=_plan_stages(job, stages, order, data.counts),
         controls=controls,
         chat=chat,
         checkpoint=start.checkpoint,
@@ -157,42 +164,61 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         held_out=data.held_out_rows,
         sizes=sizes,
     )
-    if world == 1 or "LOCAL_RANK" in os.environ:  # elsewhere it would wait for processes that were not started
-        rehearse(job, arguments(plan))
+    if world == 1 or "LOCAL_RANK" in os.environ:  # else it would wait for processes that were not started
+        rehearse(job, make_arguments(plan))
     return plan
 
 
-# --------------------------------------------------------------------------------------------------------------- checks
+# -------------------------------------------------------------------------------------------------------------- checks
 
 
 def _check_steps(job: Job) -> None:
-    updates = job.config.training.updates_per_batch
-    for stage in job.config.stages:
+    config = job.config
+    updates = config.training.updates_per_batch
+    for stage in config.stages:
         if stage.steps % updates:
+            allowed = f"a multiple of training.updates_per_batch ({updates})"
+            remedy = "A batch of rollouts belongs to one stage."
+            raise InvalidInput(job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
+    for attribute in config.attributes:
+        if attribute.start_step(config.steps) >= config.steps:
+            allowed = f"before the end of the run, at step {config.steps}"
             raise InvalidInput(
-                job.where,
-                f"steps of stage {stage.name!r}",
-                f"a multiple of training.updates_per_batch ({updates})",
-                str(stage.steps),
-                "A batch of rollouts is of one stage.",
+                job.where, f"start of {attribute.name!r}", allowed, repr(attribute.start), "Such as 70%."
             )
-    late = [
-        attribute for attribute in job.config.attributes if attribute.start_step(job.config.steps) >= job.config.steps
-    ]
-    if late:
-        allowed = f"before the end of the run, at step {job.config.steps}"
-        raise InvalidInput(job.where, f"start of {late[0].name!r}", allowed, repr(late[0].start), "Such as 70%.")
 
 
-def _reward(job: Job, controls: Sequence[Control]) -> Any:
+def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> None:
+    """Criteria that are adjusted for attributes must be criteria of some query."""
+    names = job.config.adjust_criteria
+    if not isinstance(names, tuple) or not names:
+        return
+    own_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
+    known = {c.name for rubric in own_rubrics.values() for c in engine.whole_rubric(rubric, "").criteria}
+    check_known(job, "adjust_criteria", names, known)
+
+
+# -------------------------------------------------------------------------------------------------------------- reward
+
+
+def _make_reward(job: Job, controls: Sequence[Control]) -> Any:
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
     options = {name: getattr(config, name) for name in EngineOptions.model_fields if name in config.model_fields_set}
-    options["rubric"] = _file_or_data(job, config.rubric)
-    options["judges"] = _judges(job)
+    options["rubric"] = _find_file(job, config.rubric)
+    options["judges"] = _load_judges(job)
     options["attributes"] = controls
-    options["records"] = _recording(job)
+    records = config.records
+    options["records"] = Recording(
+        job.records,
+        every=records.every,
+        texts=records.texts,
+        background=True,
+        rotate=records.rotate,
+        most_bytes=_to_bytes(records.most_mb),
+        most_bytes_a_day=_to_bytes(records.most_mb_a_day),
+    )
     if config.cache is not None:
         options["cache"] = job.path(config.cache)
     reward = RubricReward(**options)
@@ -200,75 +226,62 @@ def _reward(job: Job, controls: Sequence[Control]) -> Any:
     return reward
 
 
-def _check_adjusted(job: Job, engine: RewardEngine, data: _Data) -> None:
-    """Criteria that are adjusted for attributes are some that queries are asked."""
-    wanted = job.config.adjust_criteria
-    if not isinstance(wanted, tuple) or not wanted:
-        return
-    own = {repr(row["rubric"]): row["rubric"] for one in data.trained.values() for row in one.rows}
-    known = {criterion.name for rubric in own.values() for criterion in engine.whole_rubric(rubric, "").criteria}
-    check_known(job, "adjust_criteria", wanted, known)
+def _to_bytes(megabytes: float | None) -> int | None:
+    return None if megabytes is None else round(1e6 * megabytes)
 
 
-def _recording(job: Job) -> Recording:
-    wanted = job.config.records
-    limits = (None if most is None else round(1e6 * most) for most in (wanted.most_mb, wanted.most_mb_a_day))
-    return Recording(job.records, wanted.every, wanted.texts, True, wanted.rotate, *limits)
-
-
-def _file_or_data(job: Job, given: Any) -> Any:
-    """A text is a preset, or a file beside the config."""
+def _find_file(job: Job, value: Any) -> Any:
+    """A text is a preset, or a file beside the config; data as it is."""
     from rubrank.rubrics.files import presets
 
-    return str(job.path(given)) if isinstance(given, str) and given not in presets() else given
+    return str(job.path(value)) if isinstance(value, str) and value not in presets() else value
 
 
-def _judges(job: Job) -> Judges | None:
-    """Their replies are kept in the run's folder, unless they say where: what is made again is not paid again."""
+def _load_judges(job: Job) -> Judges | None:
+    """Replies are cached in the run's folder by default, so that a resumed run does not pay for them again."""
     if job.config.judges is None:
         return None
-    given = _file_or_data(job, job.config.judges)
-    if not isinstance(given, str | Mapping):
-        raise InvalidInput(job.where, "judges", "a file, or what it would hold", repr(given), "See docs/judges.md.")
-    judges = load_judges(given, folder=None if isinstance(given, str) else job.path("."))
+    source = _find_file(job, job.config.judges)
+    if not isinstance(source, str | Mapping):
+        raise InvalidInput(job.where, "judges", "a file, or what it would hold", repr(source), "See docs/judges.md.")
+    judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
 
-def _check_judges(judges: Judges | None) -> None:
-    from rubrank.judges.clients import check_judges
-
-    if judges is not None and not judges.cache_only:
-        check_judges(judges)
+# ---------------------------------------------------------------------------------------------------------------- data
 
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """Everything that was read; a source that several stages name is read once."""
+    """All rows that were read; a source that several stages name is read once."""
 
-    trained: Mapping[Any, Read]
-    held_out: Sequence[Read]
+    trained: Mapping[Any, SourceRows]
+    held_out: Sequence[SourceRows]
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple({**row, SOURCE: one.source.path} for one in self.trained.values() for row in one.rows)
+        return tuple({**row, SOURCE: source.source.path} for source in self.trained.values() for row in source.rows)
 
-    @property
+    @cached_property
     def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple({**row, SOURCE: one.source.path} for one in self.held_out for row in one.rows)
+        return tuple({**row, SOURCE: source.source.path} for source in self.held_out for row in source.rows)
 
     @property
     def counts(self) -> list[int]:
-        return [len(one.rows) for one in self.trained.values()]
+        return [len(source.rows) for source in self.trained.values()]
 
     def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
-        every = {
-            f"{one.source.path}{f'[:{one.source.limit}]' * bool(one.source.limit)}": one.rows
-            for one in (*self.trained.values(), *self.held_out)
-        }
-        asked = None if rubric is None else _digest(rubric.model_dump(mode="json"))
+        rows_of = {}
+        for source in (*self.trained.values(), *self.held_out):
+            limit = source.source.limit
+            name = f"{source.source.path}[:{limit}]" if limit else source.source.path
+            rows_of[name] = source.rows
         return {
-            "rows": {name: len(rows) for name, rows in every.items()},
-            "contents": {"rubric": asked, "sources": {name: _digest(rows) for name, rows in every.items()}},
+            "rows": {name: len(rows) for name, rows in rows_of.items()},
+            "contents": {
+                "rubric": None if rubric is None else _digest(rubric.model_dump(mode="json")),
+                "sources": {name: _digest(rows) for name, rows in rows_of.items()},
+            },
         }
 
 
@@ -276,49 +289,54 @@ def _digest(data: Any) -> str:
     return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _data(job: Job) -> _Data:
-    trained: dict[Any, Read] = {}
-    for source in (source for stage in job.config.stages for source in stage.sources):
-        if identity(source) not in trained:
-            trained[identity(source)] = read_source(job, source)
-    held_out = job.config.held_out
-    data = _Data(trained, [] if held_out is None else [read_source(job, source) for source in held_out.sources])
-    _check_held_out(job, data)
-    return data
+def _read_data(job: Job) -> _Data:
+    trained: dict[Any, SourceRows] = {}
+    for stage in job.config.stages:
+        for source in stage.sources:
+            key = source_key(source)
+            if key not in trained:
+                trained[key] = read_source(job, source)
+    held_out = []
+    if job.config.held_out is not None:
+        held_out = [read_source(job, source) for source in job.config.held_out.sources]
+    trained_prompts = {repr(row["prompt"]): source.source.path for source in trained.values() for row in source.rows}
+    for held_out_source in held_out:
+        for number, row in enumerate(held_out_source.rows, start=1):
+            path = trained_prompts.get(repr(row["prompt"]))
+            if path is not None:
+                got = f"row {number} of {held_out_source.source.path}, which is in {path} too"
+                remedy = "Remove it from one of them."
+                raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, remedy)
+    return _Data(trained, held_out)
 
 
-def _check_held_out(job: Job, data: _Data) -> None:
-    seen = {repr(row["prompt"]): one.source.path for one in data.trained.values() for row in one.rows}
-    for one in data.held_out:
-        for number, row in enumerate(one.rows, start=1):
-            if repr(row["prompt"]) in seen:
-                got = f"row {number} of {one.source.path}, which is in {seen[repr(row['prompt'])]} too"
-                raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, "Take it out of one.")
-
-
-# --------------------------------------------------------------------------------------------------------------- stages
-
-
-def _part(stage: Stage, updates: int, data: _Data) -> MixStage:
+def _mix_stage(stage: Stage, updates: int, data: _Data) -> MixStage:
     numbers = {key: number for number, key in enumerate(data.trained)}
-    sources = tuple(numbers[identity(source)] for source in stage.sources)
+    sources = tuple(numbers[source_key(source)] for source in stage.sources)
     rows = [data.counts[number] for number in sources]
-    shares = [rows[i] / sum(rows) if source.share is None else source.share for i, source in enumerate(stage.sources)]
+    shares = []
+    for source, count in zip(stage.sources, rows, strict=True):
+        shares.append(count / sum(rows) if source.share is None else source.share)
     return MixStage(stage.steps // updates, sources, tuple(shares))
 
 
-def _stages(job: Job, parts: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]) -> tuple[StagePlan, ...]:
-    prompts, first, at = job.config.training.prompts_per_batch, 0, 0
-    ends = np.cumsum(counts)
-    found = []
-    for stage, part in zip(job.config.stages, parts, strict=True):
-        taken = np.bincount(
-            np.searchsorted(ends, order[at : at + part.batches * prompts], side="right"), minlength=len(counts)
-        )
+def _plan_stages(
+    job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
+) -> tuple[StagePlan, ...]:
+    """What each stage takes of its sources, counted in the order that was laid out."""
+    source_ends = np.cumsum(counts)
+    first_step = 0
+    first_prompt = 0
+    plans = []
+    for stage, mix in zip(job.config.stages, stages, strict=True):
+        end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
+        source_of_prompt = np.searchsorted(source_ends, order[first_prompt:end_prompt], side="right")
+        prompts = np.bincount(source_of_prompt, minlength=len(counts))
         sources = tuple(
-            SourcePlan(source.path, counts[number], share, int(taken[number]))
-            for source, number, share in zip(stage.sources, part.sources, part.shares, strict=True)
+            SourcePlan(source.path, counts[number], share, int(prompts[number]))
+            for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True)
         )
-        found.append(StagePlan(stage.name, first, first + stage.steps - 1, sources))
-        first, at = first + stage.steps, at + part.batches * prompts
-    return tuple(found)
+        plans.append(StagePlan(stage.name, first_step, first_step + stage.steps - 1, sources))
+        first_step += stage.steps
+        first_prompt = end_prompt
+    return tuple(plans)

@@ -13,12 +13,12 @@ from typing import Any
 
 from rubrank._plain import shortened, word_set
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.training.job.adapters import check_adapters
+from rubrank.training.job.components import check_tools
 from rubrank.training.job.config import Job
-from rubrank.training.job.named import check_tools
+from rubrank.training.job.data import is_chat
+from rubrank.training.job.lora import check_adapters
 from rubrank.training.job.precision import model_dtype
-from rubrank.training.job.rehearsing import said
-from rubrank.training.job.sources import is_chat
+from rubrank.training.job.rehearsal import describe_error
 
 
 def check_installed(job: Job) -> None:
@@ -259,7 +259,7 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
             tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **options)
         except Exception as error:  # a template raises whatever it wants
             allowed, where = "messages that the model's chat template takes", f"{job.where}: prompt {number}"
-            raise InvalidInput(where, "prompt", allowed, f"{', '.join(roles)} ({said(error)})", "") from None
+            raise InvalidInput(where, "prompt", allowed, f"{', '.join(roles)} ({describe_error(error)})", "") from None
 
 
 def vocabulary(job: Job) -> int:
@@ -282,7 +282,8 @@ def _config(job: Job, name: str) -> Any:
     try:
         return AutoConfig.from_pretrained(name, **_where(job), **given) if given.keys() <= vars(found).keys() else found
     except Exception as error:  # each setting has its own kinds
-        raise InvalidInput(job.where, _INIT, "settings that the model's config takes", said(error), "") from None
+        allowed = "settings that the model's config takes"
+        raise InvalidInput(job.where, _INIT, allowed, describe_error(error), "") from None
 
 
 def _where(job: Job) -> dict[str, Any]:

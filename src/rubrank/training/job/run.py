@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import only_our_errors
-from rubrank.training.job.adapters import adapters
-from rubrank.training.job.arguments import arguments
-from rubrank.training.job.evaluating import evaluating
+from rubrank.training.job.benchmarks import make_benchmark_callback
+from rubrank.training.job.components import load_components
+from rubrank.training.job.data import STAGE, to_dataset
 from rubrank.training.job.folder import MODEL, write_config
-from rubrank.training.job.named import named
+from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import model_path, quantization
 from rubrank.training.job.precision import overrule_launcher
-from rubrank.training.job.sources import STAGE, to_dataset
+from rubrank.training.job.trl_arguments import make_arguments
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,23 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     from trl import GRPOTrainer
 
     overrule_launcher()
-    given = named(plan.job)
+    given = load_components(plan.job)
     set_seed(plan.job.config.seed)  # adapters are drawn before the trainer seeds
     trainer = GRPOTrainer(
         model=model_path(plan.job),
         reward_funcs=plan.reward,
-        args=arguments(plan),
+        args=make_arguments(plan),
         train_dataset=_in_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
         callbacks=[plan.reward.callback, _lines(), *callbacks],
-        peft_config=adapters(plan.job),
+        peft_config=make_lora_config(plan.job),
         quantization_config=quantization(plan.job),
         tools=None if given.tools is None else list(given.tools),
         environment_factory=given.environments,
         rollout_func=given.rollout,
     )
     trainer.remove_callback(PrinterCallback)
-    if (benchmarks := evaluating(plan.job, trainer)) is not None:
+    if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
         trainer.add_callback(benchmarks)
     return trainer
 

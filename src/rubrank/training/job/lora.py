@@ -14,8 +14,8 @@ from typing import Any, get_args, get_type_hints
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.config import Job, Lora
-from rubrank.training.job.rehearsing import check_known, said
-from rubrank.training.job.values import checked
+from rubrank.training.job.rehearsal import check_known, describe_error
+from rubrank.training.job.trl_values import check_values
 
 _OURS = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
 """PEFT's name → ours; either will do, not both."""
@@ -31,7 +31,7 @@ _REFUSED = {
 }
 
 
-def adapters(job: Job) -> Any:
+def make_lora_config(job: Job) -> Any:
     """Of the trainer; None where all weights are trained. Raises for what PEFT does not take."""
     lora = job.config.model.lora
     if lora is None:
@@ -44,12 +44,12 @@ def adapters(job: Job) -> Any:
     try:
         made = {name: _made(value, hints[name]) for name, value in more.items()}
         plain = {name: value for name, value in made.items() if not is_dataclass(value)}
-        made |= checked(plain, LoraConfig, job.where, "model.lora")
+        made |= check_values(plain, LoraConfig, job.where, "model.lora")
         return LoraConfig(**{**_usual(lora), **made, "task_type": "CAUSAL_LM"})
     except RubrankError:
         raise
     except Exception as error:  # each option has its own kinds
-        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", said(error), "") from None
+        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", describe_error(error), "") from None
 
 
 def check_adapters(job: Job, config: Any) -> None:
@@ -58,7 +58,8 @@ def check_adapters(job: Job, config: Any) -> None:
         return
     from peft import get_peft_model
 
-    wanted, layers = adapters(job), _layers(config)
+    wanted = make_lora_config(job)
+    layers = _layers(config)
     if layers is None:
         return
     names = [name for name, _ in layers.named_modules()]
@@ -72,7 +73,7 @@ def check_adapters(job: Job, config: Any) -> None:
         with warnings.catch_warnings(action="ignore"):
             get_peft_model(layers, wanted, low_cpu_mem_usage=True)
     except Exception as error:  # each option has its own kinds
-        raise InvalidInput(job.where, "model.lora", "adapters that fit the model", said(error), "") from None
+        raise InvalidInput(job.where, "model.lora", "adapters that fit the model", describe_error(error), "") from None
 
 
 def _layers(config: Any) -> Any:

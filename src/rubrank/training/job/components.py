@@ -20,11 +20,11 @@ from typing import Any
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.config import Job
-from rubrank.training.job.sources import ENVIRONMENT, STAGE
+from rubrank.training.job.data import ENVIRONMENT, STAGE
 
 
 @dataclass(frozen=True)
-class Named:
+class Components:
     """What the trainer is handed; None where the config names nothing."""
 
     tools: tuple[Any, ...] | None = None
@@ -39,7 +39,7 @@ def import_modules(job: Job) -> None:
         _module(job, "imports", module)
 
 
-def named(job: Job) -> Named:
+def load_components(job: Job) -> Components:
     """Tools, environments and the rollout function, each imported and callable."""
     config = job.config
     environments: Any = config.environments
@@ -52,7 +52,7 @@ def named(job: Job) -> Named:
     tools = tuple(_tool(job, f"tools.{number}", path) for number, path in enumerate(config.tools))
     _check_different(job, tools)
     rollout = None if config.rollout is None else _rollout(job, config.rollout)
-    return Named(tools or None, environments, rollout)
+    return Components(tools or None, environments, rollout)
 
 
 def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from rubrank._files import require_file
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.training.job.batching import evaluated_at_once
+from rubrank.training.job.batches import evaluation_batch_size
 from rubrank.training.job.config import HeldOut, Job, Training
 from rubrank.training.job.policy import check_packages, init_kwargs, vocabulary
 from rubrank.training.job.precision import turn_off_half_precision
-from rubrank.training.job.rehearsing import check_known, said
-from rubrank.training.job.values import checked
+from rubrank.training.job.rehearsal import check_known, describe_error
+from rubrank.training.job.trl_values import check_values
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
@@ -81,17 +81,17 @@ def check_arguments(job: Job) -> None:
             remedy = f"Did you mean {near[0]!r}?" if near else "See TRL's GRPOConfig."
             raise UnknownName(job.where, "trl", "arguments of TRL's GRPOConfig", repr(name), remedy)
     _check_words(job)
-    given = given_to_trl(job)
+    given = read_trl_arguments(job)
     if given.get("deepspeed"):
         check_packages(job, {"deepspeed": "pip install deepspeed, or leave trl.deepspeed out"})
     _check_together(job, given)
 
 
-def given_to_trl(job: Job) -> dict[str, Any]:
+def read_trl_arguments(job: Job) -> dict[str, Any]:
     """What stands under `trl`, each value of a kind and in a range that it can have."""
     from trl import GRPOConfig
 
-    found = checked(job.config.trl, GRPOConfig, job.where, "trl")
+    found = check_values(job.config.trl, GRPOConfig, job.where, "trl")
     for name in _FILES:
         if isinstance(found.get(name), str) and not found[name].lstrip().startswith("{"):
             path = job.path(found[name])
@@ -137,19 +137,20 @@ def _check_words(job: Job) -> None:
         check_known(job, f"training.{name}", [getattr(job.config.training, name)], [word.value for word in words])
 
 
-def arguments(plan: Plan) -> Any:
+def make_arguments(plan: Plan) -> Any:
     """Of the trainer; raises for what TRL itself refuses."""
     from trl import GRPOConfig
 
-    config, cut = plan.job.config, plan.cut
+    config = plan.job.config
+    split = plan.split
     given = {
         **{name: getattr(config.training, name) for name in _LIKE_TRL},
         "output_dir": str(plan.job.output),
         "max_steps": config.steps,
         "seed": config.seed,
-        "per_device_train_batch_size": cut.per_device,
-        "gradient_accumulation_steps": cut.accumulation,
-        "steps_per_generation": cut.steps_per_generation,
+        "per_device_train_batch_size": split.per_device,
+        "gradient_accumulation_steps": split.accumulation,
+        "steps_per_generation": split.steps_per_generation,
         "shuffle_dataset": False,  # the order is laid out
         "report_to": list(config.report_to),
         "save_strategy": "steps",
@@ -158,14 +159,14 @@ def arguments(plan: Plan) -> Any:
         **_device(),
         **_evaluation(plan),
     }
-    given |= given_to_trl(plan.job)
+    given |= read_trl_arguments(plan.job)
     turn_off_half_precision(given)
     try:
         return GRPOConfig(**given)
     except RubrankError:
         raise
     except Exception as error:  # each setting, and each library behind it, has its own kinds
-        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", said(error), "") from None
+        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), "") from None
 
 
 def _evaluation(plan: Plan) -> dict[str, Any]:
@@ -184,8 +185,8 @@ def _evaluation(plan: Plan) -> dict[str, Any]:
 def _evaluated(plan: Plan, held_out: HeldOut) -> int:
     training = plan.job.config.training
     row_bytes = 8.0 * training.max_completion_length * vocabulary(plan.job)
-    return evaluated_at_once(
-        plan.cut, held_out, training.num_generations, len(plan.held_out), row_bytes, plan.processes
+    return evaluation_batch_size(
+        plan.split, held_out, training.num_generations, len(plan.held_out), row_bytes, plan.processes
     )
 
 

@@ -75,7 +75,7 @@ RANGES: Mapping[str, str] = {
 """Where a number has a range: its ends, with square brackets where they belong to it."""
 
 
-def checked(given: Mapping[str, Any], kind: type, where: str, section: str) -> dict[str, Any]:
+def check_values(given: Mapping[str, Any], kind: type, where: str, section: str) -> dict[str, Any]:
     """The values as the class takes them; raises the first that it would not know what to do with."""
     hints = get_type_hints(kind)
     choices = {field.name: field.metadata.get("choices") for field in fields(kind)}

@@ -41,7 +41,7 @@ _LOGGED = word_list("""
 """How the names of what an evaluation logs begin."""
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What an error of a library says, in one line that can be followed by a full stop."""
     return shortened(" ".join(str(error).split()), 240).rstrip(".") or type(error).__name__
 
@@ -60,7 +60,7 @@ def _try(job: Job, parameter: str, allowed: str, make: Callable[[], Any]) -> Non
     try:
         make()
     except Exception as error:  # each setting, and each library behind it, has its own kinds
-        raise InvalidInput(job.where, parameter, allowed, said(error), "") from None
+        raise InvalidInput(job.where, parameter, allowed, describe_error(error), "") from None
 
 
 def check_known(job: Job, parameter: str, given: Iterable[Any], known: Collection[str]) -> None:
@@ -88,7 +88,8 @@ def _check_optimizer(job: Job, args: Any) -> None:
     except Exception as error:
         if name.startswith(_PROJECTED) and not isinstance(error, ImportError):
             return  # without a model
-        raise InvalidInput(job.where, "training.optim", f"one that can be made ({name})", said(error), "") from None
+        allowed = f"one that can be made ({name})"
+        raise InvalidInput(job.where, "training.optim", allowed, describe_error(error), "") from None
 
 
 def _check_schedule(job: Job, args: Any) -> None:

@@ -1,0 +1,109 @@
+"""Benchmarks during a run: the policy as it is, every n steps, scored by the code of `rubrank eval`.
+
+    evaluate: {every: 20, benchmarks: [ifeval], limit: 32, data: benchmarks/}
+
+Before the first step, every n steps and at the end. The numbers go to the trainer's log (`benchmark/ifeval`, in points
+out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `rubrank eval table`, `compare` and
+`rubrank report` read. Answers are greedy: nothing is drawn, and the run continues as without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.asking import ask_items
+from rubrank.evaluation.benchmark import Benchmark, Row
+from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.data import items_of
+from rubrank.evaluation.files import write_run
+from rubrank.evaluation.generating import answers_of
+from rubrank.evaluation.judging import judge_of
+from rubrank.evaluation.scoring import Judge, score_rows
+from rubrank.evaluation.table import points
+from rubrank.training.job.config import Evaluate, Job
+
+FOLDER = "evaluations"
+
+
+def check_evaluation(job: Job) -> None:
+    """Raise for unknown benchmarks, missing data, and a missing judge."""
+    settings = job.config.evaluate
+    if settings is not None:
+        _load_items(job, settings)
+        if settings.judges:
+            judge_of(job.path(settings.judges))
+
+
+def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]]]:
+    benchmarks = []
+    for name in settings.benchmarks:
+        benchmark = find_benchmark(name)
+        if benchmark.judge and settings.judges is None:
+            remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
+            raise InvalidInput(job.where, "evaluate.benchmarks", "such that programs decide", repr(name), remedy)
+        items = islice(items_of(benchmark, job.path(settings.data)), settings.limit)
+        benchmarks.append((benchmark, list(items)))
+    return benchmarks
+
+
+@dataclass(frozen=True)
+class _BenchmarkRun:
+    """What the policy is asked, and where the numbers go."""
+
+    output: Path
+    settings: Evaluate
+    trainer: Any
+    benchmarks: Sequence[tuple[Benchmark, list[Row]]]
+    judge: Judge | None
+    judge_name: str
+
+    def evaluate(self, step: int) -> None:
+        """Ask, score, write, log."""
+        from transformers import Trainer
+
+        settings = self.settings
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        tokenizer = self.trainer.processing_class
+        ask = answers_of(model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch)
+        sampling = {"step": step, "limit": settings.limit, "max_tokens": settings.max_tokens, "temperature": 0.0}
+        logs = {}
+        for benchmark, items in self.benchmarks:
+            rows = ask_items(benchmark, items, ask)
+            run = score_rows(rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name)
+            file = self.output / FOLDER / f"step-{step:06d}" / f"{benchmark.name}.json"
+            write_run(replace(run, sampling=sampling), file)
+            logs[f"benchmark/{benchmark.name}"] = points(run)
+        Trainer.log(self.trainer, logs)  # TRL's own `log` would clear the means of the current step
+
+
+def make_benchmark_callback(job: Job, trainer: Any) -> Any:
+    """The trainer's callback; None if the config has no benchmarks."""
+    from transformers import TrainerCallback
+
+    settings = job.config.evaluate
+    if settings is None:
+        return None
+    if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
+        got = "weights that are divided over processes"
+        raise InvalidInput(job.where, "evaluate", "left out, or a policy that is whole on its device", got, "")
+    judge, judge_name = judge_of(job.path(settings.judges)) if settings.judges else (None, "")
+    benchmark_run = _BenchmarkRun(job.output, settings, trainer, _load_items(job, settings), judge, judge_name)
+
+    class BenchmarkCallback(TrainerCallback):
+        """Evaluates before the first step, every n steps, and after the last."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 0 and state.is_world_process_zero:
+                benchmark_run.evaluate(0)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            is_due = state.global_step % settings.every == 0 or state.global_step == state.max_steps
+            if is_due and state.is_world_process_zero:
+                benchmark_run.evaluate(state.global_step)
+
+    return BenchmarkCallback()
