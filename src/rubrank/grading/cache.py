@@ -60,14 +60,14 @@ class VerdictCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Found]:
         """The verdicts that are known."""
-        found: dict[bytes, Found] = {}
+        verdicts: dict[bytes, Found] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             some = keys[start : start + _KEYS_PER_QUERY]
             marks = ",".join("?" * len(some))
             rows = self._store.read(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", some)
             for key, value, reason in rows:
-                found[key] = (value, reason.decode("utf-8", "surrogatepass"))
-        return found
+                verdicts[key] = (value, reason.decode("utf-8", "surrogatepass"))
+        return verdicts
 
     def put(self, verdicts: Mapping[bytes, Found]) -> None:
         """Keep the verdicts that have a value."""

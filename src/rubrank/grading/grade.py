@@ -237,12 +237,13 @@ class _GradeRun:
                     tasks.append(Task(number, row, rollout, plan.checks))
                 continue
             with_keys = [_with_keys(Task(number, row, r, plan.checks)) for row, r in enumerate(group.rollouts)]
-            known = self._cache.get([key for task in with_keys for key in (task.keys or {}).values()])
+            cached = self._cache.get([key for task in with_keys for key in (task.keys or {}).values()])
             for task in with_keys:
                 keys = task.keys or {}
-                answered = [check for check in task.checks if keys[check.column] in known]
-                self._record(task, answered, [known[keys[check.column]] for check in answered], keep=False)
+                answered = [check for check in task.checks if keys[check.column] in cached]
                 if answered:
+                    verdicts = [cached[keys[check.column]] for check in answered]
+                    self._record(task, answered, verdicts, keep=False)
                     task.checks = tuple(check for check in task.checks if check not in answered)
                 tasks.append(task)
         return [task for task in tasks if task.checks]
@@ -276,8 +277,8 @@ class _GradeRun:
         if workers is None:
             # Only workers can stop a verifier, so a limit that was asked for sends foreign verifiers there at once.
             is_limited = self._options.timeout not in (None, "auto")
-            foreign, others = _divide(portable, lambda check: is_limited and not check.is_ours)
-            portable = foreign + self._decide_here(others, try_only=number > 1)
+            foreign, ours = _divide(portable, lambda check: is_limited and not check.is_ours)
+            portable = foreign + self._decide_here(ours, try_only=number > 1)
         if portable:
             self._decide_in_workers(portable, number)
         self._decide_here(local)
@@ -353,13 +354,13 @@ def _divide(tasks: list[Task], is_first: Callable[[PlannedCheck], bool]) -> tupl
     for task in tasks:
         if id(task.checks) not in divided:
             chosen = tuple(check for check in task.checks if is_first(check))
-            others = tuple(check for check in task.checks if not is_first(check))
-            divided[id(task.checks)] = (chosen, others)
-        chosen, others = divided[id(task.checks)]
+            rest = tuple(check for check in task.checks if not is_first(check))
+            divided[id(task.checks)] = (chosen, rest)
+        chosen, rest = divided[id(task.checks)]
         if chosen:
             first.append(replace(task, checks=chosen))
-        if others:
-            second.append(replace(task, checks=others))
+        if rest:
+            second.append(replace(task, checks=rest))
     return first, second
 
 

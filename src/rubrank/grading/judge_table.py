@@ -101,13 +101,13 @@ def _fill_table(
     judgments: Judgments,
 ) -> ScoreTable:
     filled = []
-    for scored, of_group, asked, judgment in zip(table.groups, criteria, cells, judgments.groups, strict=True):
-        filled.append(_fill_group(scored, of_group, asked, judgment, judges))
+    for scored, of_group, asked_cells, judgment in zip(table.groups, criteria, cells, judgments.groups, strict=True):
+        filled.append(_fill_group(scored, of_group, asked_cells, judgment, judges))
     return ScoreTable(tuple(filled), judging=judgments)
 
 
 def _fill_group(
-    scored: GroupScores, criteria: Sequence[Criterion], asked: np.ndarray, judgment: Judgment, judges: Judges
+    scored: GroupScores, criteria: Sequence[Criterion], asked_cells: np.ndarray, judgment: Judgment, judges: Judges
 ) -> GroupScores:
     scores = scored.scores.copy()
     reasons = [list(row) for row in scored.reasons]
@@ -116,7 +116,7 @@ def _fill_group(
         scores[row, columns[name]] = verdict.score
         reasons[row][columns[name]] = verdict.reason
     for name, outcomes in judgment.outcomes.items():
-        for row in np.flatnonzero(asked[:, columns[name]]):
+        for row in np.flatnonzero(asked_cells[:, columns[name]]):
             reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
     mixed = _find_mixed(scored, criteria, judges)
     gated = find_stopped(criteria, scored.scores) & judges.cascade
@@ -132,13 +132,13 @@ def _fill_group(
 
 
 def _describe_comparison(outcomes: np.ndarray, judgment: Judgment, row: int, name: str) -> str:
-    others = outcomes[~np.isnan(outcomes)]
-    if not len(others):
+    compared = outcomes[~np.isnan(outcomes)]
+    if not len(compared):
         failures = judgment.missing.get(name)
         return f"not compared: {failures[0]}" if failures else "not compared"
-    better = int((others > 0.5).sum())
-    worse = int((others < 0.5).sum())
-    text = f"better than {better}, worse than {worse} of {len(others)}"
+    better = int((compared > 0.5).sum())
+    worse = int((compared < 0.5).sum())
+    text = f"better than {better}, worse than {worse} of {len(compared)}"
     if (row, name) in judgment.words:
         text += f"; {judgment.words[row, name]}"
     return shortened(text, _LONGEST_REASON)

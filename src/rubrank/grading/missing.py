@@ -64,17 +64,17 @@ def check_share(most: float) -> None:
 def count_missing(table: ScoreTable) -> Missing:
     """Count the cells that should have a score."""
     reasons: Counter[str] = Counter()
-    asked = 0
+    expected = 0
     for group in table.groups:
-        asked += group.scores.size
+        expected += group.scores.size
         for row, column in np.argwhere(np.isnan(group.scores)):
             reason = group.reasons[row][column] if group.reasons else ""
             if reason.startswith(NOT_ASKED):
-                asked -= 1
+                expected -= 1
             elif not _is_compared(group, int(row), int(column)):
                 kind = shortened(reason.partition(":")[0], 80)
                 reasons[kind or "no reason given"] += 1
-    return Missing(asked, reasons.total(), reasons)
+    return Missing(expected, reasons.total(), reasons)
 
 
 def _is_compared(group: GroupScores, row: int, column: int) -> bool:
@@ -82,5 +82,5 @@ def _is_compared(group: GroupScores, row: int, column: int) -> bool:
     outcomes = group.outcomes.get(group.names[column])
     if outcomes is None:
         return False
-    others = np.delete(outcomes[row], row)
-    return not np.isnan(others).all()
+    against_others = np.delete(outcomes[row], row)
+    return not np.isnan(against_others).all()

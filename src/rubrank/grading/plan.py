@@ -72,8 +72,8 @@ class PlannedCheck:
     column: int
     """Of the score table of its group."""
     verifier: Verifier
-    given: dict[str, Any]
-    """The parameters as the rubric has them."""
+    params: dict[str, Any]
+    """As the rubric has them."""
     domain: Domain
     """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
@@ -155,11 +155,11 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
     names = sorted({criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged})
     if not names:
         return
-    shown = ", ".join(map(repr, names[:_MOST_NAMES]))
+    listed = ", ".join(map(repr, names[:_MOST_NAMES]))
     if len(names) > _MOST_NAMES:
-        shown += f" and {len(names) - _MOST_NAMES} more"
+        listed += f" and {len(names) - _MOST_NAMES} more"
     remedy = "Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`."
-    raise InvalidInput("grade", "judges", f"given: only a judge can decide {shown}", "none", remedy)
+    raise InvalidInput("grade", "judges", f"given: only a judge can decide {listed}", "none", remedy)
 
 
 def read_rubric(rubric: Any) -> Rubric | None:
@@ -172,13 +172,13 @@ def read_rubric(rubric: Any) -> Rubric | None:
 def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
     """The rubric of every group: its own on top of the shared one. Equal rubrics are one object."""
     shared = read_rubric(rubric)
-    found: dict[str, Rubric] = {}
+    by_text: dict[str, Rubric] = {}
     rubrics = []
     for group in groups:
         text = repr(group.rubric)
-        if text not in found:
-            found[text] = _find_rubric(group, shared)
-        rubrics.append(found[text])
+        if text not in by_text:
+            by_text[text] = _find_rubric(group, shared)
+        rubrics.append(by_text[text])
     return rubrics
 
 
@@ -215,7 +215,7 @@ def _plan_check(column: int, criterion: Criterion, options: GradeOptions) -> Pla
     return PlannedCheck(
         column,
         verifier,
-        given=dict(criterion.params),
+        params=dict(criterion.params),
         domain=criterion.value_domain,
         digest=digest_check(verifier, params, options.compat, options.mode),
         decide=verifier.bind(params, options.compat, options.mode),

@@ -199,10 +199,10 @@ def grade_on_ray(
 def _describe_kept(options: GradeOptions) -> str:
     """What an interrupted run leaves on the machines of the cluster."""
     replies = None if options.judges is None else options.judges.cache
-    kept = [str(path) for path in (options.cache, replies) if path is not None]
-    if not kept:
+    files = [str(path) for path in (options.cache, replies) if path is not None]
+    if not files:
         return "nothing is kept"
-    return f"what was decided is kept in {' and '.join(kept)}; run again to go on"
+    return f"what was decided is kept in {' and '.join(files)}; run again to go on"
 
 
 # ------------------------------------------------------------------------------------------------------------- checks

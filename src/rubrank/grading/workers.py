@@ -173,7 +173,7 @@ class WorkerPool:
             waiting.extendleft(chunk.without(verdicts))
 
     def _submit(self, chunk: Chunk) -> None:
-        names = [(check.verifier.name, check.given) for check in chunk.checks]
+        names = [(check.verifier.name, check.params) for check in chunk.checks]
         rollouts = [task.rollout for task in chunk.tasks]
         # Pickled here and not by pebble, so that an error is raised where it can be explained.
         arguments = (_pickle(rollouts), _pickle(names), self._modules, self._compat, self._mode, self._timeout)
@@ -246,12 +246,13 @@ def _take_idle_pool(state: _CallerState) -> ProcessPool:
     """The pool of the last call if nothing has changed since, else a new one. No other thread has it."""
     global _idle
     with _idle_lock:
-        found = _idle
+        idle = _idle
         _idle = None
-    if found is not None:
-        if found[0].is_same(state) and found[1].active:
-            return found[1]
-        _end_pool(found[1])
+    if idle is not None:
+        idle_state, pool = idle
+        if idle_state.is_same(state) and pool.active:
+            return pool
+        _end_pool(pool)
     return _new_pool(state.number)
 
 

@@ -149,14 +149,14 @@ def make_error_response(error: BaseException) -> Response:
     if isinstance(error, InvalidInput):
         return _make_response(503 if _is_about_judge(error) else 422, error)
     if isinstance(error, JudgingFailed | JudgeOutage | GradingFailed):
-        shown = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
-        return _make_response(503, shown, message=str(error))
+        answer = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
+        return _make_response(503, answer, message=str(error))
     if isinstance(error, RubrankError):
-        shown = InvalidInput("request", "body", "usable", str(error), "")
-        return _make_response(422, shown, message=str(error))
+        answer = InvalidInput("request", "body", "usable", str(error), "")
+        return _make_response(422, answer, message=str(error))
     _log.error("a request failed", exc_info=error)
-    shown = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
-    return _make_response(500, shown)
+    answer = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
+    return _make_response(500, answer)
 
 
 def _is_about_judge(error: InvalidInput) -> bool:

@@ -416,12 +416,12 @@ class Cohorts:
             return
         cohort = failed.cohort
         if failed.late:
-            told = [ticket]
+            failing = [ticket]
         else:
             cohort.state = "closed"
             cohort.leader = None
-            told = [id for id in cohort.callers if self._callers[id].settled]
-        for id in told:
+            failing = [id for id in cohort.callers if self._callers[id].settled]
+        for id in failing:
             caller = self._callers[id]
             self._forget(id)
             caller.member.graded = None

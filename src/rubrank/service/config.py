@@ -181,8 +181,8 @@ def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig
     try:
         return ServiceConfig.model_validate(data)
     except ValidationError as error:
-        first, *others = in_our_words(error, where, ServiceConfig, PAGE)
-        raise first.together_with(others) from None
+        first, *more = in_our_words(error, where, ServiceConfig, PAGE)
+        raise first.together_with(more) from None
 
 
 def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
@@ -190,8 +190,8 @@ def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
     changes = {name: value for name, value in values.items() if value is not None}
     if not changes:
         return config
-    kept = {name: getattr(config, name) for name in config.model_fields_set}
-    return parse_service({**kept, **changes})
+    unchanged = {name: getattr(config, name) for name in config.model_fields_set}
+    return parse_service({**unchanged, **changes})
 
 
 # --------------------------------------------------------------------------------------------------------------- plan

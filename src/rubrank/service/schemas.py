@@ -157,10 +157,10 @@ class SampleKeys(BaseModel):
     @classmethod
     def read(cls, *sources: Mapping[str, Any]) -> Self:
         """From several objects; later ones take precedence."""
-        found: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
         for source in sources:
-            found |= {name: source[name] for name in cls.model_fields if source.get(name) is not None}
-        return validate(cls, found)
+            keys |= {name: source[name] for name in cls.model_fields if source.get(name) is not None}
+        return validate(cls, keys)
 
 
 Model = TypeVar("Model", bound=BaseModel)

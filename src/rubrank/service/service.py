@@ -128,11 +128,11 @@ class Service:
             return answer
         digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
         if request_id not in self._running:
-            known = await self._cohorts.find_answer(request_id)
-            if known is not None:
-                _check_same_body(digest, known[:_DIGEST_BYTES])
+            stored = await self._cohorts.find_answer(request_id)
+            if stored is not None:  # the digest of the body, then the answer
+                _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
-                return known[_DIGEST_BYTES:]
+                return stored[_DIGEST_BYTES:]
         if request_id not in self._running:
             self._running[request_id] = (digest, self._start(self._score_and_keep(request, request_id, digest)))
         first_digest, task = self._running[request_id]
@@ -245,9 +245,9 @@ class Service:
         return make_answers(work, scored)
 
     async def _grade_member(self, work: GroupWork, number: int) -> Graded:
-        known = work.graded[number]
-        if known is not None:
-            return known
+        graded = work.graded[number]
+        if graded is not None:  # when it came
+            return graded
         single = work.group.model_copy(update={"rollouts": (work.group.rollouts[number],)})
         return await self.pipeline.grade([single], compare=False)
 
@@ -266,8 +266,8 @@ class Service:
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
         _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
         remedy = (
-            "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together), or lower the number"
-            " of groups it samples at a time."
+            "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together),"
+            " or sample fewer groups at a time."
         )
         raise refuse(503, "groups", "complete before their deadline", got, remedy, "service")
 
