@@ -38,7 +38,7 @@ from rubrank.fusion.models.newton import FitProblem
 from rubrank.scores.outcomes import outcomes, wins_of
 
 _LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
-_ROOM = 1 << 22  # numbers that a pooled fit keeps between passes (32 MB); larger fits take a few criteria at a time
+_ROOM = 1 << 19  # numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time
 
 
 @dataclass(frozen=True, eq=False)

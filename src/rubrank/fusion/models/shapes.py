@@ -31,7 +31,7 @@ NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rou
 
 _TABLES = 16  # pairs of a model and a prior that are remembered
 _MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
-_CELLS = 1 << 20  # scores sorted at a time
+_CELLS = 1 << 17  # scores sorted at a time
 _PAIRS = 1 << 20  # pairs of classes solved at a time
 
 
