@@ -105,7 +105,7 @@ def test_every_format_to_every_other(tmp_path: Path, source: str, out: str) -> N
     assert result["reward"].to_numpy().tolist() == expected(frame, FuseOptions(weight={"Facts": 2})).tolist()
     assert (summary.rollouts, summary.groups) == (len(frame), 60)
     assert summary.criteria == tuple(NAMES)
-    assert summary.left_out == ("step", "tokens")
+    assert summary.left_out == ("note", "step", "tokens")
     assert sorted(os.listdir(tmp_path)) == sorted([path.name, target.name])
 
 
@@ -292,7 +292,7 @@ def test_default_columns(tmp_path: Path) -> None:
     text = "prompt_id,id,Step,reward,tokens,A,name,utility.A\n1,1,1,1,1,1,x,1\n1,2,2,2,2,0,y,0\n"
     summary = fuse_file(write(tmp_path, text, "t.csv"))
     assert summary.criteria == ("A",)
-    assert summary.left_out == ("id", "Step", "reward", "tokens", "utility.A")
+    assert summary.left_out == ("id", "Step", "reward", "tokens", "name", "utility.A")
 
 
 def test_added_names_must_be_new(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,22 @@ BY_RUBRIC = "by the rubric in the file"
 
 
 def summary_lines(summary: Summary, target: str | None) -> list[str]:
-    """About a file that was written, and the rubric that it was fused by."""
-    return [*_read(summary), *([f"{_counts(summary)} → {target}"] if target else []), *_by_rubric(summary)]
+    """About a file that was written: how it was read, the criteria or the rubric that it was fused by."""
+    lines = _read(summary)
+    if target:
+        lines.append(f"{_counts(summary)} → {target}")
+    if summary.graded:
+        return lines + _by_rubric(summary)
+    lines.append(f"criteria: {_name_some(summary.criteria)}")
+    if summary.left_out:
+        lines.append(f"not used: {_name_some(summary.left_out)}")
+    return lines
+
+
+def _name_some(names: Sequence[str]) -> str:
+    """The names, but not more than fit on a few lines."""
+    more = f" and {len(names) - _CRITERIA:,} more" if len(names) > _CRITERIA else ""
+    return ", ".join(names[:_CRITERIA]) + more
 
 
 _PLAIN = ("CSV", "TSV", "JSON Lines", "Parquet")
@@ -56,7 +71,7 @@ def show_summary(summary: Summary) -> None:
     for line in _by_rubric(summary):
         print_line(line)
     if summary.left_out:
-        print_line(f"not fused, as their names are bookkeeping: {', '.join(summary.left_out)}")
+        print_line(f"not used: {_name_some(summary.left_out)}")
 
 
 def _counts(summary: Summary) -> str:

@@ -69,7 +69,7 @@ class Summary:
     criteria: tuple[str, ...]
     """The criteria that were ranked by; those of a gate are not among them."""
     left_out: tuple[str, ...]
-    """Numeric columns that were not used, because of their names."""
+    """Columns that were not used: texts, and numbers whose names say that they are no scores."""
     rollouts: int = 0
     groups: int = 0
     no_signal: int = 0

@@ -52,7 +52,7 @@ class Layout:
     """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix (`ragged_scores`)."""
     attributes_MD: np.ndarray | None
     left_out: tuple[str, ...]
-    """Numeric columns that are not used, because of their names."""
+    """Columns that are not used: texts, and numbers whose names say that they are no scores."""
 
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria."""
@@ -252,7 +252,7 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
 def _choose_criteria(
     table: Table, columns: Columns, taken: set[str | None]
 ) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
-    """The criteria with their scores, and the numeric columns that are left out because of their names."""
+    """The criteria with their scores, and the columns that are left out."""
     if columns.criteria is not None:
         paths = [_find_path(table, "criterion", SCORES, name) for name in dict.fromkeys(columns.criteria)]
         return {path: read_numbers(table, path) for path in paths}, ()
@@ -267,6 +267,7 @@ def _choose_criteria(
         numbers = read_numbers(table, path)
         if not numbers.is_mostly_numbers:
             _refuse_scores_as_text(table, path)
+            left_out.append(path[0])
             continue
         name = path[0]
         if name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name:

@@ -26,6 +26,7 @@ from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table
 OUTPUT_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
 """Rows of a table, and the new columns of these rows; together all rows."""
+_BLOCK_BYTES = 1 << 20
 _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
@@ -62,7 +63,10 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
 def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> None:
     """Write the table with its new columns: to a path, by its suffix, or to an open file as JSON Lines."""
     if not isinstance(target, Path):
-        target.write(_as_json_lines(table, added))
+        data = _as_json_lines(table, added)
+        # In blocks: a single write to a pipe that is closed meanwhile returns early instead of raising an error.
+        for start in range(0, len(data), _BLOCK_BYTES):
+            target.write(data[start : start + _BLOCK_BYTES])
         return
     output = output_format(target)
     with atomic_write(target) as temporary:
