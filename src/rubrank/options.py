@@ -244,6 +244,15 @@ class RewardOptions(Options):
     seed: int = option(0, "Seed of the draws of attenuate.")
     penalties: Penalties = option("rank", "Under a rule without +: rank by low-quality criteria, or ignore them.")
 
+    @field_validator("rule")
+    @classmethod
+    def _check_rule(cls, value: Any) -> Any:
+        if not isinstance(value, str) and not callable(value):
+            raise InvalidInput(
+                "options", "rule", "a name such as 'rlvr2+', or a rule", repr(value), "See docs/rules.md."
+            )
+        return value
+
     @field_validator("attributes", mode="before")
     @classmethod
     def _accept_one_attribute(cls, value: Any) -> Any:

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
@@ -15,14 +14,12 @@ import rubrank.verifiers.gates.language
 import rubrank.verifiers.if_rlvr.constraints
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
-from rubrank.cli.verbs.criteria import register
+from rubrank.cli.app import app
 from rubrank.grading.grade import grade
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.scores.files import read_scores
 from rubrank.verifiers.verifier import VERIFIERS
 
-APP = typer.Typer()
-register(APP)
 ROWS = [
     {"id": "q1", "prompt": "Tell me.", "responses": ["One two three.", "One.", ""]},
     {"id": "q2", "prompt": "Tell me more.", "responses": ["One two three four.", "One, two."]},
@@ -30,7 +27,7 @@ ROWS = [
 
 
 def run(*arguments):
-    return CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -216,7 +213,7 @@ def test_nothing_that_fits_is_said():
 
 
 def test_keywords_belong_to_criteria():
-    from rubrank.cli.listing import _all_names, _keywords
+    from rubrank.cli.catalogue import _all_names, _keywords
 
     assert set(_keywords()) <= _all_names()
     # Others may be registered in this process: by tests of verifiers of one's own, by the laboratory.

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import rubrank
 from rubrank.cli.app import app
-from rubrank.cli.printing import warnings_in_words
+from rubrank.cli.terminal import warnings_in_words
 
 WRONG = ("-7", "no-such")
 # Looked at after the model, which these tests have not; and "" is this folder, whose files are named.

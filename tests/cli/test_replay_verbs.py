@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rubrank.cli.printing import histogram, number
+from rubrank.cli.terminal import histogram, number
 from rubrank.cli.verbs.replay import register, split_rules
 from rubrank.fusion.rules import rule_names
 from rubrank.grading.grade import grade

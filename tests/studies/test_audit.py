@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubrank.cli.audit_tables import show_audit
+from rubrank.cli.verbs.judge import show_audit
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable

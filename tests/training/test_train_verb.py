@@ -21,11 +21,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 
 from training import tiny  # noqa: E402
 
+from rubrank.cli.command import add_verb  # noqa: E402
 from rubrank.cli.verbs import train  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = "import typer; from rubrank.cli.verbs import train; app = typer.Typer(); app.command()(train.train); app()"
+PROGRAM = """
+import typer
+from rubrank.cli.command import add_verb
+from rubrank.cli.verbs import train
+app = typer.Typer()
+add_verb(app, train.train)
+app()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +43,7 @@ def folder(tmp_path_factory) -> Path:
 
 def said(*words: str) -> Any:
     app = typer.Typer()
-    app.command()(train.train)
+    add_verb(app, train.train)
     return CliRunner().invoke(app, list(words))
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rubrank.cli.listing import _examples
+from rubrank.cli.catalogue import _examples
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import (

@@ -1,19 +1,17 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
-    rubrank check, criteria, grade, conformance      verbs/criteria.py     rubrics and scores
+    rubrank check, criteria                          verbs/criteria.py     rubrics
+    rubrank grade, conformance                       verbs/grade.py        rollouts into scores
     rubrank judge check, show, stats, audit          verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fuse.py         scores into rewards
-    rubrank replay, robustness, bench                verbs/replay.py       other rules
-    rubrank record                                   verbs/record.py       everything about each group, kept
-    rubrank report                                   verbs/report.py       a page to open in a browser
-    rubrank view                                     verbs/view.py         the same, live, of runs of any size
-    rubrank sandbox check                            verbs/sandbox.py      what holds on this machine
+    rubrank replay, robustness, bench                verbs/replay.py       compare rules
+    rubrank record, report, view, export             verbs/records.py      everything about each group, and pages of it
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
-    rubrank warm-up                                  verbs/warm.py         compile now, not in the first step
     rubrank serve                                    verbs/serve.py        rewards over HTTP
+    rubrank sandbox check, warm-up                   verbs/machine.py      this machine
     rubrank lab list, run, report                    verbs/lab.py          the experiments of recipes/lab
-    rubrank demo                                     verbs/demo.py         all of it on bundled rollouts
+    rubrank demo                                     demo/                 all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
 is quick: polars and numba are loaded when a verb runs.
@@ -30,22 +28,7 @@ import rubrank
 from rubrank._plugins import import_module
 from rubrank.cli.command import VerbGroup, add_verb, errors_in_one_line
 from rubrank.cli.common import Force
-from rubrank.cli.verbs import (
-    criteria,
-    evaluation,
-    export,
-    fuse,
-    judge,
-    lab,
-    record,
-    replay,
-    report,
-    sandbox,
-    serve,
-    train,
-    view,
-    warm,
-)
+from rubrank.cli.verbs import criteria, evaluation, fuse, grade, judge, lab, machine, records, replay, serve, train
 
 app = typer.Typer(
     name="rubrank",
@@ -70,9 +53,9 @@ def demo(
     run(output, force=force, explain=explain)
 
 
-for verbs in (criteria, judge, fuse, record, replay, report, sandbox, evaluation, lab):
+for verbs in (criteria, grade, judge, fuse, replay, records, evaluation, lab, machine):
     verbs.register(app)
-for verb in (export.export, train.train, warm.warm_up, serve.serve, view.view, demo):
+for verb in (train.train, serve.serve, demo):
     add_verb(app, verb)
 
 

@@ -25,8 +25,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from rubrank._plain import allowed_by
 from rubrank._plugins import failed_in
-from rubrank.cli.printing import say, warnings_in_words
 from rubrank.cli.settings import as_flag, take_settings
+from rubrank.cli.terminal import say, warnings_in_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.options import GateOptions
 

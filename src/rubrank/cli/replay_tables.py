@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.cli.printing import MOST_ROWS, histogram, matrix, number, table
+from rubrank.cli.terminal import MOST_ROWS, histogram, matrix, number, table
 from rubrank.errors import counted
 
 if TYPE_CHECKING:

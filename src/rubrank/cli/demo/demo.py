@@ -16,7 +16,7 @@ import numpy as np
 from rubrank._files import check_output_path
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
-from rubrank.cli.printing import print_line, table
+from rubrank.cli.terminal import print_line, table
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.control.length import lengths
 from rubrank.fusion.control.markdown import MARKERS, markdown_density

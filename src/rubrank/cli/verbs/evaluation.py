@@ -10,7 +10,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Force
-from rubrank.cli.printing import number, print_json, print_line, table
+from rubrank.cli.terminal import number, print_json, print_line, table
 
 if TYPE_CHECKING:
     from rubrank.evaluation.scoring import EvalRun

@@ -10,7 +10,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import FUSION_FLAGS, Engine, TableOptions, check_address
-from rubrank.cli.printing import say
+from rubrank.cli.terminal import say
 from rubrank.errors import InvalidInput
 from rubrank.options import FuseOptions, Options, option
 
@@ -56,7 +56,7 @@ def fuse(
     output appears only when it is complete. A file that `rubrank grade` wrote has the weights, margins, directions and
     gates of its rubric, which options override.
     """
-    from rubrank.cli import show
+    from rubrank.cli import fusion_tables as show
     from rubrank.fusion import files
     from rubrank.grading.progress import Bar
 
@@ -95,7 +95,7 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Explain the rewards of a group: scores, utilities, weights, and the reasons in words."""
-    from rubrank.cli import show
+    from rubrank.cli import fusion_tables as show
     from rubrank.fusion import files
     from rubrank.grading.progress import Bar
     from rubrank.scores.files import has_rubric

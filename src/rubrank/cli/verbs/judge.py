@@ -10,12 +10,14 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableColumn, rollout_columns, table_columns
-from rubrank.cli.printing import print_json, print_line, table
+from rubrank.cli.terminal import print_json, print_line, table
+from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.grading.preview import Shown
     from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
+    from rubrank.studies.audit.result import Audit
 
 _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
 
@@ -158,11 +160,24 @@ def audit(
     if as_json:
         print_json(result.as_dict())
         return
-    from rubrank.cli.audit_tables import show_audit
-
     show_audit(result, details)
     if picture is not None:
         print_line(f"\ndrawn: {picture}")
+
+
+def show_audit(audit: Audit, details: bool = False) -> None:
+    """Print everything that was measured, and what was not."""
+    from rubrank.studies.audit.tables import not_measured, sections
+
+    size = f"{counted(audit.rollouts, 'rollout')} in {counted(audit.groups, 'group')}"
+    print_line(f"{', '.join(audit.judges)}: {size}\n")
+    for title, headings, rows, words in sections(audit, details):
+        if rows:
+            table(title, headings, rows, words=words, most=None)
+    if audit.unmeasured:
+        print_line("not measured")
+        for line in not_measured(audit):
+            print_line(f"  {line}")
 
 
 # ------------------------------------------------------------------------------------------------------------- accounts

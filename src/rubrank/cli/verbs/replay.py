@@ -20,7 +20,7 @@ from rubrank.cli.common import (
     split_names,
     table_columns,
 )
-from rubrank.cli.printing import print_json, say
+from rubrank.cli.terminal import print_json, say
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.progress import Bar
 from rubrank.options import FuseOptions, Options, option

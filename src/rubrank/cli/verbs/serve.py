@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rubrank.cli.printing import print_json
+from rubrank.cli.terminal import print_json
 from rubrank.errors import InvalidInput
 
 

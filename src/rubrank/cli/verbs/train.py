@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rubrank.cli.printing import print_json
+from rubrank.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan

@@ -10,8 +10,8 @@ import typer
 from rich.cells import cell_len
 
 from rubrank.cli.command import errors_in_one_line
-from rubrank.cli.printing import matrix, print_json, print_line, say, table
-from rubrank.cli.show import show_group
+from rubrank.cli.fusion_tables import show_group
+from rubrank.cli.terminal import matrix, print_json, print_line, say, table
 from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar
@@ -105,7 +105,7 @@ def test_a_bar_on_a_terminal_says_how_far_and_what_it_cost(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("rubrank.grading.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("rubrank.grading.progress.SECONDS_BEFORE_BAR", 0.0)
     with Bar("judging [x]") as bar:
         bar.tell("cost 0.25, 3 failed")
         bar(5, 20)

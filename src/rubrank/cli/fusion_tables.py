@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._plain import plain
-from rubrank.cli.printing import print_line, table
+from rubrank.cli.terminal import print_line, table
 from rubrank.errors import counted
 
 if TYPE_CHECKING:

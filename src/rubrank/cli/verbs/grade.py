@@ -1,0 +1,261 @@
+"""The verbs that decide criteria: `rubrank grade` turns rollouts into scores, `rubrank conformance` tests verifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import (
+    Address,
+    AsJson,
+    Column,
+    Engine,
+    FlagConfig,
+    Force,
+    GroupColumn,
+    check_address,
+    rollout_columns,
+)
+from rubrank.cli.terminal import number, print_json, print_line, say, table
+from rubrank.cli.verbs.judge import judging_dict, show_judging
+from rubrank.errors import BatchesPending, InvalidInput, counted
+
+if TYPE_CHECKING:
+    from rubrank.judges.judge import Judges
+    from rubrank.scores.table import ScoreTable
+    from rubrank.studies.conformance import Conformance
+
+_Compat: TypeAlias = Literal["fixed", "upstream"]
+_Mode: TypeAlias = Literal["strict", "loose"]
+_Batch: TypeAlias = Literal["wait", "submit"]
+_TRY_AGAIN_LATER = 75
+"""Exit code of a run whose batches are not finished: EX_TEMPFAIL of sysexits.h."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    add_verb(app, grade)
+    add_verb(app, conformance)
+
+
+def grade(
+    rollouts: Annotated[
+        str,
+        typer.Argument(help="A file, folder or pattern of any common format, hf:NAME, or - (docs/data.md)."),
+    ],
+    rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
+        "scores.parquet"
+    ),
+    force: Force = False,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Worker processes; 0: none. By default, as many as are useful.")
+    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    cache: Annotated[
+        str | None, typer.Option(help='File in which verdicts are kept; by default OUTPUT.cache. "none": no cache.')
+    ] = None,
+    compat: Annotated[
+        _Compat, typer.Option(help="fixed: what the instruction says; upstream: the public checker's verdict.")
+    ] = "fixed",
+    mode: Annotated[
+        _Mode, typer.Option(help="strict: the answer as it is; loose: the best of eight variants.")
+    ] = "strict",
+    column: Column = None,
+    group_column: GroupColumn = None,
+    timeout: Annotated[
+        str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": no limit.')
+    ] = None,
+    judges: Annotated[
+        Path | None, typer.Option(help="File of judges, for what no program can decide (docs/judges.md).")
+    ] = None,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
+    ] = False,
+    batch: Annotated[
+        _Batch | None,
+        typer.Option(help="Use the judges' batch API: wait, or submit and come back later (docs/scale.md)."),
+    ] = None,
+    most_missing: Annotated[
+        float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")
+    ] = 0.2,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
+    ] = False,
+    config: FlagConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Grade rollouts on all criteria and write a score table. An interrupted run is resumed."""
+    from rubrank._files import check_output_path
+    from rubrank.grading.missing import check_share
+    from rubrank.rollouts.groups import read_rollouts
+    from rubrank.scores.output import SUFFIXES
+
+    # All options are checked before anything is graded, so that no judge is paid for a run that fails at its end.
+    if not dry_run:
+        check_output_path(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
+    check_share(most_missing)
+    run_grading = _choose_grader(engine, address, batch)
+    check_address(engine, address, "grade")
+    seconds = _parse_timeout(timeout)
+    loaded_judges = _load_judges(judges, cache_only, dry_run)
+    columns = rollout_columns(column, group_column)
+    if dry_run:
+        _show_estimate(rollouts, rubric, loaded_judges, columns, as_json, batch is not None)
+        return
+
+    read = read_rollouts(rollouts, columns)
+    say(str(read))
+    try:
+        graded = run_grading(
+            read.groups,
+            rubric,
+            judges=loaded_judges,
+            compat=compat,
+            mode=mode,
+            workers=workers,
+            cache=None if cache == "none" else cache or f"{output}.cache",
+            timeout=seconds,
+            most_missing=most_missing,
+            progress=True,
+        )
+    except BatchesPending as pending:
+        say(str(pending))
+        raise typer.Exit(_TRY_AGAIN_LATER) from None
+    graded.write(output)
+    _show_graded(graded, output, as_json)
+
+
+def _choose_grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[..., ScoreTable]:
+    """The function that grades: here, here with batches of judge calls, or on Ray."""
+    from rubrank.grading.grade import grade as grade_here
+
+    if engine != "ray":
+        return grade_here if batch is None else partial(grade_here, batch=batch)
+    if batch is not None:
+        remedy = "Batches do not use your processors: leave --engine ray out."
+        raise InvalidInput("grade", "batch", "used with --engine local", "--engine ray", remedy)
+    from rubrank.grading.ray_grader import grade_on_ray
+
+    return partial(grade_on_ray, address=address)
+
+
+def _load_judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
+    """The judges of a file. Their replies are kept in the project's folder, unless the file names another place."""
+    from rubrank.judges.client.cache import default_cache_path
+    from rubrank.judges.judge import load_judges
+
+    if file is None:
+        if cache_only:
+            raise InvalidInput("grade", "cache_only", "used with `judges`", "no judges", "Name a file: `judges=FILE`.")
+        return None
+    judges = load_judges(file)
+    cache = judges.cache
+    if cache is None and not dry_run:  # a dry run makes no calls, and leaves no files behind
+        cache = str(default_cache_path())
+    return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
+
+
+def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
+    if text is None:
+        return "auto"
+    if text == "none":
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise InvalidInput("grade", "timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
+    if not seconds > 0.0:
+        raise InvalidInput("grade", "timeout", 'seconds > 0, or "none"', text, "")
+    return seconds
+
+
+def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
+    """Criteria, what the judges cost, what is missing, and where the table is."""
+    from rubrank.grading.missing import count_missing
+    from rubrank.rubrics.notes import YES_NO, yes_no_only
+
+    summaries = graded.summary()
+    if as_json:
+        data: dict[str, Any] = {
+            "output": str(output),
+            "rollouts": len(graded),
+            "groups": len(graded.groups),
+            "criteria": [vars(summary) for summary in summaries],
+        }
+        if graded.judging is not None:
+            data["judging"] = judging_dict(graded.judging)
+        print_json(data)
+    else:
+        rows = [
+            (s.name, number(s.mean, ".3g"), number(s.tie_rate, ".0%"), str(s.missing), f"{s.all_tied} of {s.groups}")
+            for s in summaries
+        ]
+        table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
+        if graded.judging is not None:
+            show_judging(graded.judging)
+    say(str(count_missing(graded)))
+    if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
+        say(f"note: {YES_NO}")
+    say(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}")
+
+
+def _show_estimate(
+    rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool, batch: bool
+) -> None:
+    from rubrank.grading.preview import estimate
+
+    found = estimate(rollouts, rubric, judges, columns=columns, batch=batch)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    size = f"{counted(found.rollouts, 'rollout')} in {counted(found.groups, 'group')}"
+    typer.echo(f"{size}: {found.verdicts:,} verdicts of programs, at most {found.judged:,} of judges")
+    headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most"]
+    if batch:
+        headings.append("batches")
+    rows = []
+    for judge in found.judges:
+        cost = f"{judge.cost:.4g}" if judge.priced else "no price"
+        numbers = [f"{judge.calls:,}", f"{judge.input_tokens:,}", f"{judge.output_tokens:,}", cost]
+        if batch:
+            numbers.append(f"{judge.batches:,}")
+        rows.append([judge.judge, judge.kind, judge.model, *numbers])
+    if rows:
+        table("", headings, rows, words=3)
+    for name in found.undecided:
+        typer.echo(f"no judge decides {name!r}: name one with --judges FILE")
+
+
+def conformance(
+    file: Annotated[Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")],
+    compat: Annotated[_Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")] = "upstream",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how often our verdicts agree with published ones."""
+    from rubrank.studies.conformance import measure
+
+    result = measure(file, compat)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _show_conformance(result)
+
+
+def _show_conformance(result: Conformance) -> None:
+    def percent(share: float | None) -> str:
+        return "–" if share is None else f"{share:.2%}"
+
+    rows = [(name, str(a.n), percent(a.strict), percent(a.loose)) for name, a in result.per_id.items()]
+    rows.append(("all", str(result.n), percent(result.strict), percent(result.loose)))
+    table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, most=None, total=1)
+    for d in result.disagreements:
+        print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
+    for name, answers in result.unknown.items():
+        print(f"no verifier for {name} ({answers} answers)")

@@ -1,0 +1,68 @@
+"""The verbs about this machine: `rubrank sandbox check` attacks the sandbox, `rubrank warm-up` compiles the kernels."""
+
+from __future__ import annotations
+
+import typer
+
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import AsJson
+from rubrank.cli.terminal import print_json, table
+
+_ATTACKS = {
+    "network": "connecting to a port of this machine",
+    "signals": "signals to, and limits of, another process",
+    "memory": "variables and memory of another process",
+    "files": "writing and moving a file outside",
+    "reading": "reading a file of the user outside its home",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    sandbox = typer.Typer(help="The sandbox in which code from responses is run.", no_args_is_help=True)
+    sandbox.callback()(lambda: None)  # typer drops the name of a single command without it
+    add_verb(sandbox, check)
+    app.add_typer(sandbox, name="sandbox")
+    add_verb(app, warm_up)
+
+
+def check(as_json: AsJson = False) -> None:
+    """Attack this machine from inside the sandbox, and show what held; exit code 1 if code would not be contained."""
+    from rubrank.verifiers.shared.sandboxes.self_test import check as attack
+
+    result = attack()
+    if as_json:
+        print_json(
+            {
+                "safe": result.safe,
+                "holds": result.holds,
+                "walls": list(result.walls),
+                "refused": result.refused,
+                "machine": result.machine,
+            }
+        )
+    else:
+        rows = [(name, _ATTACKS[name], "held" if held else "OPEN") for name, held in result.holds.items()]
+        if rows:
+            table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
+        print(f"made of: {', '.join(result.walls) or 'nothing'}")
+        print("; ".join(f"{name}: {value}" for name, value in result.machine.items()))
+        if result.refused:
+            print(f"code from responses is refused: {result.refused}")
+    if not result.safe:
+        raise typer.Exit(1)
+
+
+def warm_up(as_json: AsJson = False) -> None:
+    """Compile the numeric kernels now, and keep them: for images, and before many processes start."""
+    from rubrank.cli.warm_up import warm_up as run
+    from rubrank.grading.progress import Bar
+
+    with Bar("compiling", as_json) as bar:
+        seconds = run(bar)
+    if as_json:
+        print_json(seconds)
+        return
+    rows = [(name, f"{taken:.2f}") for name, taken in seconds.items()]
+    rows.append(("all", f"{sum(seconds.values()):.2f}"))
+    table("compiled and kept", ("what", "seconds"), rows, total=1)

@@ -1,0 +1,183 @@
+"""The verbs about records, which hold everything between the scores of a group and its rewards.
+
+rubrank record SCORES -o RECORDS      make them from scores
+rubrank report RECORDS -o FILE        one HTML file
+rubrank view RECORDS…                 a live page over runs of any size
+rubrank export RECORDS --to mlflow    send them where runs are tracked
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rubrank.cli.command import add_verb
+from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions
+from rubrank.cli.terminal import print_json, say
+from rubrank.cli.verbs.replay import split_rules
+from rubrank.errors import InvalidInput, counted
+from rubrank.options import FuseOptions, Options, option
+from rubrank.viewer import BUDGET_MB, DEFAULT_PORT, TEXT_LIMIT
+
+
+class SizeOptions(Options):
+    """How large a report may become."""
+
+    text_limit: int = option(TEXT_LIMIT, "Characters kept of each text; 0: no texts.")
+    budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to a command line."""
+    add_verb(app, record, flags=FUSION_FLAGS)
+    add_verb(app, report, flags=FUSION_FLAGS)
+    add_verb(app, view)
+    add_verb(app, export)
+
+
+def record(
+    scores: Source,
+    options: FuseOptions,
+    where: WhereOptions,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+    ],
+    force: Force = False,
+    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to keep their texts.")] = None,
+    others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
+) -> None:
+    """Write one record for each group: everything between its scores and its rewards.
+
+    --attributes names what is measured on the rollouts: reasoning_length, answer_length, or a Markdown marker.
+    """
+    from rubrank._files import check_output_path
+    from rubrank.fusion.options import make_fuse_rule
+    from rubrank.records.files import SUFFIXES, write_records
+    from rubrank.records.record import record_table
+    from rubrank.scores.files import match_rollouts
+    from rubrank.studies.replay.logged import batch_of, read_logged
+
+    check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
+    rule = make_fuse_rule(options)
+    compared = [make_fuse_rule(options, name) for name in split_rules(others)]
+    logged = read_logged(scores, rollouts, where.columns(options.attribute_names), say)
+    table, batch = batch_of(logged, options)
+    groups = None if rollouts is None else match_rollouts(table, rollouts)
+    number = write_records(output, record_table(table, rule, groups=groups, others=compared, batch=batch))
+    print(f"{counted(number, 'group')}: {output}", file=sys.stderr)
+
+
+def report(
+    records: Source,
+    options: FuseOptions,
+    where: WhereOptions,
+    size: SizeOptions,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
+    force: Force = False,
+    title: Annotated[str | None, typer.Option(help="Its title; by default the name of the records' file.")] = None,
+    measure: Annotated[bool, typer.Option(help="Count words and Markdown of the responses.")] = True,
+    evaluated: Annotated[
+        list[Path] | None,
+        typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write a report of fused groups: one HTML file that works offline.
+
+    Scores are fused first, as the options say; records are shown as they were fused.
+    """
+    from rubrank._files import check_output_path
+    from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.reporting import report_data
+    from rubrank.viewer.report import write_report
+
+    check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
+    summary = write_report(
+        _read_records(records, where, options),
+        output,
+        title=title or f"rubrank report: {Path(records).name}",
+        text_limit=size.text_limit,
+        budget_mb=size.budget,
+        measure=measure,
+        evaluation=report_data(read_runs(evaluated)) if evaluated else None,
+    )
+    if as_json:
+        print_json(vars(summary))
+        return
+    print(summary.path)
+    parts = [counted(summary.groups, "group"), counted(summary.rollouts, "rollout"), f"{summary.bytes / 1e6:.1f} MB"]
+    cut = f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters" if summary.cut_texts else ""
+    print(", ".join(parts) + cut, file=sys.stderr)
+
+
+def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any:
+    """A file of records, or scores that are fused as the options say."""
+    from rubrank.fusion.options import make_fuse_rule
+    from rubrank.records.files import is_records
+    from rubrank.records.record import record_table
+    from rubrank.studies.replay.logged import batch_of, read_logged
+
+    rule = make_fuse_rule(options)
+    if is_records(Path(source)):
+        for name in sorted(options.model_fields_set):
+            remedy = "Fuse them again with `rubrank record`."
+            raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
+        return source
+    lines: list[str] = []
+    logged = read_logged(source, None, where.columns(options.attribute_names), lines.append)
+    table, batch = batch_of(logged, options)
+    say(f"{lines[0]} Fused by {rule.name}.")
+    return record_table(table, rule, batch=batch)
+
+
+def view(
+    records: Annotated[list[Path], typer.Argument(help="Files or folders of records; each is a run.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. Beyond this machine, a token is needed.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port, or the next that is free; 0 takes any.", min=0, max=65535)
+    ] = DEFAULT_PORT,
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Look at records in the browser, also while they are being written; several runs are compared.
+
+    Ends with Ctrl-C. Needs the extra `serve`.
+    """
+    try:
+        from rubrank.viewer.server import serve
+    except ImportError as error:
+        needed = "starlette, uvicorn and msgspec"
+        remedy = "pip install 'rubrank[serve]'"
+        raise InvalidInput("view", "installed packages", needed, f"no {error.name}", remedy) from None
+    serve(records, host=host, port=port, on_ready=lambda address: _print_address(address, browse))
+
+
+def _print_address(address: str, browse: bool) -> None:
+    typer.echo(address)
+    if browse:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def export(
+    records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
+    to: Annotated[str, typer.Option(help="mlflow or weave.")],
+    place: Annotated[str | None, typer.Option(help="MLflow's tracking URI; by default MLflow's own.")] = None,
+    project: Annotated[str, typer.Option(help="MLflow's experiment, or Weave's team/project.")] = "rubrank",
+    name: Annotated[str | None, typer.Option(help="Name of the run; by default the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
+) -> None:
+    """Send records to MLflow or Weave: rewards, criteria and gates by step."""
+    from rubrank.records.exporting import export_records
+
+    done = export_records(records, to, place=place, project=project, name=name)
+    if as_json:
+        print_json(vars(done))
+        return
+    size = counted(done.groups, "group"), counted(done.rollouts, "rollout"), counted(done.steps, "step")
+    print(f"{', '.join(size)}: {done.where}")
