@@ -176,7 +176,7 @@ def test_nobody_there(folder: Path) -> None:
         (("judge", "audit", "none.parquet"), "no such file"),
         (
             ("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "-o", "s.parquet", "--cache-only"),
-            "Say --judges FILE",
+            "--judges FILE",
         ),
     ],
 )
