@@ -1,8 +1,8 @@
-"""The contract of a judge: a model that is asked what no program can decide.
+"""The contract of a judge: a model that decides what no program can.
 
     judges.yaml
       judges:
-        - name: main                        # asks about every judged criterion that no other judge names
+        - name: main                        # decides every judged criterion that no other judge names
           kind: batched
           endpoints:
             - {base_url: "http://localhost:8000/v1", model: Qwen3-32B}
@@ -15,14 +15,14 @@
 
     load_judges("judges.yaml")              Judges(judges=(Judge(name='main', …), …), …)
 
-The way of a question, one named type for each arrow:
+From a question to its answer:
 
-    cells → Call → Reply → Verdict, or outcomes of comparisons
+    Question (cells of a group) → Call → Reply → Judgment (verdicts, or outcomes of comparisons)
 
 A *kind* (`kinds/absolute.py`, `batched.py`, `pairwise.py`, `listwise.py`, `panel.py`) turns the cells of a group that
-want a judge into `Call`s, hands them to an `Asker`, and reads its `Reply`s. The asker (`judges/client/`) knows about
+need a judge into `Call`s, hands them to an `Asker`, and parses its `Reply`s. The asker (`judges/client/`) knows about
 endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a reason*,
-never a number; what was spent on it is kept.
+never a number; what was spent on it is counted.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
 
 JUDGED = "needs a judge"
-"""How the reason of a cell begins that no verifier could decide."""
+"""Start of the reason of a cell that no verifier could decide."""
 
 AWAY = "outage"
-"""How the reason of an answer begins that was lost while no endpoint answered."""
+"""Start of the reason of an answer that was lost while no endpoint answered."""
 
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
@@ -65,43 +65,43 @@ class _Confidential(Strict):
 
 
 class Price(_Confidential):
-    """Of a million tokens, in whatever currency you count in."""
+    """Price of a million tokens, in any currency."""
 
     input: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     output: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     cached_input: float | None = Field(default=None, ge=0.0, allow_inf_nan=False)
-    """Of input tokens that the server had in its prefix cache; by default the price of input."""
+    """Of input tokens in the server's prefix cache; by default the price of input."""
 
 
 class Batching(_Confidential):
-    """The batch API of an endpoint (docs/scale.md): what it costs, and how much goes into one batch."""
+    """The batch API of an endpoint (docs/scale.md): its price, and the size of batches."""
 
     price: float = Field(default=0.5, ge=0.0, le=1.0, allow_inf_nan=False)
-    """Share of the endpoint's prices that tokens cost in a batch; see your provider's list."""
+    """Price of tokens in a batch, as a share of the endpoint's prices; see your provider's list."""
     requests: int = Field(default=50_000, ge=1)
     megabytes: float = Field(default=190.0, gt=0.0, allow_inf_nan=False)
-    """In one file, at most; larger ones are split."""
+    """Of one file, at most; larger ones are split."""
     window: str = "24h"
-    """Within which the server is to answer; what it leaves open is sent again."""
+    """The time within which the server should answer; what it leaves open is submitted again."""
     poll: float = Field(default=30.0, gt=0.0, allow_inf_nan=False)
-    """Seconds between looks."""
+    """Seconds between requests for the state of a batch."""
 
 
 class Endpoint(_Confidential):
     """A model on an OpenAI-compatible server: vLLM, SGLang, OpenAI, llama.cpp, `transformers serve`, Ollama …"""
 
     base_url: str = Field(repr=False)
-    """It may hold a user and a password or a key in its query; `where` is the same without them."""
+    """May contain user and password, or a key in its query; `where` is the URL without them."""
     model: str
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key; local servers need none."""
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
-    """Its share of the calls, where there are several; the others take over when it fails."""
+    """Its share of the calls, if there are several; the others take over when it fails."""
     concurrency: int = Field(default=64, ge=1)
     requests_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     tokens_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     structured: Structured = "auto"
-    """How replies are held to their form. "auto": a JSON schema, and plain text once the server has refused it."""
+    """How the form of replies is enforced. "auto": a JSON schema, and less once the server has rejected it."""
     extra_body: Mapping[str, Any] = {}
     headers: Mapping[str, str] = Field(default={}, repr=False)
     price: Price = Price()
@@ -141,19 +141,19 @@ class Sampling(_Confidential):
 
 
 class Retry(_Confidential):
-    """What is done about a call that fails."""
+    """Retries of a call that fails."""
 
     attempts: int = Field(default=4, ge=1)
     first_wait: float = Field(default=0.5, ge=0.0)
-    """Seconds; doubled each time, with jitter, unless the server says Retry-After."""
+    """Seconds; doubled each time, with jitter, unless the server sends Retry-After."""
     longest_wait: float = Field(default=30.0, ge=0.0)
     breaker_failures: int = Field(default=8, ge=1)
-    """So many failures in a row, and an endpoint is left alone for `breaker_pause` seconds."""
+    """After so many failures in a row the circuit breaker opens, for `breaker_pause` seconds."""
     breaker_pause: float = Field(default=20.0, ge=0.0)
 
 
 class Judge(_Confidential):
-    """One judge: what it is asked, how, and where."""
+    """One judge: what it decides, how it is asked, and its endpoints."""
 
     name: str = "judge"
     kind: str = "batched"
@@ -163,35 +163,35 @@ class Judge(_Confidential):
     """The criteria it decides; None: all that no other judge names."""
     sampling: Sampling = Sampling()
     language: Language = "auto"
-    """Of the prompts; "auto": Chinese where the query is."""
+    """Of the prompts; "auto": Chinese if the query is."""
     order: Order = "question_first"
-    """What comes first in a call. "data_first": conversation and response, for long ones that several calls share."""
+    """What comes first in a call. "data_first": the data, for long responses that several calls share."""
     prompt: Template | None = None
-    """Messages of your own, with slots: a text file beside the file of judges (docs/prompts.md)."""
+    """Your own messages, with slots: a text file beside the file of judges (docs/prompts.md)."""
     timeout: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     """Seconds for one call."""
     retry: Retry = Retry()
     # absolute, batched
     expected: bool = False
-    """Score by the probabilities of all values of the domain (log-probabilities of the first token of the verdict),
-    instead of the value said. Only for kind "absolute"."""
+    """Score by the mean of all values of the domain, weighted by their log-probabilities, instead of the verdict. Only
+    for kind "absolute"."""
     # pairwise
     both_orders: bool = True
     pairs: int | None = Field(default=None, ge=1)
     """Pairs to compare in a group; None: all."""
     # listwise
     passes: int = Field(default=1, ge=1)
-    """Calls for each group and criterion, each in another order."""
+    """Calls for each group and criterion, each in a different order."""
     # panel
     samples: int = Field(default=1, ge=1)
-    """Answers asked from each member for every question."""
+    """Answers of each member to every question."""
     members: tuple[Self, ...] = ()
-    """Several judges that are asked the same; their answers are combined."""
+    """Several judges that answer the same questions; their answers are combined."""
     combine: Combine = "majority"
     examples: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     """Few-shot examples by criterion: {prompt, response, reasoning, verdict}."""
     seed: int = 0
-    """Of orders and designs."""
+    """Of random orders and choices of pairs."""
 
     @field_validator("prompt", mode="before")
     @classmethod
@@ -209,16 +209,16 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if not self.endpoints and not self.members:
-            raise self.wrong("endpoints", "at least one, or members that have some", "none", "Say where to ask.")
+            raise self.wrong("endpoints", "at least one, or members that have some", "none", "Add an endpoint.")
         if self.endpoints and self.members:
-            raise self.wrong("members", "left out where endpoints are given", "both", "A panel asks its members.")
+            raise self.wrong("members", "left out if endpoints are given", "both", "A panel asks its members.")
         if self.expected and self.kind != "absolute":
-            raise self.wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Say kind: absolute.")
+            raise self.wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Set kind: absolute.")
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
-        others = sorted({member.kind for member in self.members} - {self.kind})
-        if others or any(member.members for member in self.members):
-            got = f"kind {others[0]!r}" if others else "a panel in a panel"
+        other_kinds = sorted({member.kind for member in self.members} - {self.kind})
+        if other_kinds or any(member.members for member in self.members):
+            got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
             raise self.wrong("members", f"judges of the panel's kind {self.kind!r}", got, "Give all the same kind.")
         return self
 
@@ -242,20 +242,20 @@ class Judges(_Confidential):
 
     judges: tuple[Judge, ...] = Field(min_length=1)
     cascade: bool = True
-    """Ask nothing about a rollout that a hard gate has stopped already."""
+    """Judge no rollout that a hard gate has stopped already."""
     deadline: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     """Seconds for all calls of one step; what is not answered by then is missing."""
     most_missing: float = Field(default=0.2, ge=0.0, le=1.0)
-    """Share of the answers asked for that may be missing; above it the step fails, and always where all are."""
+    """Share of the answers that may be missing; the step fails if more are, and always if all are."""
     on_outage: OnOutage = "wait"
-    """What is done when no endpoint of a judge answers any more. "wait": up to `outage_wait` seconds, then stop;
-    "stop": at once; "continue": what is asked meanwhile is missing."""
+    """What to do when no endpoint of a judge answers any more. "wait": up to `outage_wait` seconds, then stop;
+    "stop": at once; "continue": answers are missing meanwhile."""
     outage_wait: float = Field(default=300.0, ge=0.0, allow_inf_nan=False)
     processes: int = Field(default=1, ge=1)
-    """How many processes of the run ask at the same time: each takes its part of the endpoints' limits. Trainers that
-    know the number say it themselves."""
+    """How many processes of the run use the endpoints at the same time: each takes its part of the limits. Trainers
+    that know the number set it themselves."""
     cache: str | None = None
-    """The file in which replies are kept."""
+    """The file of the reply cache."""
     cache_only: bool = False
     """Answer from the cache; make no calls."""
 
@@ -264,30 +264,35 @@ class Judges(_Confidential):
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
             raise InvalidInput("judges", "judges", "of different names", repr(names), "")
-        owners = [judge.name for judge in self.judges if judge.criteria is None]
-        if len(owners) > 1:
-            raise InvalidInput(
-                "judges", "criteria", "given for all judges but one", f"none for {owners}", "Say who decides what."
-            )
-        named = [name for judge in self.judges for name in judge.criteria or ()]
-        twice = sorted({name for name in named if named.count(name) > 1})
-        if twice:
-            raise InvalidInput("judges", "criteria", "each of one judge", f"{twice} of two", "Use members for a panel.")
+        general = [judge.name for judge in self.judges if judge.criteria is None]
+        if len(general) > 1:
+            allowed = "given for all judges but one"
+            raise InvalidInput("judges", "criteria", allowed, f"none for {general}", "Name the criteria of each judge.")
+        criteria = [name for judge in self.judges for name in judge.criteria or ()]
+        repeated = sorted({name for name in criteria if criteria.count(name) > 1})
+        if repeated:
+            got = f"{repeated} of two"
+            raise InvalidInput("judges", "criteria", "each of one judge", got, "Use members for a panel.")
         if self.cache_only and self.cache is None:
-            raise InvalidInput("judges", "cache_only", "used with a cache", "no cache", "Say cache: FILE.")
+            raise InvalidInput("judges", "cache_only", "used with a cache", "no cache", "Set cache: FILE.")
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
         """The judge that decides this criterion."""
-        by_name = next((judge for judge in self.judges if judge.criteria and criterion in judge.criteria), None)
-        return by_name or next((judge for judge in self.judges if judge.criteria is None), None)
+        general = None
+        for judge in self.judges:
+            if judge.criteria is None:
+                general = judge
+            elif criterion in judge.criteria:
+                return judge
+        return general
 
 
 @only_our_errors
 def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None) -> Judges:
     """Judges from a YAML, TOML or JSON file or what it holds; a single judge is enough.
 
-    folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or here.
+    folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or the current folder.
     """
     from rubrank.rubrics.files import read_settings
 
@@ -297,12 +302,19 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
         return Judges(judges=(source,))
     if not isinstance(source, Mapping | str | Path):
         allowed = "a file, or what one holds"
-        raise InvalidInput("judges", "source", allowed, type(source).__name__, "Several stand under `judges:`.")
-    data, where = (source, "judges") if isinstance(source, Mapping) else (read_settings(source), str(source))
-    beside = Path() if isinstance(source, Mapping) else Path(source).parent
-    if isinstance(data, Mapping) and "judges" not in data:
+        raise InvalidInput("judges", "source", allowed, type(source).__name__, "List several judges under `judges:`.")
+    if isinstance(source, Mapping):
+        data: Any = source
+        where = "judges"
+        default_folder = Path()
+    else:
+        data = read_settings(source)
+        where = str(source)
+        default_folder = Path(source).parent
+    if isinstance(data, Mapping) and "judges" not in data:  # a single judge
         data = {"judges": [data]}
-    return validated(Judges, data, where, "docs/judges.md", folder=beside if folder is None else Path(folder))
+    template_folder = default_folder if folder is None else Path(folder)
+    return validated(Judges, data, where, "docs/judges.md", folder=template_folder)
 
 
 # -------------------------------------------------------------------------------------------------------------- calls
@@ -310,24 +322,24 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
 
 @dataclass(frozen=True)
 class Call:
-    """One question to a model; two calls that are equal get the same answer from the cache."""
+    """One request to a model; equal calls get the same reply from the cache."""
 
     messages: tuple[Mapping[str, str], ...]
     schema: Mapping[str, Any] | None = None
-    """The JSON Schema of the reply, for servers that can hold to it."""
+    """The JSON Schema of the reply, for servers that can enforce it."""
     prompt_version: str = "1"
     sample: int = 0
-    """Number of the answer, where several are asked for the same question."""
+    """Number of the answer, if several are wanted."""
     logprobs: bool = False
     purpose: str = ""
-    """What it is about, for the accounts: criterion and kind, such as "GeneralQuality (listwise)". Not in the key."""
+    """For usage reports: criterion and kind, such as "GeneralQuality (listwise)". Not part of the key."""
     data: str | None = None
-    """What is under judgment in the messages, and known: a reply is held against it. None: all of the user's."""
+    """The part of the messages that is judged: replies are checked for copies of it. None: all user messages."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Usage of a reply: the sum over all attempts that were paid."""
+    """Tokens and cost of a reply: the sum over all requests that were paid for."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -337,14 +349,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: a text, or none and the reason. Whatever it cost is in `usage`."""
+    """The answer to a call: a text, or the reason why there is none. What it cost is in `usage`."""
 
     text: str | None
     failure: str | None = None
     """Why there is no text, or why it cannot be used: "timeout after 120 s", "refused: …", "cut off at max_tokens" …"""
     usage: Usage = Usage()
     latency: float = 0.0
-    """Seconds from asking to the reply, waits included; 0 from the cache."""
+    """Seconds from the call to the reply, waits included; 0 from the cache."""
     attempts: int = 1
     model: str = ""
     endpoint: str = ""
@@ -353,14 +365,14 @@ class Reply:
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     """For each token of the text: {"token": …, "logprob": …, "top": {token: logprob}}."""
     id: str = ""
-    """Of the answer: the same whenever it comes from the cache, another when the question is asked again."""
+    """The same whenever the reply comes from the cache, another if the call is sent again."""
 
 
 class Asker(Protocol):
-    """What answers calls: the client, the cache alone, or a scripted one in tests."""
+    """Answers calls: the client of an endpoint, a model in this process, or a script in tests."""
 
     async def ask(self, call: Call) -> Reply:
-        """The reply; a failure is a reply too, and nothing is raised for it."""
+        """The reply. A failure is a reply too: nothing is raised for it."""
         ...
 
 
@@ -369,16 +381,16 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What one judge is asked about one group: cells (rollout, criterion), the criteria all of the same group."""
+    """What one judge is asked about one group: cells (rollout, criterion)."""
 
     group: Group
     criteria: tuple[Criterion, ...]
     wanted: np.ndarray
-    """(G, K): which cells want an answer. For comparisons: which rollouts take part."""
+    """(G, K): the cells to be judged. For comparisons: the rollouts that take part."""
     slots: tuple[int, ...] | None = None
-    """The places of the rollouts in the group as it was meant to be; None: none is missing."""
+    """The places of the rollouts in the complete group; None: none is missing."""
     size: int | None = None
-    """How many it was meant to have."""
+    """Of the complete group."""
 
     @property
     def places(self) -> tuple[Sequence[int], int]:
@@ -393,7 +405,7 @@ class Judgment:
     """What a judge said about one group; cells without an entry were not asked."""
 
     verdicts: dict[tuple[int, str], Verdict] = field(default_factory=dict)
-    """(rollout, criterion) → value and reason; missing with a reason where the call failed."""
+    """(rollout, criterion) → value and reason; missing with a reason if the call failed."""
     outcomes: dict[str, np.ndarray] = field(default_factory=dict)
     """criterion → (G, G): 1 = row beats column, 0.5 = tie, NaN = not compared; the mean of contradicting answers."""
     words: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -430,8 +442,3 @@ class JudgeKind(Protocol):
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Ask about one group."""
         ...
-
-
-def cells(wanted: np.ndarray, criteria: Sequence[Criterion]) -> list[tuple[int, Criterion]]:
-    """The cells that want an answer, rollout by rollout."""
-    return [(int(i), criteria[int(k)]) for i, k in np.argwhere(wanted)]

@@ -1,4 +1,4 @@
-"""A prompt of one's own: the messages of a judge, with slots that each call fills.
+"""Prompts of the user: the messages of a judge, with slots that each call fills.
 
     prompt: my_judge.txt                         in a judge's file, next to it; or the text itself, over several lines
 
@@ -13,9 +13,8 @@
     {response}
 
 Without the two headers the whole file is the user's message. `{{name}}` is written for `{name}` as text; braces around
-anything but a name need no care. Slots that are not known, or lack though nothing could be judged without them, are
-errors when the judge is read. The file is read once, then; what it holds is part of every call, and of its key in the
-cache.
+anything but a name are left as they are. Unknown slots, and missing ones without which nothing could be judged, are
+errors when the judge is loaded. The file is read once; its text is part of every call, and of its key in the cache.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ SLOTS: dict[str, str] = {
 }
 """Every slot, and what fills it."""
 
-_ONE = {"question", "anchors", "name"}
-_ALL = {"rules", "task", "criteria", "examples", "reply", "conversation", "reference"}
+_OF_ONE_CRITERION = {"question", "anchors", "name"}
+_OF_ALL_KINDS = {"rules", "task", "criteria", "examples", "reply", "conversation", "reference"}
 _OF_KIND: dict[str, set[str]] = {
-    "absolute": _ALL | _ONE | {"response"},
-    "batched": _ALL | {"response"},
-    "pairwise": _ALL | _ONE | {"responses", "response_a", "response_b"},
-    "listwise": _ALL | _ONE | {"responses"},
+    "absolute": _OF_ALL_KINDS | _OF_ONE_CRITERION | {"response"},
+    "batched": _OF_ALL_KINDS | {"response"},
+    "pairwise": _OF_ALL_KINDS | _OF_ONE_CRITERION | {"responses", "response_a", "response_b"},
+    "listwise": _OF_ALL_KINDS | _OF_ONE_CRITERION | {"responses"},
 }
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "absolute": (("response",), ("criteria", "question")),
@@ -67,7 +66,7 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _HEADER = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
-_LONGEST = 200_000
+_MAX_LENGTH = 200_000
 
 
 class Template(Strict):
@@ -95,8 +94,8 @@ class Template(Strict):
     def check(self, kind: str, owner: str) -> None:
         """Refuse slots that this kind of judge does not fill, and the lack of those that it must."""
         where = f"prompt ({self.path})" if self.path else "prompt"
-        if len(self.text) > _LONGEST:
-            raise InvalidInput(owner, where, f"of at most {_LONGEST:,} characters", f"{len(self.text):,}", "")
+        if len(self.text) > _MAX_LENGTH:
+            raise InvalidInput(owner, where, f"of at most {_MAX_LENGTH:,} characters", f"{len(self.text):,}", "")
         known = _OF_KIND.get(kind, set(SLOTS))
         for slot in self.slots:
             if slot not in known:
@@ -108,10 +107,10 @@ class Template(Strict):
         self._check_headers(owner, where)
 
     def _check_headers(self, owner: str, where: str) -> None:
-        found = _HEADER.findall(self.text)
-        if found and (found.count("user") != 1 or found.count("system") > 1):
-            raise InvalidInput(owner, where, "one [user] part and at most one [system] part", ", ".join(found), "")
-        if found and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
+        headers = _HEADER.findall(self.text)
+        if headers and (headers.count("user") != 1 or headers.count("system") > 1):
+            raise InvalidInput(owner, where, "one [user] part and at most one [system] part", ", ".join(headers), "")
+        if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
             raise InvalidInput(owner, where, "a text that begins with [system] or [user]", "text before it", "")
 
     @cached_property
@@ -126,7 +125,15 @@ class Template(Strict):
 
     def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages with all slots filled in one pass: what a value holds is never taken for a slot."""
+
+        def fill(match: re.Match[str]) -> str:
+            escaped, slot = match[1], match[2]
+            return f"{{{escaped}}}" if escaped else values[slot]
+
         pieces = _HEADER.split(self.text)
         parts = dict(zip(pieces[1::2], pieces[2::2], strict=True)) or {"user": self.text}
-        filled = {role: _SLOT.sub(lambda m: f"{{{m[1]}}}" if m[1] else values[m[2]], parts[role]) for role in parts}
-        return [{"role": role, "content": filled[role].strip()} for role in ("system", "user") if role in filled]
+        messages = []
+        for role in ("system", "user"):
+            if role in parts:
+                messages.append({"role": role, "content": _SLOT.sub(fill, parts[role]).strip()})
+        return messages

@@ -1,4 +1,4 @@
-"""The texts that judges are asked with: `prompts/en/*.txt` and `prompts/zh/*.txt`, one file for each criterion.
+"""The texts of the prompts: `prompts/en/*.txt` and `prompts/zh/*.txt`, one file for each criterion.
 
     [version]                       raised whenever the wording changes
     1
@@ -14,9 +14,9 @@
     between: partly accurate
     low: inaccurate
 
-And where a criterion wants them:
+And if a criterion needs them:
 
-    [needs]                         what a judge needs beside query and response: "system prompt", "earlier turns", or
+    [needs]                         what a judge needs besides query and response: "system prompt", "earlier turns", or
     reference: core_facts, facts    reference material: `criterion.reference`, and parameters or metadata of these names
     [without]                       what the judge is told if that is not there
     [cannot]                        when it may say that it cannot judge (the verdict is then missing)
@@ -108,29 +108,41 @@ class Prompt:
     @cached_property
     def needs(self) -> dict[str, tuple[str, ...]]:
         """What is needed → the names under which parameters or metadata may hold it."""
-        lines = (line.partition(":") for line in self.get("needs").splitlines() if line.strip())
-        return {need.strip(): tuple(key.strip() for key in keys.split(",") if key.strip()) for need, _, keys in lines}
+        needs = {}
+        for need, names in self._pairs("needs"):
+            needs[need] = tuple(name.strip() for name in names.split(",") if name.strip())
+        return needs
 
     @cached_property
     def items(self) -> Items | None:
         """What is listed instead of a verdict, if anything."""
-        given = dict(self._pairs("items"))
-        if not given:
+        lines = dict(self._pairs("items"))
+        if not lines:
             return None
-        rule, values, each = given.pop("rule"), int(given.pop("values")), given.pop("each")
-        counted = given.pop("count", "") == "reference"
-        words = {name: (text.partition("|")[0].strip(), text.partition("|")[2].strip()) for name, text in given.items()}
+        rule = lines.pop("rule")
+        values = int(lines.pop("values"))
+        each = lines.pop("each")
+        counted = lines.pop("count", "") == "reference"
+        words = {}
+        for name, text in lines.items():  # the other lines are verdicts
+            word, _, meaning = text.partition("|")
+            words[name] = (word.strip(), meaning.strip())
         return Items(rule, values, each, words, counted)
 
     def _pairs(self, section: str) -> list[tuple[str, str]]:
-        lines = (line.partition(":") for line in self.get(section).splitlines() if line.strip())
-        return [(key.strip(), text.strip()) for key, _, text in lines]
+        pairs = []
+        for line in self.get(section).splitlines():
+            if line.strip():
+                key, _, text = line.partition(":")
+                pairs.append((key.strip(), text.strip()))
+        return pairs
 
 
 def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
     """A prompt from the text of its file."""
     pieces = _HEADER.split(text)
-    return Prompt(name, language, {key: body.strip() for key, body in zip(pieces[1::2], pieces[2::2], strict=True)})
+    headers, bodies = pieces[1::2], pieces[2::2]
+    return Prompt(name, language, {header: body.strip() for header, body in zip(headers, bodies, strict=True)})
 
 
 @lru_cache(maxsize=256)

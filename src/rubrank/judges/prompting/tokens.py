@@ -13,6 +13,7 @@ or ranks as tiktoken has them, `.tiktoken` (package `tiktoken`), read with the s
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -22,7 +23,7 @@ from rubrank.errors import InvalidInput
 
 Counter: TypeAlias = Callable[[str], int]
 
-_PER_TOKEN = 4  # characters of a word in Latin letters; a character of most other scripts is a token
+_ASCII_PER_TOKEN = 4  # a character of most other scripts is a token by itself
 _PATTERN = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -32,43 +33,44 @@ _PATTERN = (
 
 def estimated_tokens(text: str) -> int:
     """Roughly how many tokens a text has, whatever the model."""
-    ascii_only = sum(c.isascii() for c in text)
-    return -(-ascii_only // _PER_TOKEN) + len(text) - ascii_only
+    ascii_count = sum(character.isascii() for character in text)
+    return math.ceil(ascii_count / _ASCII_PER_TOKEN) + len(text) - ascii_count
 
 
 def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
-    """How to count, and what it is called."""
+    """A function that counts tokens, and its name."""
     if tokenizer is None:
         return estimated_tokens, "estimate"
     require_file(tokenizer)
-    return (_of_ranks if tokenizer.suffix == ".tiktoken" else _of_json)(tokenizer), tokenizer.name
+    load = _load_tiktoken if tokenizer.suffix == ".tiktoken" else _load_tokenizer_json
+    return load(tokenizer), tokenizer.name
 
 
-def _of_json(path: Path) -> Counter:
+def _load_tokenizer_json(path: Path) -> Counter:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise _wrong(path, "left out where the package tokenizers is not installed", "pip install tokenizers") from None
+        raise _invalid(path, "left out if the package tokenizers is not installed", "pip install tokenizers") from None
     try:
-        made = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises Exception itself
-        raise _wrong(path, f"a tokenizer.json ({error})", "") from None
-    return lambda text: len(made.encode(text, add_special_tokens=False).ids)
+        raise _invalid(path, f"a tokenizer.json ({error})", "") from None
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _of_ranks(path: Path) -> Counter:
+def _load_tiktoken(path: Path) -> Counter:
     try:
         from tiktoken import Encoding
     except ImportError:
-        raise _wrong(path, "left out where the package tiktoken is not installed", "pip install tiktoken") from None
+        raise _invalid(path, "left out if the package tiktoken is not installed", "pip install tiktoken") from None
     try:
         pairs = (line.split() for line in path.read_bytes().splitlines() if line.strip())
         ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
-        made = Encoding(path.name, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+        encoding = Encoding(path.name, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
     except Exception as error:  # whatever stands in the file
-        raise _wrong(path, f"lines of a token in base64 and its rank ({error})", "") from None
-    return lambda text: len(made.encode_ordinary(text))
+        raise _invalid(path, f"lines of a token in base64 and its rank ({error})", "") from None
+    return lambda text: len(encoding.encode_ordinary(text))
 
 
-def _wrong(path: Path, allowed: str, remedy: str) -> InvalidInput:
+def _invalid(path: Path, allowed: str, remedy: str) -> InvalidInput:
     return InvalidInput("judge show", "tokenizer", allowed, str(path), remedy)
