@@ -190,11 +190,13 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
         for group in groups if not given["workers"] else ():  # workers find it themselves
             for rollout in group.rollouts:
                 rollout.answer  # noqa: B018 - kept by the rollout
-    once = hasattr(trainer, "measure_texts")  # where texts are measured with the grading, and once
-    name = "measure_texts" if once else "measured"
+    # Older trees have other names, and the oldest measure texts in `fuse`, not while grading.
+    name = next(name for name in ("measure_texts", "figures_of", "measured") if hasattr(trainer, name))
+    once = name != "measured"
     measured = getattr(trainer, name)
     setattr(trainer, name, spent.timed(measured, "attributes", "rules" if once else "fuse"))
-    engine._write = spent.timed(engine._write, "records", "fuse")
+    writer = next(name for name in ("_write_records", "_write") if hasattr(engine, name))
+    setattr(engine, writer, spent.timed(getattr(engine, writer), "records", "fuse"))
     try:
         with spent.on("rules"):
             graded = engine.grade(groups, **({"step": 0} if once else {}))

@@ -170,10 +170,8 @@ def sentences(text: str) -> list[str]:
     Marks end a sentence as in `Text.sentences`, which differs in that it leaves nothing out.
     """
     prose = "\n".join(split_code(mark_titles(text))[0])
-    found: list[str] = []
-    for piece in _BETWEEN_PIECES.split("\n" + prose):
-        found += split_piece(piece.strip())
-    return found
+    pieces = _BETWEEN_PIECES.split("\n" + prose)
+    return [sentence for piece in pieces for sentence in split_piece(piece.strip())]
 
 
 # ---- phrases --------------------------------------------------------------------------------------------------------

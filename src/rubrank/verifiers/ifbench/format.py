@@ -1,7 +1,10 @@
 """IFBench `format:`: lists, lines, templates, nested brackets and quotes.
 
-format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
+    format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
+    format:parentheses         "Nest parentheses (and [brackets {and braces}]) at least 5 levels deep."
 
+"fixed" does what the instruction says; "upstream" gives the verdict of the public checker, which each docstring
+describes where it differs.
 """
 
 from __future__ import annotations

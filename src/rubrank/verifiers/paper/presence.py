@@ -178,20 +178,20 @@ def forbidden_content(
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
     shown = text.shown
     place = " ".join(shown.raw.split()) if case_sensitive else shown.folded
-    found: list[str] = []
+    present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
         if count_phrase(place, phrase, whole=whole_words, enough=1):
-            found.append(repr(word))
-    found += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
+            present.append(repr(word))
+    present += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
     # Markup is searched for in the raw text: the shown one has lost some of it.
-    found += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else shown)]
+    present += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else shown)]
     try:
-        found += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(shown.raw))]
+        present += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(shown.raw))]
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
-    if found:
-        return False, f"forbidden: {', '.join(found[:5])}"
+    if present:
+        return False, f"forbidden: {', '.join(present[:5])}"
     return True, "nothing forbidden found"
 
 
