@@ -245,9 +245,9 @@ def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     assert not output.exists()
 
 
-@pytest.mark.parametrize("verb", ["grade", "fuse"])
-def test_an_address_without_ray_is_refused(tmp_path, verb):
-    found = cli(verb, written(tmp_path / "r.jsonl", ROWS), "--address", "local")
+@pytest.mark.parametrize(("verb", "flags"), [("grade", ["--address", "local"]), ("fuse", ["--set", "address=local"])])
+def test_an_address_without_ray_is_refused(tmp_path, verb, flags):
+    found = cli(verb, written(tmp_path / "r.jsonl", ROWS), *flags)
     assert found.exit_code != 0
     assert "--engine ray" in found.output
 

@@ -35,7 +35,7 @@ from rubrank.grading.missing import count_missing
 from rubrank.grading.plan import GradeOptions, GroupPlan, PlannedCheck, Task, Timeout, describe_disallowed, plan_groups
 from rubrank.grading.progress import Bar
 from rubrank.judges.judge import JUDGED, Judges, load_judges
-from rubrank.rollouts.rollout import Group
+from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import Compat, Found, Mode
@@ -236,10 +236,10 @@ class _GradeRun:
                 for row, rollout in enumerate(group.rollouts):
                     tasks.append(Task(number, row, rollout, plan.checks))
                 continue
-            with_keys = [_with_keys(Task(number, row, r, plan.checks)) for row, r in enumerate(group.rollouts)]
-            cached = self._cache.get([key for task in with_keys for key in (task.keys or {}).values()])
-            for task in with_keys:
-                keys = task.keys or {}
+            keys_by_row = [_make_keys(rollout, plan.checks) for rollout in group.rollouts]
+            cached = self._cache.get([key for keys in keys_by_row for key in keys.values()])
+            for row, keys in enumerate(keys_by_row):
+                task = Task(number, row, group.rollouts[row], plan.checks, keys)
                 answered = [check for check in task.checks if keys[check.column] in cached]
                 if answered:
                     verdicts = [cached[keys[check.column]] for check in answered]
@@ -339,10 +339,11 @@ class _GradeRun:
             self._written_at = time.monotonic()
 
 
-def _with_keys(task: Task) -> Task:
-    digests = {wants: digest_rollout(task.rollout, wants) for wants in {check.verifier.wants for check in task.checks}}
-    keys = {check.column: make_key(check.digest, digests[check.verifier.wants]) for check in task.checks}
-    return replace(task, keys=keys)
+def _make_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
+    """Column → key in the cache."""
+    # Most verifiers see the same part of a rollout, whose digest is made once.
+    digests = {wants: digest_rollout(rollout, wants) for wants in {check.verifier.wants for check in checks}}
+    return {check.column: make_key(check.digest, digests[check.verifier.wants]) for check in checks}
 
 
 def _divide(tasks: list[Task], is_first: Callable[[PlannedCheck], bool]) -> tuple[list[Task], list[Task]]:

@@ -50,9 +50,6 @@ class GradeOptions:
             raise UnknownName.of("grade", "mode", self.mode, get_args(Mode))
         if self.workers is not None and self.workers < 0:
             raise InvalidInput("grade", "workers", "0 or more", str(self.workers), "0 grades in this process.")
-        self._check_timeout()
-
-    def _check_timeout(self) -> None:
         limit = self.timeout
         if limit is None or limit == "auto":
             return

@@ -52,14 +52,14 @@ from rubrank.grading.plan import (
 )
 from rubrank.grading.progress import Bar
 from rubrank.judges import COMPARES, KINDS
-from rubrank.judges.judge import Judge, Judges, load_judges
+from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments
 from rubrank.rollouts.groups import group_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, outcomes_text
-from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
 
@@ -188,21 +188,15 @@ def grade_on_ray(
         ):
             table = _grade_with_actors(ray, setting, groups, workers, bar if progress is True else progress or None)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_describe_kept(setting.options)) from None
+        replies = None if setting.judges is None else setting.judges.cache
+        files = [str(path) for path in (setting.options.cache, replies) if path is not None]
+        text = f"what was decided is kept in {' and '.join(files)}; run again to go on" if files else "nothing is kept"
+        raise KeyboardInterrupt(text) from None
     if setting.judges is not None and table.judging is not None:
         check_judgments(table.judging, setting.judges)
     if most_missing is not None:
         count_missing(table).check(most_missing)
     return table
-
-
-def _describe_kept(options: GradeOptions) -> str:
-    """What an interrupted run leaves on the machines of the cluster."""
-    replies = None if options.judges is None else options.judges.cache
-    files = [str(path) for path in (options.cache, replies) if path is not None]
-    if not files:
-        return "nothing is kept"
-    return f"what was decided is kept in {' and '.join(files)}; run again to go on"
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
@@ -237,18 +231,14 @@ def _check_judges(judges: Judges) -> None:
     if judges.deadline is not None:
         allowed = "left out: parts are asked at different times, so that none can hold for all calls"
         raise InvalidInput(OWNER, "deadline of the judges", allowed, f"{judges.deadline:g}", "")
+    # Kinds of the library are registered by the name of their module, those of a user as a function.
+    library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
     for judge in judges.judges:
         for member in (judge, *judge.members):
-            _check_kind(judge, member)
-
-
-def _check_kind(judge: Judge, member: Judge) -> None:
-    """Kinds of the library are registered by the name of their module, those of a user as a function."""
-    if isinstance(KINDS.get(member.kind), str):
-        return
-    library = ", ".join(name for name, kind in KINDS.items() if isinstance(kind, str))
-    where = f"kind of judge {judge.name!r}"
-    raise InvalidInput(OWNER, where, f"of the library ({library})", repr(member.kind), "")
+            if member.kind not in library:
+                where = f"kind of judge {judge.name!r}"
+                allowed = f"of the library ({', '.join(library)})"
+                raise InvalidInput(OWNER, where, allowed, repr(member.kind), "")
 
 
 # ------------------------------------------------------------------------------------------------------------- actors
@@ -418,7 +408,10 @@ def on_ray(
         raise InvalidInput(OWNER, "rubric", "given: all rows of a dataset share one", "None", "")
     plan = plan_rubric(found_rubric, options)
     setting = _check_setting(ActorSetting(found_rubric, options), [plan])
-    needs_groups = bool(plan.group_checks) or _has_comparisons(found_rubric, found_judges)
+    needs_groups = bool(plan.group_checks)
+    if found_judges is not None:
+        deciders = [found_judges.judge_of(criterion.name) for criterion in found_rubric.criteria]
+        needs_groups |= any(judge is not None and judge.kind in COMPARES for judge in deciders)
     _check_columns(dataset.columns() or [], found_rubric, group, needs_groups)
     number = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
@@ -432,14 +425,6 @@ def on_ray(
         return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(RowGrader, **how)
     batch_size = _PART_ROLLOUTS if found_judges is None else _JUDGED_PART_ROLLOUTS
     return dataset.map_batches(RowGrader, batch_size=batch_size, **how)
-
-
-def _has_comparisons(rubric: Rubric, judges: Judges | None) -> bool:
-    """Does a judge compare the rollouts of a group?"""
-    if judges is None:
-        return False
-    deciders = [judges.judge_of(criterion.name) for criterion in rubric.criteria]
-    return any(judge is not None and judge.kind in COMPARES for judge in deciders)
 
 
 def _check_columns(names: Sequence[str], rubric: Rubric, group: str, needs_groups: bool) -> None:
@@ -480,7 +465,8 @@ class RowGrader:
             table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
             table = table.append_column(criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string()))
         if self._needs_groups:
-            table = table.append_column(OUTCOMES, pa.array(_write_outcomes(scored), pa.string()))
+            outcomes = [outcomes_text(group, row) for group in scored for row in range(len(group.scores))]
+            table = table.append_column(OUTCOMES, pa.array(outcomes, pa.string()))
         return table
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
@@ -496,7 +482,3 @@ class RowGrader:
         if self._needs_groups:
             return [Group(id=str(rows[0][self._group]), rollouts=rollouts)]
         return groups
-
-
-def _write_outcomes(scored: Sequence[GroupScores]) -> list[str | None]:
-    return [outcomes_text(group, row) for group in scored for row in range(len(group.scores))]

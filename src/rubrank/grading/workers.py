@@ -159,7 +159,9 @@ class WorkerPool:
             except BrokenProcessPool:  # workers died while they had nothing to do
                 restarts += 1
                 if restarts > _MOST_RESTARTS * self._number:
-                    raise _cannot_start() from None
+                    allowed = "0 where no worker processes can be started"
+                    got = "workers that die at once"
+                    raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
                 waiting.appendleft(chunk)
                 continue
             except (FutureTimeout, ProcessExpired) as death:
@@ -202,11 +204,6 @@ def _pickle(data: Any) -> bytes:
         allowed = "such that they can be sent to other processes"
         remedy = "Remove what cannot be pickled from their metadata, or use workers=0."
         raise InvalidInput("grade", "rollouts", allowed, str(error), remedy) from None
-
-
-def _cannot_start() -> InvalidInput:
-    allowed = "0 where no worker processes can be started"
-    return InvalidInput("grade", "workers", allowed, "workers that die at once", "Use workers=0.")
 
 
 # ------------------------------------------------------------------------------------------------------ reused workers
