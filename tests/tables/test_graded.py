@@ -234,16 +234,16 @@ def test_the_verb_fuse(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     table.write(path)
     shown = run("fuse", path)
-    assert "by the rubric in the file; gated by NotEmpty, Marks\n" in shown.stdout
+    assert "using the weights and gates stored in the file; gated by NotEmpty, Marks\n" in shown.stdout
     found = run("fuse", path, "--json", "--weight", "Facts=9", "--set", "gate.floor=0", "--set", "lower=Style")
     expected = changed(table, Facts={"weight": 9.0}, Style={"direction": "lower"})
     gate = Gate(floor=0.0)
     assert [json.loads(line)["reward"] for line in found.stdout.splitlines()] == expected.fuse(
         gate=gate
     ).reward.tolist()
-    assert found.stderr == "by the rubric in the file; gated by NotEmpty, Marks\n"
+    assert found.stderr == "using the weights and gates stored in the file; gated by NotEmpty, Marks\n"
     same = run("fuse", path, "-o", tmp_path / "r.parquet", "--global-quality", "NotEmpty")
-    assert same.stderr.splitlines()[1] == "by the rubric in the file; gated by NotEmpty, Marks"
+    assert same.stderr.splitlines()[1] == "using the weights and gates stored in the file; gated by NotEmpty, Marks"
     assert pl.read_parquet(tmp_path / "r.parquet")["reward"].to_list() == table.fuse().reward.tolist()
     assert run("fuse", path, "-o", tmp_path / "r.jsonl", "--quiet").stderr == ""
 
@@ -257,7 +257,7 @@ def test_the_verb_explain(tmp_path: Path, how: str, suffix: str) -> None:
     whole = table.fuse()
     for group in table.groups[:8]:
         found = run("explain", path, "--group", group.id, "--json")
-        assert found.stderr == "by the rubric in the file\n"
+        assert found.stderr == "using the weights and gates stored in the file\n"
         rollouts = json.loads(found.stdout)["rollouts"]
         assert [rollout["reward"] for rollout in rollouts] == whole[group.id].reward.tolist()
     fused = explain_file(path, "q2")

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from rubrank.fusion.result import FusedGroup
 
 _CRITERIA = 30
-BY_RUBRIC = "by the rubric in the file"
-"""What is said where a score file brought its weights, margins, directions and layers."""
+BY_RUBRIC = "using the weights and gates stored in the file"
+"""Printed if a score file contains its weights, margins, directions and layers."""
 
 
 def summary_lines(summary: Summary, target: str | None) -> list[str]:
     """About a file that was written: how it was read, the criteria or the rubric that it was fused by."""
-    lines = _read(summary)
+    lines = _describe_source(summary)
     if target:
-        lines.append(f"{_counts(summary)} → {target}")
+        lines.append(f"{_describe_size(summary)} → {target}")
     if summary.graded:
-        return lines + _by_rubric(summary)
+        return lines + _describe_rubric(summary)
     lines.append(f"criteria: {_name_some(summary.criteria)}")
     if summary.left_out:
         lines.append(f"not used: {_name_some(summary.left_out)}")
@@ -47,50 +47,50 @@ def _name_some(names: Sequence[str]) -> str:
 _PLAIN = ("CSV", "TSV", "JSON Lines", "Parquet")
 
 
-def _read(summary: Summary) -> list[str]:
-    """How a table was read, where that is not plain."""
+def _describe_source(summary: Summary) -> list[str]:
+    """How a table was read, if that is not obvious from its suffix."""
     if summary.shape in _PLAIN:
         return []
     size = f"{counted(summary.rollouts, 'rollout')} in {counted(summary.groups, 'group')}"
     return [f"read {size} ({summary.shape}, by {summary.by})."]
 
 
-def _by_rubric(summary: Summary) -> list[str]:
+def _describe_rubric(summary: Summary) -> list[str]:
     if not summary.graded:
         return []
     return [f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}" if summary.gates else BY_RUBRIC]
 
 
 def show_summary(summary: Summary) -> None:
-    """The rewards of the first groups, then what each criterion did in the whole file."""
-    for line in _read(summary):
+    """Print the rewards of the first groups, then what each criterion did in the whole file."""
+    for line in _describe_source(summary):
         print_line(line)
-    _first_rewards(summary)
-    _criteria(summary)
-    print_line(f"{_counts(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}")
-    for line in _by_rubric(summary):
+    _show_first_rewards(summary)
+    _show_criteria(summary)
+    print_line(f"{_describe_size(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}")
+    for line in _describe_rubric(summary):
         print_line(line)
     if summary.left_out:
         print_line(f"not used: {_name_some(summary.left_out)}")
 
 
-def _counts(summary: Summary) -> str:
+def _describe_size(summary: Summary) -> str:
     groups, flat = f"{summary.groups:,} group{'s' * (summary.groups != 1)}", summary.no_signal
     return f"{summary.rollouts:,} rollouts in {groups}, {flat:,} without signal"
 
 
-def _first_rewards(summary: Summary) -> None:
-    shown = len(summary.first)
-    title = "rewards" if shown == summary.groups else f"rewards of the first {shown} of {summary.groups:,} groups"
-    rows = [(str(group.label), _rewards_of(group)) for group in summary.first]
+def _show_first_rewards(summary: Summary) -> None:
+    rollouts = len(summary.first)
+    title = "rewards" if rollouts == summary.groups else f"rewards of the first {rollouts} of {summary.groups:,} groups"
+    rows = [(str(group.label), _format_rewards(group)) for group in summary.first]
     table(title, ("group", "rewards, rollout by rollout"), rows, words=2)
 
 
-def _rewards_of(group: Any) -> str:
+def _format_rewards(group: Any) -> str:
     return "no signal" if group.no_signal else " ".join(f"{r:.2f}" for r in group.reward)
 
 
-def _criteria(summary: Summary) -> None:
+def _show_criteria(summary: Summary) -> None:
     rows = [
         (
             summary.criteria[k],
@@ -103,33 +103,33 @@ def _criteria(summary: Summary) -> None:
 
 
 def show_group(group: FusedGroup, rollout: int | None) -> None:
-    """A group's scores, what became of them, and why, in words; of one rollout, its own columns alone."""
-    shown = list(range(len(group.reward))) if rollout is None else [rollout]
-    _scores(group, shown)
-    _utilities(group, shown)
+    """Print a group's scores, utilities and explanations; with `rollout`, only its columns."""
+    rollouts = list(range(len(group.reward))) if rollout is None else [rollout]
+    _show_scores(group, rollouts)
+    _show_utilities(group, rollouts)
     if group.flags:
         print_line(f"note: {'; '.join(group.flags)}")
-    for i in shown:
+    for i in rollouts:
         print_line("")
         print_line(group.explain(i))
 
 
-def _scores(group: FusedGroup, shown: list[int]) -> None:
+def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
     rows = []
-    for k, name in _asked(group):
-        cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[shown, k]]
+    for k, name in _scored_criteria(group):
+        cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[rollouts, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
         rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{_wins(outcome)}/{pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
-        rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[shown, d])])
-    headings = ["criterion", "decided", *map(str, shown)]
+        rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[rollouts, d])])
+    headings = ["criterion", "decided", *map(str, rollouts)]
     table(f"group {group.label}: scores by rollout", headings, rows, most=None)
 
 
-def _asked(group: FusedGroup) -> list[tuple[int, str]]:
-    """Number and name of the criteria on which the group has a score; the others are other queries'."""
+def _scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
+    """Number and name of the criteria on which the group has a score; the others belong to other queries."""
     return [(k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)]
 
 
@@ -137,27 +137,27 @@ def _wins(outcome: np.ndarray) -> int:
     return int((outcome == 1.0).sum())
 
 
-def _utilities(group: FusedGroup, shown: list[int]) -> None:
+def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
     rows = []
-    for k, name in _asked(group):
-        cells = ["–" if math.isnan(group.scores[i, k]) else _signed(group.values[i, k]) for i in shown]
+    for k, name in _scored_criteria(group):
+        cells = ["–" if math.isnan(group.scores[i, k]) else _format_signed(group.values[i, k]) for i in rollouts]
         rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
-    rows.append(["weighted sum", "", "", *map(_signed, group.fused[shown])])
+    rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
     if group.gated is not None:
-        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking[shown])])
-    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward[shown])])
-    headings = ["criterion", "weight", "share", *map(str, shown)]
+        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking[rollouts])])
+    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward[rollouts])])
+    headings = ["criterion", "weight", "share", *map(str, rollouts)]
     table("utilities by rollout", headings, rows, most=None, total=1)
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}"  # adding zero turns -0.00 into +0.00
 
 
 def group_as_json(group: FusedGroup, rollout: int | None) -> str:
     """What `show_group` shows, for machines; null where there is no number."""
     names = group.criteria
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "group": group.label,
         "no_signal": group.no_signal,
         "flags": group.flags,
@@ -168,31 +168,31 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
                 "margin": group.margins[k],
                 "higher_is_better": group.higher_is_better[k],
                 "effective_weight": group.effective_weights[k],
-                **_coefficients(group, k),
+                **_coefficients_as_json(group, k),
             }
             for k, name in enumerate(names)
         ],
-        "rollouts": [_rollout(group, i) for i in (range(len(group.reward)) if rollout is None else (rollout,))],
+        "rollouts": [_rollout_as_json(group, i) for i in (range(len(group.reward)) if rollout is None else (rollout,))],
     }
-    return json.dumps(plain(found), ensure_ascii=False)
+    return json.dumps(plain(data), ensure_ascii=False)
 
 
-def _coefficients(group: FusedGroup, k: int) -> dict[str, Any]:
+def _coefficients_as_json(group: FusedGroup, k: int) -> dict[str, Any]:
     if group.gamma is None or group.n is None:
         return {}
-    found = {name: getattr(group, name)[k] for name in ("gamma", "se", "shrunk", "taken")}
+    values_by_name = {name: getattr(group, name)[k] for name in ("gamma", "se", "shrunk", "taken")}
     return {
-        **{name: dict(zip(group.attribute_names, values, strict=True)) for name, values in found.items()},
+        **{name: dict(zip(group.attribute_names, values, strict=True)) for name, values in values_by_name.items()},
         "groups": group.n[k],
         "pool": group.pool,
     }
 
 
-def _rollout(group: FusedGroup, i: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
+    data: dict[str, Any] = {
         "rollout": i,
         "scores": dict(zip(group.criteria, group.scores[i], strict=True)),
-        "outcomes": {name: _against(group.outcomes[i, :, k], i) for k, name in enumerate(group.criteria)},
+        "outcomes": {name: _count_outcomes(group.outcomes[i, :, k], i) for k, name in enumerate(group.criteria)},
         "utilities": dict(zip(group.criteria, group.utilities[i], strict=True)),
         "values": dict(zip(group.criteria, group.values[i], strict=True)),
         "fused": group.fused[i],
@@ -201,12 +201,12 @@ def _rollout(group: FusedGroup, i: int) -> dict[str, Any]:
         "explanation": group.explain(i),
     }
     if group.attributes is not None:
-        found["attributes"] = dict(zip(group.attribute_names, group.attributes[i], strict=True))
+        data["attributes"] = dict(zip(group.attribute_names, group.attributes[i], strict=True))
     if group.gated is not None:
-        found["gate"] = {"passed": group.gated.passed[i], "factor": group.gated.factor[i]}
-    return found
+        data["gate"] = {"passed": group.gated.passed[i], "factor": group.gated.factor[i]}
+    return data
 
 
-def _against(outcome: np.ndarray, i: int) -> dict[str, int]:
+def _count_outcomes(outcome: np.ndarray, i: int) -> dict[str, int]:
     others = np.delete(outcome, i)
     return {word: int((others == o).sum()) for word, o in (("beats", 1.0), ("ties", 0.5), ("loses", 0.0))}

@@ -20,58 +20,62 @@ if TYPE_CHECKING:
 _MOST_MAPPED = 180  # rows of 20 criteria × 3 maps × 3 rules
 
 
-def show_replay(found: Replay, winners: bool) -> None:
-    """Everything that a replay found."""
-    numbered = [f"{i + 1} {name}" for i, name in enumerate(found.names)]
-    _rewards(found)
+def show_replay(result: Replay, winners: bool) -> None:
+    """Print all tables of a replay."""
+    numbered = [f"{i + 1} {name}" for i, name in enumerate(result.names)]
+    _show_rewards(result)
     for title, values in (
-        ("Agreement: Kendall's τ within groups", found.kendall),
-        ("Same side of the group's mean", found.signs),
-        ("Groups with the same winner", found.same_winner),
+        ("Agreement: Kendall's τ within groups", result.kendall),
+        ("Same side of the group's mean", result.signs),
+        ("Groups with the same winner", result.same_winner),
     ):
-        matrix(title, numbered, found.names, [[number(x) for x in row] for row in values])
-    _by_criterion("Weights in effect: share in the variance of the reward", found, lambda rule: rule.effective, True)
-    _by_criterion("Influence: 1 − Spearman with and without the criterion", found, lambda rule: rule.influence, False)
-    if found.attributes:
-        cells = [[number(rule.follows[d], "+.2f") for rule in found.rules] for d in range(len(found.attributes))]
-        matrix("The reward follows: Spearman within groups", found.attributes, found.names, cells)
+        matrix(title, numbered, result.names, [[number(x) for x in row] for row in values])
+    _show_by_criterion(
+        "Weights in effect: share in the variance of the reward", result, lambda rule: rule.effective, True
+    )
+    _show_by_criterion(
+        "Influence: 1 − Spearman with and without the criterion", result, lambda rule: rule.influence, False
+    )
+    if result.attributes:
+        cells = [[number(rule.follows[d], "+.2f") for rule in result.rules] for d in range(len(result.attributes))]
+        matrix("The reward follows: Spearman within groups", result.attributes, result.names, cells)
     if winners:
-        _who_wins(found)
+        _show_winners(result)
 
 
-def _rewards(found: Replay) -> None:
+def _show_rewards(result: Replay) -> None:
     rows = []
-    for i, rule in enumerate(found.rules):
+    for i, rule in enumerate(result.rules):
         low, _, middle, _, high = (f"{x:.2f}" for x in rule.quantiles)
         flat = str(int(rule.no_signal.sum()))
         shape = histogram(rule.reward.tolist())
         rows.append([str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"])
-    size = counted(len(found.groups), "group"), counted(len(found.rules[0].reward), "rollout")
-    title = f"{', '.join(size)}, {counted(found.step, 'group')} a step"
+    size = counted(len(result.groups), "group"), counted(len(result.rules[0].reward), "rollout")
+    title = f"{', '.join(size)}, {counted(result.step, 'group')} a step"
     table(title, ("", "rule", "rewards", "least", "median", "most", "no signal", "µs a step"), rows, words=3)
 
 
-def _by_criterion(title: str, found: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool) -> None:
+def _show_by_criterion(title: str, result: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool) -> None:
     """Criteria × rules; those that weigh most where there are too many."""
-    order = list(range(len(found.criteria)))
+    order = list(range(len(result.criteria)))
     if len(order) > MOST_ROWS:
-        order = np.argsort(-found.nominal, kind="stable").tolist()
-    names, values = list(found.names), [of(rule) for rule in found.rules]
+        order = np.argsort(-result.nominal, kind="stable").tolist()
+    names, values = list(result.names), [of(rule) for rule in result.rules]
     if nominal:
-        names, values = ["nominal", *names], [found.nominal, *values]
+        names, values = ["nominal", *names], [result.nominal, *values]
     cells = [[number(column[k]) for column in values] for k in order]
-    matrix(title, [found.criteria[k] for k in order], names, cells, named=int(nominal))
+    matrix(title, [result.criteria[k] for k in order], names, cells, named=int(nominal))
 
 
-def _who_wins(found: Replay) -> None:
+def _show_winners(result: Replay) -> None:
     """The groups in which the rules do not agree."""
-    won = np.stack([rule.winner for rule in found.rules])
+    won = np.stack([rule.winner for rule in result.rules])
     apart = np.flatnonzero((won != won[0]).any(0)).tolist()
     if apart:
-        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in found.rules] for g in apart]
+        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in result.rules] for g in apart]
         title = "Who wins: numbers of rollouts, – where several do"
-        matrix(title, [found.groups[g] for g in apart], found.names, cells)
-    print(f"{len(found.groups) - len(apart)} of {len(found.groups)} groups have the same winner under all rules")
+        matrix(title, [result.groups[g] for g in apart], result.names, cells)
+    print(f"{len(result.groups) - len(apart)} of {len(result.groups)} groups have the same winner under all rules")
 
 
 def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow]) -> None:
@@ -84,21 +88,23 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
         table("Means over the groups of all criteria", headings, cells, words=3)
 
 
-def show_left_out(groups: int, kept: Filtered) -> None:
+def show_left_out(groups: int, tested: Filtered) -> None:
     """What the filters kept, and what they left out."""
-    print(f"{len(kept.table.groups):,} of {groups:,} groups kept")
-    for what, times in sorted(kept.left_out, key=lambda item: -item[1]):
-        print(f"  left out {times:,} ×: {what}")
+    print(f"{len(tested.table.groups):,} of {groups:,} groups kept")
+    for reason, times in sorted(tested.left_out, key=lambda item: -item[1]):
+        print(f"  left out {times:,} ×: {reason}")
 
 
 def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """A criterion and a map once, for all their rules."""
-    found = []
-    for i, row in enumerate(rows):
-        above = rows[i - 1] if i else ("", "")
-        same = row[0] == above[0], tuple(row[:2]) == tuple(above[:2])
-        found.append(["" if same[0] else row[0], "" if same[1] else row[1], *row[2:]])
-    return found
+    """A criterion and a map are shown once for all their rules."""
+    shortened = []
+    previous: Sequence[str] = ("", "")
+    for row in rows:
+        criterion = "" if row[0] == previous[0] else row[0]
+        name_of_map = "" if tuple(row[:2]) == tuple(previous[:2]) else row[1]
+        shortened.append([criterion, name_of_map, *row[2:]])
+        previous = row
+    return shortened
 
 
 def _cells(row: RobustnessRow) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def warnings_in_words() -> Iterator[None]:
 
 def visible(text: str) -> str:
     r"""`\x1b` for the character itself: text from data that would command a terminal is shown by its codes."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def say(text: str) -> None:
@@ -73,8 +73,8 @@ def _write(line: str) -> None:
 
 def print_json(data: Any) -> None:
     """Indented, with null for what is no number."""
-    made = json.dumps(plain(data), ensure_ascii=False, indent=2, default=str)
-    _write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", made))
+    text = json.dumps(plain(data), ensure_ascii=False, indent=2, default=str)
+    _write(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def number(x: float, form: str = ".2f") -> str:
@@ -113,47 +113,48 @@ def table(
 
     console = Console()
     title, headings = visible(title), [_cell(name) for name in headings]
-    shown = [[_cell(text) for text in row] for row in rows[:most]]
-    widths = _widths(headings, shown)
-    labels = _narrowed(widths[:words], console.width - sum(widths[words:]) - _GAP * (len(widths) - 1), words)
+    cells = [[_cell(text) for text in row] for row in rows[:most]]
+    widths = _widths(headings, cells)
+    labels = _narrow(widths[:words], console.width - sum(widths[words:]) - _GAP * (len(widths) - 1), words)
     room = console.width - sum(labels) - _GAP * words
-    for number_of_part, part in enumerate(_that_fit(widths[words:], room + _GAP)):
+    for number_of_part, part in enumerate(_split_columns(widths[words:], room + _GAP)):
         if title:
             console.print(escape(title) + (", continued" if number_of_part else ""), style="bold")
-        console.print(_made(headings, shown, labels, [words + i for i in part], total))
+        console.print(_make_table(headings, cells, labels, [words + i for i in part], total))
         print()
-    if len(shown) < len(rows):
-        print(f"… and {len(rows) - len(shown)} more; --json has them all\n")
+    if len(cells) < len(rows):
+        print(f"… and {len(rows) - len(cells)} more; --json has them all\n")
 
 
 def _cell(text: str) -> str:
     return visible(text).replace("\t", " ")
 
 
-def _made(
+def _make_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], labels: Sequence[int], numbers: Sequence[int], total: int
 ) -> Table:
     """One part of a table: all columns of words, and some of numbers."""
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for i, width in enumerate(labels):
-        made.add_column(escape(headings[i]), max_width=width, overflow="fold")
+        grid.add_column(escape(headings[i]), max_width=width, overflow="fold")
     for i in numbers:
-        made.add_column(escape(headings[i]), justify="right", no_wrap=True)
+        grid.add_column(escape(headings[i]), justify="right", no_wrap=True)
     for i, row in enumerate(rows):
         cells = [escape(row[j]) for j in (*range(len(labels)), *numbers)]
-        made.add_row(*cells, style="bold" if i >= len(rows) - total else None)
-    return made
+        grid.add_row(*cells, style="bold" if i >= len(rows) - total else None)
+    return grid
 
 
-def _narrowed(widths: Sequence[int], room: int, words: int) -> list[int]:
+def _narrow(widths: Sequence[int], room: int, words: int) -> list[int]:
     """The columns of words: as wide as they like if there is room, else the widest gets narrower, to a point."""
-    found = list(widths)
-    while sum(found) > room and max(found) > (_NARROWEST if words > 1 else _WIDEST_NAME):
-        found[found.index(max(found))] -= 1
-    return found
+    narrowed = list(widths)
+    narrowest = _NARROWEST if words > 1 else _WIDEST_NAME
+    while sum(narrowed) > room and max(narrowed) > narrowest:
+        narrowed[narrowed.index(max(narrowed))] -= 1
+    return narrowed
 
 
 def matrix(
@@ -177,7 +178,7 @@ def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]
     return [max([cell_len(name), *(cell_len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
 
 
-def _that_fit(widths: Sequence[int], room: int) -> list[list[int]]:
+def _split_columns(widths: Sequence[int], room: int) -> list[list[int]]:
     """The columns in portions, each at least one; one empty portion if there are none."""
     portions: list[list[int]] = [[]]
     left = room

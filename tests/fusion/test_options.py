@@ -1,0 +1,112 @@
+"""Options of a reward: declared once, with the same defaults everywhere, and errors that name the option."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from rubrank import RLVR2, FuseOptions, Gate, InvalidInput, RewardEngine, ScoreBatch, UnknownName, find_rule, fuse
+from rubrank.fusion.options import make_fuse_rule, make_rule
+from rubrank.options import EngineOptions, GateOptions, RewardOptions
+
+SCORES = [[1, 0.5], [0, 1.0], [1, 1.0]]
+RUBRIC = ["EmptyAnswer"]
+
+
+@pytest.mark.parametrize("name", ["prior", "attribute_prior", "span", "scale", "seed"])
+def test_rlvr2_has_the_declared_defaults(name):
+    assert getattr(RLVR2(), name) == RewardOptions.model_fields[name].default
+
+
+def test_the_gate_has_the_declared_defaults():
+    for name in ("threshold", "floor", "shape", "missing"):
+        assert getattr(Gate(), name) == GateOptions.model_fields[name].default
+
+
+@pytest.mark.parametrize("model", [RewardOptions, FuseOptions, EngineOptions, GateOptions])
+def test_every_option_is_described(model):
+    assert [name for name, field in model.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda: fuse(SCORES, rulee="gdpo"), "rule"),
+        (lambda: fuse(SCORES, weight=[1, 2]), "weights"),
+        (lambda: RLVR2(piror=2), "prior"),
+        (lambda: Gate(flor=0.5), "floor"),
+        (lambda: FuseOptions(wieght={"A": 1}), "weight"),
+        (lambda: RewardEngine(RUBRIC, atributes=["markdown"]), "attributes"),
+        (lambda: RewardOptions(gate={"flor": 1}), "floor"),
+    ],
+)
+def test_an_unknown_keyword_names_the_nearest(call, nearest):
+    with pytest.raises(InvalidInput, match=f"Did you mean '{nearest}'") as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_keyword_is_a_type_error_as_well():
+    with pytest.raises(TypeError):
+        fuse(SCORES, nonsense=1)
+
+
+def test_fuse_takes_any_rule():
+    assert fuse(SCORES, rule="borda").tolist() == find_rule("borda")(ScoreBatch.of_arrays(SCORES)).reward.tolist()
+    assert fuse(SCORES, rule=find_rule("focal:gamma=2")).tolist() == fuse(SCORES, rule="focal", gamma=2).tolist()
+    with pytest.raises(InvalidInput, match="adjust"):
+        fuse(SCORES, rule="gdpo", attributes=[[1], [2], [3]])
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"prior": -1}, "prior"),
+        ({"pool": "runn"}, "pool"),
+        ({"gate": {"floor": 2}}, "gate.floor"),
+        ({"weight": {"A": 0}}, "weight"),
+        ({"domain": {"A": "5:1"}}, "domain"),
+        ({"adjust": "attenuate:2"}, "adjust"),
+        ({"attributes": ["tokens=remov"]}, "attributes"),
+        ({"seed": True}, "seed"),
+    ],
+)
+def test_an_error_carries_its_field(options, field):
+    with pytest.raises(InvalidInput) as error:
+        FuseOptions(**options)
+    assert error.value.field == field
+    assert pickle.loads(pickle.dumps(error.value)).field == field
+
+
+def test_an_error_about_the_content_of_a_file_has_no_field():
+    assert InvalidInput("scores.csv", "row 3", "a number", "'x'", "").field is None
+    assert UnknownName.of("scores.csv", "column", "x", ["y"], field="group_column").field == "group_column"
+
+
+def test_written_forms_mean_the_same():
+    written = FuseOptions.model_validate(
+        {"attribute-prior": "2", "lower": "A", "weight": ["A=2"], "attributes": "tokens=attenuate:0.5:uniform"}
+    )
+    plain = FuseOptions(
+        attribute_prior=2.0,
+        lower=("A",),
+        weight={"A": 2.0},
+        attributes=[{"name": "tokens", "attenuate": 0.5, "draw": "uniform"}],
+    )
+    assert written == plain
+
+
+def test_an_option_that_is_not_set_leaves_the_rule_alone():
+    assert make_rule(RewardOptions(rule="rlvr2:prior=2")).prior == 2
+    assert make_rule(RewardOptions(rule="rlvr2:prior=2", prior=3)).prior == 3
+    assert make_rule(RewardOptions(rule="gdpo", prior=1.0)).name == "gdpo"
+    with pytest.raises(InvalidInput, match="if `prior` is given"):
+        make_rule(RewardOptions(rule="gdpo", prior=2.0))
+
+
+def test_attributes_say_what_is_done_about_them():
+    rule = make_fuse_rule(FuseOptions(rule="rlvr2", attributes=["a", "b=remove"], adjust="attenuate:0.5"))
+    assert [str(adjust) for adjust in rule.adjust] == ["attenuate(0.5, fixed)", "remove"]
+    assert np.isclose(rule.adjust[0].lam, 0.5)
