@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -18,7 +19,8 @@ from rubrank.verifiers.agentic.schema import BadSchema, first_error
 from rubrank.verifiers.agentic.values import How, best_pairs, call_arguments, matches, pattern
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-_MOST_EXPECTED, _MOST_CALLS = 64, 1_000
+_MOST_EXPECTED = 64
+_MOST_CALLS = 1_000
 
 
 class ExpectedCall(Strict):
@@ -32,23 +34,51 @@ Expected: TypeAlias = Annotated[list[ExpectedCall], Field(max_length=_MOST_EXPEC
 _EXPECTED: TypeAdapter[list[ExpectedCall]] = TypeAdapter(Expected)
 
 
-def expected_calls(rollout: Rollout, expected: list[ExpectedCall] | None) -> list[ExpectedCall] | None:
+@dataclass(frozen=True)
+class _Comparison:
+    """How arguments are compared."""
+
+    how: How
+    by_argument: dict[str, How]
+    """Another way for some names."""
+    tolerance: float
+
+    def count_right(self, expected: ExpectedCall, arguments: Mapping[str, Any]) -> int:
+        """How many expected arguments a call has right."""
+        right = 0
+        for key, value in (expected.arguments or {}).items():
+            how = self.by_argument.get(key, self.how)
+            right += key in arguments and matches(value, arguments[key], how, self.tolerance)
+        return right
+
+
+def find_expected_calls(rollout: Rollout, expected: list[ExpectedCall] | None) -> list[ExpectedCall] | None:
     """The expected calls, from the parameters or the data; None if neither has them."""
     if expected is not None:
         return expected
-    given = rollout.metadata.get("expected_calls")
-    return None if given is None else _EXPECTED.validate_python(given)
+    in_data = rollout.metadata.get("expected_calls")
+    return None if in_data is None else _EXPECTED.validate_python(in_data)
 
 
-def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def find_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Name → parameter schema (None: not given), for nested and flat definitions."""
-    found = {}
+    schemas: dict[str, Any] = {}
     for tool in tools:
-        inner = tool.get("function")
-        function = inner if isinstance(inner, Mapping) else tool
-        keys = ("parameters", "input_schema", "inputSchema")
-        found[str(function.get("name"))] = next((function[key] for key in keys if function.get(key) is not None), None)
-    return found
+        nested = tool.get("function")
+        function = nested if isinstance(nested, Mapping) else tool
+        name = str(function.get("name"))
+        schemas[name] = None
+        for key in ("parameters", "input_schema", "inputSchema"):
+            if schemas[name] is None:
+                schemas[name] = function.get(key)
+    return schemas
+
+
+def _read_arguments(call: ToolCall) -> Mapping[str, Any] | None:
+    try:
+        return call_arguments(call)
+    except ValueError:
+        return None
 
 
 @verifier("ToolCallValid", family="agentic", version=1)
@@ -66,18 +96,19 @@ def tool_call_valid(rollout: Rollout, *, at_least: int = 1, extra: Literal["sche
         return missing("no tool definitions in the rollout")
     if len(rollout.tool_calls) < at_least:
         return False, f"{len(rollout.tool_calls)} calls made, at least {at_least} asked"
-    schemas = tool_schemas(rollout.tools)
+    schemas = find_schemas(rollout.tools)
     for number, call in enumerate(rollout.tool_calls, 1):
         try:
-            trouble = _trouble(call, schemas, extra)
+            problem = _find_problem(call, schemas, extra)
         except BadSchema as error:
             return missing(f"the schema of {call.name!r} cannot be used: {error}")
-        if trouble:
-            return False, f"call {number} ({call.name[:80]}): {trouble}"
+        if problem:
+            return False, f"call {number} ({call.name[:80]}): {problem}"
     return True, f"{len(rollout.tool_calls)} calls, all valid"
 
 
-def _trouble(call: ToolCall, schemas: dict[str, Any], extra: str) -> str | None:
+def _find_problem(call: ToolCall, schemas: dict[str, Any], extra: str) -> str | None:
+    """What makes the call invalid; None if nothing does."""
     if call.name not in schemas:
         return f"no such tool; on offer: {', '.join(sorted(schemas))[:200]}"
     try:
@@ -113,72 +144,45 @@ def tool_call_match(
     arguments (None) matches by name alone. Nothing expected and nothing called passes: that is the expectation then.
     Missing: no expected calls given. Not covered: equivalent calls of other tools; defaults that a schema supplies.
     """
-    wanted = expected_calls(rollout, expected)
-    if wanted is None:
+    expected_calls = find_expected_calls(rollout, expected)
+    if expected_calls is None:
         return missing("no expected calls: give `expected` or metadata['expected_calls']")
-    calls, n = rollout.tool_calls, len(wanted)
-    strict = mode in ("ordered", "unordered")
-    if (strict and len(calls) != n) or len(calls) < n:
-        return False, f"{len(calls)} calls made, {n} expected{_difference(wanted, calls)}"
+    calls = rollout.tool_calls
+    n = len(expected_calls)
+    allows_others = mode in ("subset", "subsequence")
+    if len(calls) < n or (len(calls) > n and not allows_others):
+        reason = f"{len(calls)} calls made, {n} expected"
+        not_called = Counter(call.name for call in expected_calls) - Counter(call.name for call in calls)
+        if not_called:
+            reason += f"; not called: {', '.join(sorted(not_called))[:200]}"
+        return False, reason
+    comparison = _Comparison(compare, compare_by_argument, tolerance)
 
-    def fits(want: ExpectedCall, call: ToolCall) -> bool:
-        return _fits(want, call, compare, compare_by_argument, tolerance, extra_arguments)
+    def fits(expected_call: ExpectedCall, call: ToolCall) -> bool:
+        if expected_call.name != call.name:
+            return False
+        if expected_call.arguments is None:
+            return True
+        arguments = _read_arguments(call)
+        if arguments is None or (not extra_arguments and set(arguments) - set(expected_call.arguments)):
+            return False
+        return comparison.count_right(expected_call, arguments) == len(expected_call.arguments)
 
     if mode == "ordered":
-        wrong = next((i for i, pair in enumerate(zip(wanted, calls, strict=True)) if not fits(*pair)), None)
-        return wrong is None, f"{n} calls as expected" if wrong is None else _unlike(wrong, wanted[wrong], calls[wrong])
-    found = _in_order(wanted, calls, fits) if mode == "subsequence" else _paired(wanted, calls, fits)
-    return found == n, f"{found} of {n} expected calls found among {len(calls)}"
-
-
-def _difference(wanted: list[ExpectedCall], calls: Sequence[ToolCall]) -> str:
-    absent = Counter(w.name for w in wanted) - Counter(c.name for c in calls)
-    return f"; not called: {', '.join(sorted(absent))[:200]}" if absent else ""
-
-
-def _unlike(index: int, want: ExpectedCall, call: ToolCall) -> str:
-    return f"call {index + 1}: {want.name}({want.arguments}) expected, {call.name}({call.arguments}) made"[:400]
-
-
-def _in_order(wanted: list[ExpectedCall], calls: Sequence[ToolCall], fits: Any) -> int:
-    rest = iter(calls)
-    for found, want in enumerate(wanted):
-        if not any(fits(want, call) for call in rest):
-            return found
-    return len(wanted)
-
-
-def _paired(wanted: list[ExpectedCall], calls: Sequence[ToolCall], fits: Any) -> int:
-    return len(best_pairs([[float(fits(want, call)) for call in calls[:_MOST_CALLS]] for want in wanted]))
-
-
-def _fits(
-    want: ExpectedCall, call: ToolCall, compare: How, special: dict[str, How], tolerance: float, extra: bool
-) -> bool:
-    if want.name != call.name:
-        return False
-    if want.arguments is None:
-        return True
-    arguments = _arguments(call)
-    if arguments is None or (not extra and set(arguments) - set(want.arguments)):
-        return False
-    return _right(want, arguments, compare, special, tolerance) == len(want.arguments)
-
-
-def _arguments(call: ToolCall) -> Mapping[str, Any] | None:
-    try:
-        return call_arguments(call)
-    except ValueError:
-        return None
-
-
-def _right(want: ExpectedCall, arguments: Mapping[str, Any], compare: How, special: dict[str, How], tol: float) -> int:
-    """How many expected arguments the call has right."""
-    expected = want.arguments or {}
-    return sum(
-        key in arguments and matches(value, arguments[key], special.get(key, compare), tol)
-        for key, value in expected.items()
-    )
+        for number, (expected_call, call) in enumerate(zip(expected_calls, calls, strict=True), 1):
+            if not fits(expected_call, call):
+                expectation = f"{expected_call.name}({expected_call.arguments})"
+                return False, f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"[:400]
+        return True, f"{n} calls as expected"
+    if mode == "subsequence":
+        right = 0
+        for call in calls:
+            if right < n and fits(expected_calls[right], call):
+                right += 1
+    else:
+        gains = [[float(fits(expected_call, call)) for call in calls[:_MOST_CALLS]] for expected_call in expected_calls]
+        right = len(best_pairs(gains))
+    return right == n, f"{right} of {n} expected calls found among {len(calls)}"
 
 
 @verifier("ToolArgsMatch", family="agentic", domain=UNIT, version=1)
@@ -202,34 +206,31 @@ def tool_args_match(
     Missing: no expected calls given, or none expected. Passes with 1: all arguments right. Fails with 0: none of them,
     or no such call. Not covered: arguments inside arguments count as a whole.
     """
-    wanted = expected_calls(rollout, expected)
-    if not wanted:
+    expected_calls = find_expected_calls(rollout, expected)
+    if not expected_calls:
         return missing("no expected calls: give `expected` or metadata['expected_calls']")
-    calls = [(call.name, _arguments(call)) for call in rollout.tool_calls[:_MOST_CALLS]]
-    gains = [
-        [_gain(want, name, args, compare, compare_by_argument, tolerance) for name, args in calls] for want in wanted
-    ]
-    pairs = best_pairs(gains) if calls else []
-    right = sum(int(gains[i][j]) for i, j in pairs)
-    total = sum(max(1, len(want.arguments or {})) for want in wanted)
-    extra = sum(len(set(calls[j][1] or {}) - set(wanted[i].arguments or {})) for i, j in pairs) if count_extra else 0
-    words = f", {extra} unexpected" if extra else ""
-    return right / (total + extra), f"{right} of {total} expected arguments right{words}"
+    comparison = _Comparison(compare, compare_by_argument, tolerance)
+    calls = [(call.name, _read_arguments(call)) for call in rollout.tool_calls[:_MOST_CALLS]]
 
+    def count_right(expected_call: ExpectedCall, name: str, arguments: Mapping[str, Any] | None) -> int:
+        if expected_call.name != name:
+            return 0
+        if not expected_call.arguments:
+            return 1
+        return 0 if arguments is None else comparison.count_right(expected_call, arguments)
 
-def _gain(
-    want: ExpectedCall,
-    name: str,
-    arguments: Mapping[str, Any] | None,
-    compare: How,
-    special: dict[str, How],
-    tol: float,
-) -> float:
-    if want.name != name:
-        return 0.0
-    if not want.arguments:
-        return 1.0
-    return 0.0 if arguments is None else float(_right(want, arguments, compare, special, tol))
+    gains = [[count_right(expected_call, *call) for call in calls] for expected_call in expected_calls]
+    right = 0
+    unexpected = 0
+    for i, j in best_pairs(gains) if calls else ():
+        right += gains[i][j]
+        if count_extra:
+            unexpected += len(set(calls[j][1] or {}) - set(expected_calls[i].arguments or {}))
+    total = sum(max(1, len(call.arguments or {})) for call in expected_calls)
+    reason = f"{right} of {total} expected arguments right"
+    if unexpected:
+        reason += f", {unexpected} unexpected"
+    return right / (total + unexpected), reason
 
 
 _ERRORS = (r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:", r"^\s*Traceback \(most recent call last\)")
@@ -251,22 +252,22 @@ def no_tool_error(
     Passes: no calls at all (use ToolCallValid to ask for calls). Fails: one error more than allowed, even if a later
     call put it right. Not covered: results that are wrong without saying so.
     """
-    rules = [pattern(text) for text in patterns] if look == "result" else []
-    bad = [
-        i for i, call in enumerate(rollout.tool_calls, 1) if call.error or (rules and says_error(call.result, rules))
-    ]
-    where = f" (calls {', '.join(map(str, bad[:10]))})" if bad else ""
-    return len(bad) <= most, f"{len(bad)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
+    failed = []
+    for number, call in enumerate(rollout.tool_calls, 1):
+        if call.error or (look == "result" and patterns and says_error(call.result, patterns)):
+            failed.append(number)
+    where = f" (calls {', '.join(map(str, failed[:10]))})" if failed else ""
+    reason = f"{len(failed)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
+    return len(failed) <= most, reason
 
 
-def error_rules() -> list[Any]:
-    """The usual patterns of a result that tells of an error."""
-    return [pattern(text) for text in _ERRORS]
-
-
-def says_error(result: Any, rules: list[Any]) -> bool:
+def says_error(result: Any, patterns: Sequence[str] = _ERRORS) -> bool:
     """Does a tool's result say that it failed?"""
     if isinstance(result, Mapping):
-        marked = any(result.get(key) for key in ("error", "is_error", "isError"))
-        return marked or str(result.get("status", "")).lower() in ("error", "failed", "failure")
-    return isinstance(result, str) and any(rule.search(clean(result[:10_000])) for rule in rules)
+        if any(result.get(key) for key in ("error", "is_error", "isError")):
+            return True
+        return str(result.get("status", "")).lower() in ("error", "failed", "failure")
+    if not isinstance(result, str):
+        return False
+    beginning = clean(result[:10_000])
+    return any(pattern(text).search(beginning) for text in patterns)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.tools import error_rules, says_error
+from rubrank.verifiers.agentic.tools import says_error
 from rubrank.verifiers.agentic.values import How, call_arguments, identity, matches
 from rubrank.verifiers.verifier import Answer, verifier
 
@@ -111,9 +111,8 @@ def ends_without_error(rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=
     An error is what NoToolError takes for one. Passes: a failed call followed by one that worked; no calls at all.
     Fails: the last call failed. Not covered: a call whose result is wrong without saying so, or was never given.
     """
-    rules = error_rules()
     for number, call in list(enumerate(rollout.tool_calls, 1))[-last:]:
-        if call.error or says_error(call.result, rules):
+        if call.error or says_error(call.result):
             return False, f"call {number} of {len(rollout.tool_calls)} ({call.name[:80]}) ended in an error"
     return True, "the end is without an error"
 

@@ -29,7 +29,8 @@ class TooBig(ValueError):  # noqa: N818 - says what is wrong
 
 def check_size(value: Any, what: str) -> int:
     """Refuse values too deep or too large, without recursion; the number of values inside."""
-    stack, nodes = [(value, 0)], 0
+    stack = [(value, 0)]
+    nodes = 0
     while stack:
         item, depth = stack.pop()
         nodes += 1
@@ -50,18 +51,16 @@ def is_number(value: Any) -> bool:
 def parse_json(text: str) -> Any:
     """Strict JSON (no NaN, no Infinity); ValueError for everything else, however deep."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, parse_constant=_parse_float, parse_float=_parse_float)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits)
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number here")
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is not a JSON number here")
+    return number
 
 
 def call_arguments(call: ToolCall) -> Mapping[str, Any]:
@@ -78,15 +77,15 @@ def call_arguments(call: ToolCall) -> Mapping[str, Any]:
 def equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     """JSON equality: 1 equals 1.0 but not true; keys in any order; numbers within a relative or absolute tolerance."""
     if is_number(left) and is_number(right):
-        return left == right or (tolerance > 0 and _near(left, right, tolerance))
+        return left == right or (tolerance > 0 and _is_near(left, right, tolerance))
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(equal(left[k], right[k], tolerance) for k in left)
+        return left.keys() == right.keys() and all(equal(left[key], right[key], tolerance) for key in left)
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(equal(a, b, tolerance) for a, b in zip(left, right, strict=True))
     return type(left) is type(right) and left == right
 
 
-def _near(left: float, right: float, tolerance: float) -> bool:
+def _is_near(left: float, right: float, tolerance: float) -> bool:
     try:
         return math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance)
     except OverflowError:  # whole numbers beyond any float
@@ -96,14 +95,16 @@ def _near(left: float, right: float, tolerance: float) -> bool:
 def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> bool:
     """Does the actual value satisfy the expected one, read in this way?"""
     if how == "regex":
-        return pattern(str(expected)).fullmatch(_as_text(actual)) is not None
+        text = actual if isinstance(actual, str) else json.dumps(actual, ensure_ascii=False, default=str)
+        return pattern(str(expected)).fullmatch(clean(text)) is not None
     if how == "number":
-        a, b = _as_number(expected), _as_number(actual)
-        return a is not None and b is not None and equal(a, b, tolerance)
+        expected_number = _read_number(expected)
+        number = _read_number(actual)
+        return expected_number is not None and number is not None and equal(expected_number, number, tolerance)
     if how == "casefold":
         return equal(_fold(expected), _fold(actual), tolerance)
     if how == "json":
-        return equal(_decoded(expected), _decoded(actual), tolerance)
+        return equal(_decode(expected), _decode(actual), tolerance)
     return equal(expected, actual, tolerance)
 
 
@@ -116,16 +117,14 @@ def pattern(text: str) -> Any:
         raise ValueError(f"the pattern {text[:80]!r} cannot be used: {error}") from None
 
 
-def _as_text(value: Any) -> str:
-    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _as_number(value: Any) -> float | None:
-    try:
-        number = float(str(value).strip().replace(",", "")) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    return number if is_number(number) else None
+def _read_number(value: Any) -> float | None:
+    """A number, or a text that is one ("1,000")."""
+    if isinstance(value, str):
+        try:
+            return float(value.strip().replace(",", ""))
+        except ValueError:
+            return None
+    return value if is_number(value) else None
 
 
 def _fold(value: Any) -> Any:
@@ -133,11 +132,13 @@ def _fold(value: Any) -> Any:
         return " ".join(value.split()).casefold()
     if isinstance(value, Mapping):
         return {key: _fold(item) for key, item in value.items()}
-    return [_fold(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_fold(item) for item in value]
+    return value
 
 
-def _decoded(value: Any) -> Any:
-    """A text that holds JSON is what it holds."""
+def _decode(value: Any) -> Any:
+    """What a text of JSON holds; other values as they are."""
     if not isinstance(value, str):
         return value
     try:
@@ -170,35 +171,47 @@ def best_pairs(gains: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     table = np.asarray(gains, dtype=float)
     if table.size == 0:
         return []
-    flipped = table.shape[0] > table.shape[1]
-    costs = -(table.T if flipped else table)
-    owner = _assign(costs)
-    pairs = [(int(row), column) for column, row in enumerate(owner) if row >= 0]
-    pairs = [(column, row) for row, column in pairs] if flipped else pairs
+    is_flipped = table.shape[0] > table.shape[1]
+    row_of_column = _assign(-(table.T if is_flipped else table))
+    pairs = []
+    for column, row in enumerate(row_of_column.tolist()):
+        if row >= 0:
+            pairs.append((column, row) if is_flipped else (row, column))
     return sorted(pair for pair in pairs if table[pair] > 0)
 
 
 def _assign(costs: np.ndarray) -> np.ndarray:
-    """For each column the row it belongs to, or -1; there are at most as many rows as columns."""
+    """For each column the row it belongs to, or -1; there are at most as many rows as columns.
+
+    Rows are added one by one. Each looks for the cheapest chain of columns that ends in a free one (a shortest path
+    under prices that keep every cost at zero or above), and every row of the chain moves on by one column. The
+    column behind the last stands for "no column yet".
+    """
     rows, columns = costs.shape
-    row_price, column_price = np.zeros(rows), np.zeros(columns + 1)
+    row_price = np.zeros(rows)
+    column_price = np.zeros(columns + 1)
     owner = np.full(columns + 1, -1)
     for row in range(rows):
         owner[columns] = row
-        at, slack, came = columns, np.full(columns, np.inf), np.zeros(columns, dtype=int)
+        column = columns
+        slack = np.full(columns, np.inf)
+        came_from = np.zeros(columns, dtype=int)
         used = np.zeros(columns + 1, dtype=bool)
-        while owner[at] >= 0:
-            used[at] = True
-            reduced = costs[owner[at]] - row_price[owner[at]] - column_price[:columns]
+        while owner[column] >= 0:
+            used[column] = True
+            reduced = costs[owner[column]] - row_price[owner[column]] - column_price[:columns]
             free = ~used[:columns]
             better = free & (reduced < slack)
-            slack[better], came[better] = reduced[better], at
-            after = int(np.argmin(np.where(free, slack, np.inf)))
-            step = slack[after]
+            slack[better] = reduced[better]
+            came_from[better] = column
+            cheapest = int(np.argmin(np.where(free, slack, np.inf)))
+            step = slack[cheapest]
             row_price[owner[used]] += step
             column_price[used] -= step
             slack[free] -= step
-            at = after
-        while at != columns:
-            owner[at], at = owner[came[at]], int(came[at])
+            column = cheapest
+        while column != columns:
+            previous = int(came_from[column])
+            owner[column] = owner[previous]
+            column = previous
     return owner[:columns]
