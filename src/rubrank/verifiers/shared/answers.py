@@ -110,6 +110,7 @@ def _find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return last
 
 
+_MOST_BOXES = 100  # at the end of the answer: one that never closes is read to its end each time
 _BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(-?\w[\w.,]*))")
 _JOINED = re.compile(
     r"[\s$,;、，]*(?:or|and|and/or|或者?|和|oder|und|ou|et|y|e|o|или|и|\\text\{ ?(?:or|and) ?\}|/)?[\s$]*",
@@ -121,7 +122,7 @@ def _find_boxed(text: str) -> str | None:
     """What is in the last \\boxed{…}, its braces balanced; with the ones before it that only "or" or a comma joins."""
     parts: list[str] = []
     start = 0  # of the first box that is read so far
-    for box in reversed(list(_BOX.finditer(text))):
+    for box in reversed(list(_BOX.finditer(text))[-_MOST_BOXES:]):
         content = _read_box(text, box)
         if not parts:
             if content is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,9 @@ _WORD = (
     r"(?:(?:the\s+)?(?:option|choice|letter|answer|opción|letra|alternativa|lettre|opzione|lettera|buchstabe"
     r"|вариант|seçenek|şık|phương án|câu|pilihan|opsi|ข้อ|선택지|보기)\s+|选项\s*|选择\s*|第?)"
 )
+
+
+_MOST_MENTIONS = 500  # of options in an answer; each takes most of a millisecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,8 @@ class _MentionFinder:
         )
 
     def find_all(self, text: str) -> Iterator[_Mention]:
-        """All mentions, in order."""
-        return map(self._read, self._pattern.finditer(text))
+        """The mentions, in order; of a text that is nothing else, the last ones."""
+        return map(self._read, deque(self._pattern.finditer(text), maxlen=_MOST_MENTIONS))
 
     def match(self, text: str, position: int) -> _Mention | None:
         """The mention that begins at this position."""
@@ -135,10 +139,10 @@ _CHOOSE = re.compile(
     re.IGNORECASE,
 )
 _RIGHT = re.compile(
-    r"[*_)）\]】」』\"'”’`$.、,，:：]*\s*(?:选项|選項|項|项|肢|番|번|option)?\s*"
+    r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+(?:选项|選項|項|项|肢|番|번|option)?\s*+"
     r"(?:(?:is|are|was|must be|would be|should be|has to be|seems|looks|est|es|é|è|ist|är|er|to|jest|je|là|adalah)\b)?"
-    r"\s*(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*"
-    r"(?:clearly|definitely|thus|therefore|indeed|the|my|la|le|el|die|das|a|o|il|最|all|both|都|均|also)*\s*"
+    r"\s*+(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*+"
+    r"(?:clearly|definitely|thus|therefore|indeed|the|my|la|le|el|die|das|a|o|il|最|all|both|都|均|also)*\s*+"
     r"(?:correct|right|true|best|final answer|answer\b|accurate|valid|correcte|juste|vraie?|la bonne|bonne réponse"
     r"|correct[oa]|correta|corretta|certa|giusta|verdader[oa]|richtig|korrekt|wahr|die richtige|juist|goed\b"
     r"|rätt|riktig"
