@@ -32,7 +32,7 @@ from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_
 
 from rubrank import attenuate
 from rubrank.fusion.rules import rule_names
-from rubrank.records.comparing import Ordered, kendall_by_group, mean, ordered, spearman_by_group
+from rubrank.records.agreement import RankedRewards, kendall_by_group, mean_or_nan, rank_rewards, spearman_by_group
 from rubrank.studies.replay.replay import run_rule
 
 NAMES = tuple(ATTRIBUTES.values())
@@ -66,26 +66,26 @@ class Measured:
     def __init__(self, study: Study) -> None:
         self.name, self.values = study.name, study.attributes
         self.batch = study.table.batch(attributes=study.attributes, attribute_names=NAMES)
-        self.columns = [ordered(column, self.batch.starts) for column in study.attributes.T]
+        self.columns = [rank_rewards(column, self.batch.starts) for column in study.attributes.T]
         self.plain = self.order("rlvr2")
 
-    def order(self, rule: str) -> Ordered:
+    def order(self, rule: str) -> RankedRewards:
         """Who is above whom under a rule."""
-        return ordered(run_rule(rule, self.batch)[0], self.batch.starts)
+        return rank_rewards(run_rule(rule, self.batch)[0], self.batch.starts)
 
-    def adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> Ordered:
+    def adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> RankedRewards:
         """The same under RLVR², adjusted for `values`; every criterion, unless the options say otherwise."""
         names = NAMES[: values.shape[1]]
         batch = replace(self.batch, attributes_MD=values, attribute_names=names)
         options = {"adjust_criteria": "all", **options}
-        return ordered(run_rule(control(form, adjust, **options), batch)[0], batch.starts)
+        return rank_rewards(run_rule(control(form, adjust, **options), batch)[0], batch.starts)
 
     def followed(
-        self, order: Ordered, rule: str, attributes: str = "none", form: str = "", adjust: str = ""
+        self, order: RankedRewards, rule: str, attributes: str = "none", form: str = "", adjust: str = ""
     ) -> Followed:
         """The figures of a ranking."""
-        follows = tuple(mean(spearman_by_group(order, column)) for column in self.columns)
-        tau = mean(kendall_by_group(order, self.plain))
+        follows = tuple(mean_or_nan(spearman_by_group(order, column)) for column in self.columns)
+        tau = mean_or_nan(kendall_by_group(order, self.plain))
         return Followed(self.name, rule, attributes, form, adjust, follows, tau, *turned_and_untied(order, self.plain))
 
     def varying(self) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class Measured:
         return np.concatenate([rng.permutation(self.values[a:b, :1]) for a, b in itertools.pairwise(starts)])
 
 
-def turned_and_untied(order: Ordered, plain: Ordered) -> tuple[float, float]:
+def turned_and_untied(order: RankedRewards, plain: RankedRewards) -> tuple[float, float]:
     """Of the pairs that `plain` has in an order, those turned round; of its ties, those that have one now."""
     turned = ranked = untied = tied = 0
     for now, before in zip(order.blocks, plain.blocks, strict=True):
@@ -160,10 +160,10 @@ def control_table(studies: Sequence[Measured]) -> str:
     rows: list[tuple[str, ...]] = [("ρ with shuffled words", "form", "no adjustment", "remove", "λ = 0.5", "λ = 1")]
     for data in studies:
         words = data.shuffled()
-        column = ordered(words[:, 0], data.batch.starts)
+        column = rank_rewards(words[:, 0], data.batch.starts)
         for form in FORMS_OF_CONTROL:
             adjusted = [data.adjusted(words, form, adjust) for adjust in ("remove", attenuate(0.5), attenuate(1.0))]
-            found = [mean(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
+            found = [mean_or_nan(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
             rows.append((data.name, form, *map(_signed, found)))
     return text_table(rows)
 

@@ -14,7 +14,7 @@ import numpy as np
 from real_data import DATA, longform_writing, m_ifeval, text_table
 
 from rubrank.fusion.rules import find_rule
-from rubrank.records.comparing import kendall_by_group, mean, ordered, same_winner
+from rubrank.records.agreement import kendall_by_group, mean_or_nan, rank_rewards, share_of_same_winners
 from rubrank.scores.batch import ScoreBatch
 from rubrank.verifiers.verifier import Domain
 
@@ -47,18 +47,18 @@ CHANGES: dict[str, Change] = {"as it is": unchanged, "one criterion × 10": time
 
 def rows_of(name: str, batch: ScoreBatch) -> list[list[str]]:
     ours, sums = find_rule("rlvr2"), find_rule("weighted-mean")
-    before = [ordered(rule(batch).reward, batch.starts) for rule in (ours, sums)]
+    before = [rank_rewards(rule(batch).reward, batch.starts) for rule in (ours, sums)]
     rows = []
     for change, make in CHANGES.items():
         changed = make(batch, np.random.default_rng(0))
-        after = [ordered(rule(changed).reward, changed.starts) for rule in (ours, sums)]
-        kept = [mean(kendall_by_group(old, new)) for old, new in zip(before, after, strict=True)]
+        after = [rank_rewards(rule(changed).reward, changed.starts) for rule in (ours, sums)]
+        kept = [mean_or_nan(kendall_by_group(old, new)) for old, new in zip(before, after, strict=True)]
         rows.append(
             [
                 name,
                 change,
-                f"{mean(kendall_by_group(*after)):.3f}",
-                f"{same_winner(*after):.0%}",
+                f"{mean_or_nan(kendall_by_group(*after)):.3f}",
+                f"{share_of_same_winners(*after):.0%}",
                 f"{kept[0]:.3f} / {kept[1]:.3f}",
             ]
         )

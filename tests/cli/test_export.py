@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.records.exporting import export_records, step_metrics
+from rubrank.records.export import export_records, step_metrics
 from rubrank.records.files import write_records
 from rubrank.records.record import GateRecord, GroupRecord
 from rubrank.scores.criterion import CriterionData
@@ -99,7 +99,7 @@ def test_mlflow_has_the_curves_and_the_file(records: list[GroupRecord], tmp_path
 
 
 def test_names_that_become_the_same_stay_apart(store: str) -> None:
-    from rubrank.records.exporters.mlflow import _names
+    from rubrank.records.mlflow_export import _names
 
     found = _names({"criterion/ä", "criterion/ö", "criterion/_"})
     assert len(set(found.values())) == 3
@@ -151,9 +151,9 @@ def weave(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module.init = module.projects.append  # type: ignore[attr-defined]
     EvaluationLogger.made.clear()
     monkeypatch.setitem(sys.modules, "weave", module)
-    monkeypatch.delitem(sys.modules, "rubrank.records.exporters.weave", raising=False)
+    monkeypatch.delitem(sys.modules, "rubrank.records.weave_export", raising=False)
     yield module
-    sys.modules.pop("rubrank.records.exporters.weave", None)
+    sys.modules.pop("rubrank.records.weave_export", None)
 
 
 def test_weave_has_every_rollout_and_no_score_for_what_is_missing(records: list[GroupRecord], weave: Any) -> None:
@@ -183,10 +183,10 @@ def test_weave_without_an_account_says_so(records: list[GroupRecord], weave: Any
 def test_what_cannot_be_sent_is_said(records: list[GroupRecord], tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(UnknownName, match="mlflow"):
         export_records(records, "mlfow")
-    monkeypatch.setattr("rubrank.records.exporting.find_spec", lambda name: None)
+    monkeypatch.setattr("rubrank.records.export.find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match=r"rubrank\[weave\]"):
         export_records(records, "weave")
-    monkeypatch.setattr("rubrank.records.exporting.find_spec", importlib.util.find_spec)
+    monkeypatch.setattr("rubrank.records.export.find_spec", importlib.util.find_spec)
     (tmp_path / "none.jsonl").write_text("")
     done = CliRunner().invoke(app, ["export", str(tmp_path / "none.jsonl"), "--to", "mlflow"])
     assert done.exit_code == 2

@@ -24,7 +24,7 @@ from rubrank.fusion.options import make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.records.record import record_table
-from rubrank.records.unfolding import fused_group
+from rubrank.records.unfold import to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.logged import batch_of, read_logged
@@ -157,7 +157,7 @@ def test_every_way_to_a_reward_gives_the_same(data):
         expected = [list(record.reward) for record in records]
         flat = [reward for group in expected for reward in group]
         for record in records:
-            assert fused_group(record).reward.tolist() == list(record.reward)
+            assert to_fused_group(record).reward.tolist() == list(record.reward)
         scores = folder / "scores.jsonl"
         table.write(scores)
         fuse_file(scores, folder / "out.jsonl", chosen)
@@ -172,7 +172,7 @@ def test_every_way_to_a_reward_gives_the_same(data):
             assert explained.reward.tolist() == expected[0]
             assert explained.no_signal == records[0].no_signal
             assert [explained.explain(i) for i in range(len(expected[0]))] == [
-                fused_group(records[0]).explain(i) for i in range(len(expected[0]))
+                to_fused_group(records[0]).explain(i) for i in range(len(expected[0]))
             ]
 
 
@@ -190,7 +190,7 @@ def test_with_attributes_too_and_from_one_fit(table, rule):
             rewards, records = trained(rule, table, Path(name), **more)
             known(rewards, records)
             for record in records:
-                assert fused_group(record).reward.tolist() == list(record.reward)
+                assert to_fused_group(record).reward.tolist() == list(record.reward)
     finally:
         RLVR2._fit = original  # type: ignore[method-assign]
     assert len(count) == rule.startswith("rlvr2")

@@ -16,7 +16,7 @@ from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.grading.grade import grade
 from rubrank.records.files import read_records, write_records
-from rubrank.records.record import GroupRecord, records_of, table_of
+from rubrank.records.record import GroupRecord, records_of, to_score_table
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 
@@ -66,7 +66,7 @@ def test_there_and_back(tmp_path: Path, records: list[GroupRecord], name: str) -
 
 
 def test_the_scores_come_back(graded: tuple[list[Group], ScoreTable], records: list[GroupRecord]) -> None:
-    again, table = table_of(records), graded[1]
+    again, table = to_score_table(records), graded[1]
     for one, other in zip(again, table, strict=True):
         for name in other.names:
             columns = one.names.index(name), other.names.index(name)
@@ -87,8 +87,8 @@ def test_comparisons_are_kept(tmp_path: Path, graded: tuple[list[Group], ScoreTa
     write_records(tmp_path / "r.jsonl", records_of(table.fuse(), table))
     (record,) = read_records(tmp_path / "r.jsonl")
     assert record.responses is None
-    assert np.array_equal(table_of([record]).groups[0].outcomes[name], won, equal_nan=True)
-    assert table_of([record]).fuse().reward.tolist() == table.fuse().reward.tolist()
+    assert np.array_equal(to_score_table([record]).groups[0].outcomes[name], won, equal_nan=True)
+    assert to_score_table([record]).fuse().reward.tolist() == table.fuse().reward.tolist()
 
 
 def test_what_judges_were_asked_is_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.records.record import records_of
-from rubrank.records.unfolding import fused_group
+from rubrank.records.unfold import to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
@@ -79,7 +79,7 @@ def test_the_record_has_the_reward_that_the_trainer_got(tmp_path, name, gate):
     for found, record in zip(rewards, records, strict=True):
         known = [i for i, reward in enumerate(found) if reward == reward]
         assert [found[i] for i in known] == [record.reward[i] for i in known]
-        unfolded = fused_group(record)
+        unfolded = to_fused_group(record)
         np.testing.assert_array_equal(unfolded.reward, record.reward)
         assert unfolded.no_signal == bool(np.ptp(record.reward) < 1e-9)
 
@@ -154,7 +154,7 @@ def test_scores_are_shown_as_they_were_given_whatever_the_direction(tmp_path, ru
         assert "Steps: 3; " in read.explain(0)
     records = list(records_of(fused, scores))
     assert [record.scores for record in records] == [((3.0,), (7.0,))] * 2
-    assert "Steps: 3; " in fused_group(records[1]).explain(0)
+    assert "Steps: 3; " in to_fused_group(records[1]).explain(0)
 
 
 @pytest.mark.parametrize("name", [*RULES, "gdpo+", "rlvr2+"])
@@ -244,4 +244,4 @@ def test_a_record_explains_a_gate_of_penalties_alone(clean):
     fused = find_rule("weighted-mean+")(scores.batch())
     (record,) = records_of(fused, scores)
     assert "gate: " in fused.explain(0)
-    assert [fused_group(record).explain(i) for i in (0, 1)] == [fused.explain(i) for i in (0, 1)]
+    assert [to_fused_group(record).explain(i) for i in (0, 1)] == [fused.explain(i) for i in (0, 1)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rubrank.records.making import texts
+from rubrank.records.record import describe_texts
 from rubrank.rollouts.rollout import Group, Rollout
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "tides"}'}}
@@ -22,17 +22,17 @@ def test_turns_before_the_answer_are_kept_and_recorded() -> None:
     assert (rollout.response, [m.role for m in rollout.messages]) == ("The moon.", ["assistant", "tool"])
     assert rollout.messages[0].tool_calls[0].name == "search"
     assert rollout.tool_calls[0].result == "3 hits"
-    (turns,) = texts(Group(id="q", rollouts=(rollout,)))["turns"]
+    (turns,) = describe_texts(Group(id="q", rollouts=(rollout,)))["turns"]
     assert [turn["content"] for turn in turns] == ["I look it up.", "3 hits"]
     assert turns[0]["reasoning"] == "hm"
 
 
 def test_calls_without_messages_are_one_turn_and_plain_rollouts_have_none() -> None:
     called = Rollout(response="x", tool_calls=({"name": "run", "arguments": {"a": 1}, "result": 2},))  # type: ignore[arg-type]
-    found = texts(Group(id="q", rollouts=(called, Rollout(response="y"))))["turns"]
+    found = describe_texts(Group(id="q", rollouts=(called, Rollout(response="y"))))["turns"]
     assert found[0][0]["tool_calls"][0] == {"name": "run", "arguments": {"a": 1}, "result": 2}
     assert found[1] == ()
-    assert "turns" not in texts(Group(id="q", rollouts=(Rollout(response="y"),)))
+    assert "turns" not in describe_texts(Group(id="q", rollouts=(Rollout(response="y"),)))
 
 
 def test_the_same_verdicts_are_cached_with_and_without_messages() -> None:

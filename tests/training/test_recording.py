@@ -13,10 +13,10 @@ from cases import thinned
 pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
 
 from rubrank.errors import InvalidInput
-from rubrank.records import writing
+from rubrank.records import writer as writing
 from rubrank.records.files import read_records, write_records
 from rubrank.records.record import GroupRecord
-from rubrank.records.writing import Recording, RecordWriter
+from rubrank.records.writer import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
 from rubrank.training.state import rewind_records
@@ -140,7 +140,7 @@ def test_an_error_of_the_thread_is_raised(tmp_path, end):
     engine = RewardEngine(RUBRIC, records=Recording(folder / "records.jsonl", background=True))
     engine.score(groups(0), 0)
     assert engine.recording is not None
-    engine.recording._waiting[0].exception(30)
+    engine.recording._pending[0].exception(30)
     told = engine.finish_records if end == "end" else lambda: engine.score(groups(1), 1)
     with pytest.raises(InvalidInput, match=r"must be a file that can be written; got .*Then resume"):
         told()
@@ -150,7 +150,7 @@ def test_an_error_of_the_thread_is_raised(tmp_path, end):
 def test_a_writer_goes_to_other_processes_without_its_thread(tmp_path):
     engine = trained(Recording(tmp_path / "records.jsonl", background=True), range(1))
     other = pickle.loads(pickle.dumps(engine))
-    assert other.recording.to == engine.recording.to  # type: ignore[union-attr]
+    assert other.recording.recording == engine.recording.recording  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytest.importorskip("zstandard", reason="zstandard is not installed: pip install
 
 from rubrank.errors import InvalidInput
 from rubrank.records.files import is_records, read_records, record_files, write_records
-from rubrank.records.writing import Recording
+from rubrank.records.writer import Recording
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.studies.replay.logged import read_logged
 from rubrank.training.engine import RewardEngine
@@ -159,7 +159,7 @@ def test_beyond_its_budget_a_run_goes_on_without_texts(tmp_path, caplog):
         train(Recording(path, rotate=2, most_bytes=3 * one.stat().st_size), range(8))
     said = [record.message for record in caplog.records]
     assert said == [
-        f"{path}: the {3 * one.stat().st_size:,} bytes of the run are written: further records have no texts"
+        f"{path}: the limit of {3 * one.stat().st_size:,} bytes for the run is reached: further records have no texts"
     ]
     made = list(read_records(path))
     assert [record.step for record in made] == [step for step in range(8) for _ in range(4)]
@@ -174,7 +174,7 @@ def test_beyond_its_budget_a_run_goes_on_without_texts(tmp_path, caplog):
 def test_a_day_has_a_budget_of_its_own(tmp_path, monkeypatch, caplog):
     from datetime import UTC, datetime
 
-    from rubrank.records import writing
+    from rubrank.records import writer as writing
 
     class Clock:
         now_ = datetime(2030, 1, 1, tzinfo=UTC)
@@ -190,9 +190,9 @@ def test_a_day_has_a_budget_of_its_own(tmp_path, monkeypatch, caplog):
     train(Recording(path), range(3, 5), engine)
     have = [record.step for record in read_records(path) if record.responses is not None]
     assert sorted(set(have)) == [0, 3]
-    assert [record.message.split(" are")[0] for record in caplog.records] == [
-        f"{path}: the 10 bytes of 2030-01-01",
-        f"{path}: the 10 bytes of 2030-01-02",
+    assert [record.message.split(" is reached")[0] for record in caplog.records] == [
+        f"{path}: the limit of 10 bytes for 2030-01-01",
+        f"{path}: the limit of 10 bytes for 2030-01-02",
     ]
 
 

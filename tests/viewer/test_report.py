@@ -21,7 +21,7 @@ from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
-from rubrank.records.unfolding import explain
+from rubrank.records.unfold import explain
 from rubrank.viewer.group_data import make_group_data
 from rubrank.viewer.report import SCRIPTS, Packer, find_limit, make_script, pack, read_asset, unpack, write_report
 

@@ -13,7 +13,7 @@ from browser import NEEDS_BROWSER
 from cases import is_thorough
 
 from rubrank.records.record import GroupRecord
-from rubrank.records.unfolding import explain
+from rubrank.records.unfold import explain
 from rubrank.viewer.report import write_report
 from rubrank.viewer.states import State, find_states
 

@@ -8,7 +8,7 @@ import pytest
 from rubrank.cli.demo.demo import fuse_table
 from rubrank.errors import InvalidInput
 from rubrank.records.record import GroupRecord, records_of
-from rubrank.records.unfolding import explain, fused_group
+from rubrank.records.unfold import explain, to_fused_group
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 
@@ -31,7 +31,7 @@ def test_the_demo_explains_itself_as_before(
 def test_numbers_are_the_same(graded: tuple[list[Group], ScoreTable], demo_records: list[GroupRecord]) -> None:
     groups, table = graded
     for record, fused in zip(demo_records, fuse_table(table, groups), strict=True):
-        again = fused_group(record)
+        again = to_fused_group(record)
         at = [fused.criteria.index(name) for name in again.criteria]
         np.testing.assert_array_equal(again.outcomes, fused.outcomes[:, :, at])
         np.testing.assert_allclose(again.effective_weights, fused.effective_weights[at], atol=1e-12)
@@ -45,7 +45,7 @@ def test_the_scale_of_a_span_is_found_again(graded: tuple[list[Group], ScoreTabl
     lengths = np.array([[len(r.response)] for group in groups for r in group.rollouts], dtype=float)
     result = table.fuse(span="unit", attributes=lengths, attribute_names=["letters"])
     for record, fused in zip(records_of(result, table), result, strict=True):
-        again = fused_group(record)
+        again = to_fused_group(record)
         at = [fused.criteria.index(name) for name in again.criteria]
         told = ~fused.constant[at]
         np.testing.assert_allclose(
@@ -56,7 +56,7 @@ def test_the_scale_of_a_span_is_found_again(graded: tuple[list[Group], ScoreTabl
 
 
 def test_observed_outcomes_come_back(odd_records: list[GroupRecord]) -> None:
-    five = fused_group(next(r for r in odd_records if r.group == "five"))
+    five = to_fused_group(next(r for r in odd_records if r.group == "five"))
     assert list(five.compared) == [1]
     assert five.known[:, 1].all()
     assert "Said (weight 2.5): " in five.explain(0)
@@ -65,7 +65,7 @@ def test_observed_outcomes_come_back(odd_records: list[GroupRecord]) -> None:
 def test_a_rule_without_utilities_explains_without_shares(rule_records: list[GroupRecord]) -> None:
     record = rule_records[0]
     words = explain(record, 0)
-    assert np.isnan(fused_group(record).utilities).all()
+    assert np.isnan(to_fused_group(record).utilities).all()
     assert words.startswith(f"rollout 0 of group {record.group}: reward ")
     assert "beats " in words
     assert "gate: " in words

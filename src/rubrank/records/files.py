@@ -31,11 +31,11 @@ from rubrank.errors import BadTable, InvalidInput, only_our_errors
 from rubrank.records.record import VERSION, GroupRecord
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
-_ROWS_AT_ONCE = 1000
-_LEVEL = 1  # of zstd: half the time of the usual 3, and a third more bytes
-_THREADS = 2  # that compress while lines are made, where there are many
-_MUCH = 8 << 20  # bytes from which there are
-_OURS = {"group", "criteria", "scores", "reward", "ranking"}
+_PARQUET_ROWS = 1000  # read at once
+_ZSTD_LEVEL = 1  # half the time of the usual 3, and a third more bytes
+_ZSTD_THREADS = 2  # that compress while lines are made, for files of at least _LARGE bytes
+_LARGE = 8 << 20
+_RECORD_KEYS = {"group", "criteria", "scores", "reward", "ranking"}
 
 
 @only_our_errors
@@ -59,30 +59,30 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
 
 
 def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: str) -> int:
-    lines, count = map(_as_json, records), 0
-    first = [*_until(lines, _MUCH)]
-    with _open(path, mode, packed, sum(map(len, first)) >= _MUCH) as file:
-        for line in chain(first, lines):
+    lines = map(_to_json, records)
+    # The first lines tell whether the file will be large, and threads are worth starting.
+    first_lines: list[bytes] = []
+    size = 0
+    for line in lines:
+        first_lines.append(line)
+        size += len(line)
+        if size >= _LARGE:
+            break
+    count = 0
+    with _open(path, mode, packed, is_large=size >= _LARGE) as file:
+        for line in chain(first_lines, lines):
             file.write(line)
             file.write(b"\n")
             count += 1
     return count
 
 
-def _until(lines: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The first of them that have so many bytes together, or all."""
-    for line in lines:
-        yield line
-        size -= len(line)
-        if size <= 0:
-            return
-
-
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Add lines that are records already, with their breaks."""
-    if some := [*lines]:
+    text = b"".join(lines)
+    if text:
         with _open(path, "ab", path.suffix) as file:
-            file.write(b"".join(some))
+            file.write(text)
 
 
 @only_our_errors
@@ -91,15 +91,13 @@ def read_records(path: str | Path) -> Iterator[GroupRecord]:
 
     A line that is not a record is an error that names it.
     """
-    return chain.from_iterable(map(_read_one, record_files(Path(path))))
+    return chain.from_iterable(_read_file(file) for file in record_files(Path(path)))
 
 
-def _read_one(path: Path) -> Iterator[GroupRecord]:
+def _read_file(path: Path) -> Iterator[GroupRecord]:
     lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
-    return (record_in(line, f"{path}:{number}") for number, line in lines)
-
-
-_NUMBER = re.compile(r"(\d+)")
+    for number, line in lines:
+        yield record_in(line, f"{path}:{number}")
 
 
 def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
@@ -109,28 +107,30 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     that a run which begins a new file now and then has put beside it, records.000100.jsonl.zst.
     """
     if path.is_dir():
-        found = [one for one in path.iterdir() if one.name.endswith(SUFFIXES) and not one.name.startswith(".")]
+        files = [file for file in path.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith(".")]
+        if not files and not missing_ok:
+            allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
+            raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
     elif any(sign in path.name for sign in "*?[") and not path.exists():
-        found = [one for one in path.parent.glob(path.name) if one.is_file()]
+        files = [file for file in path.parent.glob(path.name) if file.is_file()]
     else:
-        found = [path, *find_rotated(path)] if path.exists() else find_rotated(path)
-    if not found and path.is_dir() and not missing_ok:
-        allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
-        raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
-    if not found and not missing_ok:
+        files = find_rotated(path)
+        if path.exists():
+            files = [path, *files]
+    if not files and not missing_ok:
         require_file(path)
-    return sorted(found, key=_in_order)
+    return sorted(files, key=_sort_key)
 
 
 def split_suffix(path: Path) -> tuple[str, str]:
     """("records", ".jsonl.zst") of records.jsonl.zst."""
-    suffix = next((one for one in SUFFIXES if path.name.endswith(one)), path.suffix)
+    suffix = next((suffix for suffix in SUFFIXES if path.name.endswith(suffix)), path.suffix)
     return path.name.removesuffix(suffix), suffix
 
 
-def _in_order(path: Path) -> list[Any]:
+def _sort_key(path: Path) -> list[Any]:
     # Without its suffixes, so that records.jsonl comes before records.000100.jsonl.
-    return [int(part) if part.isdigit() else part for part in _NUMBER.split(split_suffix(path)[0])]
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", split_suffix(path)[0])]
 
 
 def is_records(path: Path) -> bool:
@@ -147,7 +147,7 @@ def is_records(path: Path) -> bool:
             first = json.loads(file.readline())
     except Exception:  # reading it will say what is wrong
         return False
-    return isinstance(first, dict) and first.keys() >= _OURS
+    return isinstance(first, dict) and first.keys() >= _RECORD_KEYS
 
 
 def _is_parquet(path: Path) -> bool:
@@ -158,23 +158,24 @@ def _is_parquet(path: Path) -> bool:
     raise suffix_error(path, SUFFIXES)
 
 
-def _open(path: Path, mode: str, packed: str, much: bool = False) -> IO[Any]:
+def _open(path: Path, mode: str, packed: str, is_large: bool = False) -> IO[Any]:
     if packed == ".zst":
-        return _open_zst(path, mode, _THREADS if much else 0)
+        return _open_zst(path, mode, _ZSTD_THREADS if is_large else 0)
     opener: Any = gzip.open if packed == ".gz" else open
-    coded = {} if "b" in mode else {"encoding": "utf-8", "errors": "surrogatepass"}
-    return opener(path, mode, **coded)
+    if "b" in mode:
+        return opener(path, mode)
+    return opener(path, mode, encoding="utf-8", errors="surrogatepass")
 
 
 def _open_zst(path: Path, mode: str, threads: int) -> IO[Any]:
     """Each opening to write adds a frame; reading goes over all of them."""
     zstandard, file = import_zstandard(path), path.open(f"{mode[0]}b")
     if mode[0] != "r":
-        return zstandard.ZstdCompressor(level=_LEVEL, threads=threads).stream_writer(file)
+        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads).stream_writer(file)
     return io.TextIOWrapper(decompress_file(file, path), encoding="utf-8", errors="surrogatepass")
 
 
-def _as_json(record: GroupRecord) -> bytes:
+def _to_json(record: GroupRecord) -> bytes:
     """A line, in UTF-8 as it is made: a text and its encoding would be two more copies of much text."""
     try:
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
@@ -195,8 +196,8 @@ def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         whole = polars.scan_parquet(path, glob=False)
         frame, total = whole.select("record"), whole.select(polars.len()).collect().item()
-        for start in range(0, total, _ROWS_AT_ONCE):
-            part = frame.slice(start, _ROWS_AT_ONCE).collect()["record"]
+        for start in range(0, total, _PARQUET_ROWS):
+            part = frame.slice(start, _PARQUET_ROWS).collect()["record"]
             yield from enumerate(part, start + 1)
     except polars.exceptions.PolarsError as error:
         raise BadTable(
@@ -218,7 +219,7 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
             "rule": r.rule,
             "no_signal": r.no_signal,
             "rollouts": r.size,
-            "record": _as_json(r).decode(),
+            "record": _to_json(r).decode(),
         }
         for r in records
     ]

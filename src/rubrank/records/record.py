@@ -4,9 +4,8 @@
     for record in read_records("records.jsonl"):
         record.reward, record.criteria[0].name, record.flags
 
-A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers,
-names. None = not there. JSON lines, one record per line, or Parquet. Texts are optional: without them a report shows
-the numbers and the reasons.
+A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers
+and names. None means absent. Texts are optional: without them a report shows the numbers and the reasons.
 
 Letters: G rollouts, K criteria that are ranked by, C gate criteria, D attributes.
 """
@@ -23,11 +22,10 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
-from rubrank.records.making import check_same, graded_data, score_table, spent_data, texts
-from rubrank.rollouts.rollout import Group
+from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.table import ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 
 VERSION = 1
 
@@ -138,25 +136,25 @@ def records_of(
     """The records of a fused batch, under any rule.
 
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
-    others: rule → rewards of all rows under other rules.
+    others: rule → rewards of all rollouts under other rules.
     """
     if not isinstance(result, Fused):
         got = type(result).__name__
-        raise InvalidInput("records_of", "result", "what a rule gives back (Fused)", got, "Such as table.fuse().")
-    check_same(result, table, groups)
+        raise InvalidInput("records_of", "result", "what a rule returns (Fused)", got, "Such as table.fuse().")
+    _check_same_groups(result, table, groups)
     for g in range(len(result)):
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
-        data = result.record(g)
-        found = {} if table is None else graded_data(table, g, [c.name for c in data["criteria"]])
-        judged = found.pop("metadata", {}) | (spent_data(table) if g == 0 else {})
-        yield GroupRecord(
-            step=step,
-            others={name: tuple(np.asarray(r, dtype=float)[rows].tolist()) for name, r in (others or {}).items()},
-            metadata={**judged, **(metadata or {})},
-            **data,
-            **found,
-            **texts(None if groups is None else groups[g]),
-        )
+        fields = result.record(g)
+        group_metadata: dict[str, Any] = {}
+        if table is not None:
+            fields["reasons"] = _select_reasons(table.groups[g], [criterion.name for criterion in fields["criteria"]])
+            group_metadata |= _describe_judging(table, g)
+        if groups is not None:
+            fields |= describe_texts(groups[g])
+        other_rewards = {
+            name: tuple(np.asarray(rewards, dtype=float)[rows].tolist()) for name, rewards in (others or {}).items()
+        }
+        yield GroupRecord(step=step, others=other_rewards, metadata={**group_metadata, **(metadata or {})}, **fields)
 
 
 def record_table(
@@ -168,12 +166,100 @@ def record_table(
     step: int | None = None,
     batch: ScoreBatch | None = None,
 ) -> Iterator[GroupRecord]:
-    """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside."""
+    """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside them."""
     batch = table.batch() if batch is None else batch
-    found = {other.name: apply_rule(other, batch).reward_M for other in map(find_rule, others)}
-    return records_of(apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=found)
+    other_rules = [find_rule(other) for other in others]
+    other_rewards = {other.name: apply_rule(other, batch).reward_M for other in other_rules}
+    return records_of(apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=other_rewards)
 
 
-def table_of(records: Iterable[GroupRecord]) -> ScoreTable:
-    """The scores of records as a table again, to fuse them otherwise."""
-    return score_table(records)
+def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
+    """The scores of records as a table again, to fuse them in another way."""
+    return ScoreTable(tuple(_to_group_scores(record) for record in records))
+
+
+def describe_texts(group: Group) -> dict[str, Any]:
+    """The fields of a record that hold texts: prompt, turns, responses, reasoning, and token counts."""
+    prompt = group.rollouts[0].prompt if group.rollouts else ()
+    texts: dict[str, Any] = {
+        "prompt": tuple(_describe_message(message) for message in prompt),
+        "responses": tuple(rollout.answer for rollout in group.rollouts),
+        "reasoning": tuple(rollout.thoughts for rollout in group.rollouts),
+        "tokens": _count_tokens(group),
+    }
+    turns = tuple(_describe_turns(rollout) for rollout in group.rollouts)
+    if any(turns):
+        texts["turns"] = turns
+    return texts
+
+
+def _check_same_groups(result: Fused, table: ScoreTable | None, groups: Sequence[Group] | None) -> None:
+    """Raise unless table and groups are those that were fused."""
+    labels = [str(label) for label in result.labels]
+    table_ids = labels if table is None else [group.id for group in table.groups]
+    group_ids = labels if groups is None else [group.id for group in groups]
+    if table_ids != labels or group_ids != labels:
+        raise InvalidInput(
+            "records_of",
+            "table and groups",
+            f"those that were fused: {len(labels)} groups, in order",
+            f"{len(table_ids)} and {len(group_ids)}",
+            "Pass what was graded and fused.",
+        )
+
+
+def _select_reasons(scores: GroupScores, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The reasons of the scores, in the order of the record's criteria."""
+    columns = [scores.names.index(name) for name in names]
+    return tuple(tuple(row[k] for k in columns) for row in scores.reasons)
+
+
+def _describe_judging(table: ScoreTable, g: int) -> dict[str, Any]:
+    """What judges were asked about this group; the first record also has what judging the whole table cost.
+
+    A cost that only one record carries adds up correctly over the records of a run.
+    """
+    metadata: dict[str, Any] = {}
+    if table.judging is not None:
+        judgment = table.judging.groups[g]
+        metadata["judges"] = {"asked": judgment.asked, "missing": judgment.lost}
+    if g == 0 and table.provenance is not None and table.provenance.spent:
+        metadata["judging"] = dict(table.provenance.spent)
+    return metadata
+
+
+def _describe_message(message: Message) -> dict[str, Any]:
+    """{"role": "user", "content": "…"} and whatever else the message has."""
+    return {"role": message.role, "content": message.content, **message.model_dump(mode="json", exclude_defaults=True)}
+
+
+def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
+    """The messages before the answer; tool calls without messages become one turn that makes them all."""
+    if rollout.messages:
+        return tuple(_describe_message(message) for message in rollout.messages)
+    if rollout.tool_calls:
+        return (_describe_message(Message(role="assistant", tool_calls=rollout.tool_calls)),)
+    return ()
+
+
+def _count_tokens(group: Group) -> tuple[tuple[int, int], ...] | None:
+    """(reasoning, answer) of every rollout; None unless the trainer counted all of them."""
+    counts = []
+    for rollout in group.rollouts:
+        tokens = rollout.token_counts or {}
+        if "reasoning" not in tokens or "answer" not in tokens:
+            return None
+        counts.append((tokens["reasoning"], tokens["answer"]))
+    return tuple(counts)
+
+
+def _to_group_scores(record: GroupRecord) -> GroupScores:
+    scores = to_array(record.scores, (record.size, len(record.criteria)))
+    no_reasons = (("",) * len(record.criteria),) * record.size
+    outcomes = {name: to_array(table, (record.size, record.size)) for name, table in record.outcomes.items()}
+    return GroupScores(record.group, record.criteria, scores, record.reasons or no_reasons, outcomes)
+
+
+def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:
+    """A table of a record as numbers; None becomes NaN."""
+    return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN

@@ -47,7 +47,7 @@ from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.options import AttributeOptions, EngineOptions, read_options
-from rubrank.records.writing import Recording, RecordWriter
+from rubrank.records.writer import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
@@ -338,7 +338,7 @@ class RewardEngine:
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
             parts = self._fuse_parts(table, active, train)
-            if write and self.recording is not None and self.recording.takes(step, train):
+            if write and self.recording is not None and self.recording.is_due(step, train):
                 self._write_records(self.recording, parts, groups, step, train)
             results = tuple(part.result for part in parts)
             unknown_M = np.concatenate([_find_unknown(part.result, part.table) for part in parts])
@@ -435,7 +435,7 @@ class RewardEngine:
 
     def records_place(self) -> dict[str, Any] | None:
         """Where the records end, once all are on disk; a checkpoint keeps it for `rewind`."""
-        return None if self.recording is None else self.recording.place()
+        return None if self.recording is None else self.recording.find_end()
 
     def finish_records(self) -> None:
         """Wait until all records are on disk; raises what went wrong while writing them."""

@@ -41,7 +41,7 @@ def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None
     """Drop the records from `step` on; returns how many.
 
     An evaluation at `step` itself was made before the checkpoint, and stays.
-    place: where the records ended at the checkpoint, from `RecordWriter.place`; None: it is searched for.
+    place: where the records ended at the checkpoint, from `RecordWriter.find_end`; None: it is searched for.
     """
     files = record_files(path, missing_ok=True)
     cuts = None if place is None else _cuts_at(files, place)

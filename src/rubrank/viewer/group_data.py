@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.records.record import GroupRecord
-from rubrank.records.unfolding import fused_group
+from rubrank.records.unfold import to_fused_group
 from rubrank.viewer.states import count_stopped, find_states
 
 _DECIMALS = 7  # enough for the page to show what Python would
@@ -27,7 +27,7 @@ TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 
 def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
     """Everything that the page shows of a group. Keys whose value is None are left out."""
-    group = fused_group(record)
+    group = to_fused_group(record)
     data: dict[str, Any] = {
         "id": record.group,
         "step": record.step,

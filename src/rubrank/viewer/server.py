@@ -39,8 +39,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.fusion.rules import rule_names
 from rubrank.records.files import record_in
-from rubrank.records.making import score_table
-from rubrank.records.record import GroupRecord, record_table
+from rubrank.records.record import GroupRecord, record_table, to_score_table
 from rubrank.viewer.group_data import make_group_data
 from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.report import read_asset
@@ -427,7 +426,7 @@ def _parse_record(line: bytes) -> GroupRecord:
 
 def replay_record(record: GroupRecord, rule: str) -> GroupRecord:
     """The record under another rule: its scores are fused again, from this group alone."""
-    (replayed,) = record_table(score_table([record]), rule)
+    (replayed,) = record_table(to_score_table([record]), rule)
     others = {name: rewards for name, rewards in record.others.items() if name != replayed.rule}
     kept = {name: getattr(record, name) for name in _KEPT_FIELDS}
     return replayed.model_copy(update={**kept, "others": {record.rule: record.reward, **others}})

@@ -22,7 +22,7 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import check_adjust_criteria, criterion_changes, refuse_gate_options
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
-from rubrank.records.record import GroupRecord, table_of
+from rubrank.records.record import GroupRecord, to_score_table
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import load_scores
 from rubrank.scores.table import ScoreTable
@@ -117,7 +117,7 @@ def _once(records: Iterable[GroupRecord]) -> Iterable[GroupRecord]:
 
 
 def _from_records(records: Sequence[GroupRecord]) -> Logged:
-    table = _with_different_ids(table_of(records), records)
+    table = _with_different_ids(to_score_table(records), records)
     names = {record.attribute_names for record in records}
     if len(names) == 1 and all(record.attributes is not None for record in records):
         rows = [row for record in records for row in record.attributes or ()]

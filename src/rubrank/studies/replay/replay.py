@@ -22,7 +22,14 @@ from rubrank.fusion.options import make_fuse_rule
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.options import FuseOptions
-from rubrank.records.comparing import Ordered, by_size, matrix, mean, ordered, spearman_by_group
+from rubrank.records.agreement import (
+    RankedRewards,
+    compare_rules,
+    mean_or_nan,
+    rank_rewards,
+    rows_by_size,
+    spearman_by_group,
+)
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import no_signal
 from rubrank.scores.table import ScoreTable
@@ -156,7 +163,7 @@ def replay(
         batch.attribute_names,
         tuple(map(str, batch.labels)),
         step,
-        *(matrix(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
+        *(compare_rules(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
     )
 
 
@@ -205,9 +212,9 @@ def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
         yield batch.part(first, min(first + step, batch.N))
 
 
-def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions) -> tuple[RuleReplay, Ordered]:
+def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions) -> tuple[RuleReplay, RankedRewards]:
     reward, name = run_rule(rule, batch, step, options)
-    order = ordered(reward, batch.starts)
+    order = rank_rewards(reward, batch.starts)
     influence = [
         1.0 - _alike(order, run_rule(rule, without(batch, k), step, options)[0], batch) for k in range(batch.K)
     ]
@@ -226,13 +233,13 @@ def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptio
     return found, order
 
 
-def _alike(order: Ordered, other_M: np.ndarray, batch: ScoreBatch) -> float:
-    return mean(spearman_by_group(order, ordered(other_M, batch.starts)))
+def _alike(order: RankedRewards, other_M: np.ndarray, batch: ScoreBatch) -> float:
+    return mean_or_nan(spearman_by_group(order, rank_rewards(other_M, batch.starts)))
 
 
-def _winners(order: Ordered, batch: ScoreBatch) -> np.ndarray:
+def _winners(order: RankedRewards, batch: ScoreBatch) -> np.ndarray:
     winners = np.full(batch.N, -1)
-    for rows, best in zip(by_size(batch.starts), order.best, strict=True):
+    for rows, best in zip(rows_by_size(batch.starts), order.best, strict=True):
         winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
     return winners
 

@@ -19,7 +19,7 @@ from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.options import criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
-from rubrank.records.comparing import mean, ordered, same_signs, spearman_by_group
+from rubrank.records.agreement import mean_or_nan, rank_rewards, share_of_same_sides, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.replay.logged import Logged, batch_of
@@ -147,9 +147,9 @@ def _row(
 ) -> RobustnessRow:
     rows = keep_N[batch.group_of_row]
     starts = np.concatenate([[0], np.cumsum(batch.sizes[keep_N])])
-    one, other = ordered(before[rows], starts), ordered(after[rows], starts)
-    alike = mean(spearman_by_group(one, other))
-    return RobustnessRow(job.criterion, job.text, rule, int(keep_N.sum()), same_signs(one, other), alike)
+    one, other = rank_rewards(before[rows], starts), rank_rewards(after[rows], starts)
+    alike = mean_or_nan(spearman_by_group(one, other))
+    return RobustnessRow(job.criterion, job.text, rule, int(keep_N.sum()), share_of_same_sides(one, other), alike)
 
 
 def _mean(rows: Sequence[RobustnessRow], values: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.options import EngineOptions
-from rubrank.records.writing import Recording
+from rubrank.records.writer import Recording
 from rubrank.rubrics.rubric import Rubric
 from rubrank.training.controls import Control, control_of
 from rubrank.training.engine import RewardEngine

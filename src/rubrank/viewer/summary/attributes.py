@@ -10,7 +10,7 @@ import numpy as np
 
 from rubrank.fusion.control.student_t import student_t_975
 from rubrank.records.record import GroupRecord
-from rubrank.records.unfolding import number_table
+from rubrank.records.unfold import to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.summary.figures import Moments
 from rubrank.viewer.summary.group_arrays import GroupArrays, mean_of_present
@@ -48,7 +48,7 @@ class GammaSummary:
         controlled = np.ones(group.ranked, bool) if record.n is None else np.array(record.n) > 0.0
         used = group.has_signal[: group.ranked] & controlled
         weights = np.array(record.weights) * used
-        gamma = np.where(used[:, None], number_table(record.gamma, shape), 0.0)
+        gamma = np.where(used[:, None], to_array(record.gamma, shape), 0.0)
         half, groups = _pooled_intervals(record, shape)
         for k in np.flatnonzero(used):
             self._used[group.names[k]] += 1
@@ -58,7 +58,7 @@ class GammaSummary:
             # Half widths add up like γ itself, which makes the common one an upper bound.
             self._add_point(record, _ALL_CRITERIA, share @ gamma, share[used] @ half[used], share[used] @ groups[used])
         if record.taken is not None:
-            taken = np.where(used[:, None], number_table(record.taken, shape), 0.0).sum(0)
+            taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
             for d, attribute in enumerate(record.attribute_names):
                 self._taken.setdefault(attribute, Moments()).merge(Moments(int(used.sum()), float(taken[d])))
 
@@ -129,7 +129,7 @@ def _pooled_intervals(record: GroupRecord, shape: tuple[int, int]) -> tuple[np.n
     if record.pool in (None, "group") or record.se is None or record.n is None:
         return np.zeros(shape), np.zeros(shape)
     quantile = np.array([student_t_975(n - 1.0) if n > 1.0 else np.inf for n in record.n])
-    se = np.nan_to_num(number_table(record.se, shape), nan=np.inf)
+    se = np.nan_to_num(to_array(record.se, shape), nan=np.inf)
     groups = np.array(record.n)[:, None] * np.ones(shape[1])
     return np.where(groups > 1.0, quantile[:, None] * se, np.inf), groups
 

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rubrank.records.record import GroupRecord
-from rubrank.records.unfolding import number_table
+from rubrank.records.unfold import to_array
 from rubrank.scores import kendall
 from rubrank.scores.outcomes import least_difference
 from rubrank.scores.spread import ROUNDING
@@ -27,7 +27,7 @@ class GroupArrays:
     def __init__(self, record: GroupRecord, measured: dict[str, np.ndarray] | None = None) -> None:
         """measured: attribute → (G,), of those that the record does not hold."""
         self.record = record
-        self.scores = number_table(record.scores, (record.size, len(record.criteria)))
+        self.scores = to_array(record.scores, (record.size, len(record.criteria)))
         self.reward = np.array(record.reward)
         self.ranking = np.array(record.ranking)
         self.names = tuple(criterion.name for criterion in record.criteria)
@@ -73,7 +73,7 @@ class GroupArrays:
         record = self.record
         columns: dict[str, np.ndarray] = {}
         if record.attributes is not None:
-            table = number_table(record.attributes, (record.size, len(record.attribute_names)))
+            table = to_array(record.attributes, (record.size, len(record.attribute_names)))
             columns.update(zip(record.attribute_names, table.T, strict=True))
         for name, values in self._measured.items():
             columns.setdefault(name, values)
@@ -84,7 +84,7 @@ class GroupArrays:
         """Criterion → (G, G), of criteria on which responses were compared instead of scored."""
         shape = (self.record.size, self.record.size)
         return {
-            self.names.index(name): number_table(outcomes, shape)
+            self.names.index(name): to_array(outcomes, shape)
             for name, outcomes in self.record.outcomes.items()
             if name in self.names
         }

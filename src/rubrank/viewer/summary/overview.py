@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.records.comparing import matrix, ordered
+from rubrank.records.agreement import compare_rules, rank_rewards
 from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
 from rubrank.viewer.summary.group_arrays import GroupArrays
 
@@ -279,11 +279,11 @@ class RuleSummary:
             return {**result, **{measure: [] for measure in (*self._MEASURES, "no_signal", "mean")}}
         starts = np.concatenate([[0], np.cumsum([len(rewards[names[0]]) for rewards in complete])])
         by_rule = [np.concatenate([rewards[name] for rewards in complete]) for name in names]
-        orders = [ordered(reward, starts) for reward in by_rule]
-        with_signal = [sum(int(block.any((1, 2)).sum()) for block in order.blocks) for order in orders]
+        orders = [rank_rewards(reward, starts) for reward in by_rule]
+        with_signal = [sum(int(block.any((1, 2)).sum()) for block in order.signs) for order in orders]
         return {
             **result,
-            **{measure: matrix(orders, measure).tolist() for measure in self._MEASURES},
+            **{measure: compare_rules(orders, measure).tolist() for measure in self._MEASURES},
             "no_signal": [1.0 - n / len(complete) for n in with_signal],
             "mean": [float(reward.mean()) for reward in by_rule],
         }

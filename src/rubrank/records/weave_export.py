@@ -15,7 +15,7 @@ import weave
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
-from rubrank.records.exporting import Exported, StepMetrics, Target
+from rubrank.records.export import Exported, StepMetrics, Target
 from rubrank.records.record import GroupRecord
 
 

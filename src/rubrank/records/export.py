@@ -1,27 +1,28 @@
-"""Records to where runs are tracked: MLflow, Weave.
+"""Send records to a tracker of runs: MLflow or Weave.
 
     export_records("records.jsonl", "mlflow", place="http://localhost:5000", project="constraints", name="seed 0")
         Exported(to="mlflow", groups=160, rollouts=1280, steps=40, where="http://localhost:5000 run 3f…")
 
-`step_metrics` is what all of them show of a step. A module of `exporters/` is one destination, behind an extra of the
-same name; to add one, write a module with a function `export` and name it in EXPORTERS.
+`StepMetrics` computes what all trackers show of a step. A tracker is a module with a function `export`, behind an extra
+of the tracker's name, and is listed in EXPORTERS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
 
-EXPORTERS = {"mlflow": "mlflow", "weave": "weave"}
-"""Name → module of `exporters/` and package that it needs."""
+EXPORTERS = {"mlflow": "rubrank.records.mlflow_export", "weave": "rubrank.records.weave_export"}
+"""Tracker, which is also the name of the package it needs → our module."""
 
 
 @dataclass(frozen=True)
@@ -64,41 +65,23 @@ def export_records(
     if find_spec(to) is None:
         raise InvalidInput("export", "to", "a package that is installed", to, f"pip install 'rubrank[{to}]'.")
     source = Path(records) if isinstance(records, str | Path) else None
-    found = read_records(records) if isinstance(records, str | Path) else iter(records)
-    target = Target(place, project, name or (source.name.split(".")[0] if source else "rubrank"), source)
-    module = import_module(f"rubrank.records.exporters.{EXPORTERS[to]}")
-    exported: Exported = module.export(_some(found), target)
-    return exported
-
-
-def _some(records: Iterator[GroupRecord]) -> Iterator[GroupRecord]:
-    """The same records; nothing is created anywhere for a file without any."""
-    first = next(records, None)
+    groups = read_records(records) if isinstance(records, str | Path) else iter(records)
+    # The first record is read before anything is created: an empty file leaves no empty run behind.
+    first = next(groups, None)
     if first is None:
         raise InvalidInput("export", "records", "at least one group", "none", "")
-
-    def whole() -> Iterator[GroupRecord]:
-        yield first
-        yield from records
-
-    return whole()
-
-
-@dataclass
-class _Sum:
-    total: float = 0.0
-    count: int = 0
-
-    def add(self, value: float | None) -> None:
-        if value is not None and not math.isnan(value):
-            self.total, self.count = self.total + value, self.count + 1
+    if name is None:
+        name = source.name.split(".")[0] if source else "rubrank"
+    target = Target(place, project, name, source)
+    exported: Exported = import_module(EXPORTERS[to]).export(chain([first], groups), target)
+    return exported
 
 
 @dataclass
 class StepMetrics:
     """Means by step, of groups added one by one."""
 
-    sums: dict[tuple[int, str], _Sum] = field(default_factory=dict)
+    values: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     groups: int = 0
     rollouts: int = 0
     rules: dict[str, None] = field(default_factory=dict)
@@ -106,35 +89,36 @@ class StepMetrics:
 
     def add(self, record: GroupRecord) -> None:
         """Count a group in; evaluations of a training run stand apart, below `eval/`."""
-        self.groups, self.rollouts = self.groups + 1, self.rollouts + record.size
+        self.groups += 1
+        self.rollouts += record.size
         self.rules.setdefault(record.rule)
-        start = "eval/" if record.metadata.get("mode") == "eval" else ""
+        prefix = "eval/" if record.metadata.get("mode") == "eval" else ""
         step = record.step or 0
-        self._add(step, f"{start}no_signal", float(record.no_signal))
+        self._add(step, f"{prefix}no_signal", float(record.no_signal))
         for i, reward in enumerate(record.reward):
-            self._add(step, f"{start}reward", reward)
+            self._add(step, f"{prefix}reward", reward)
             if record.gate is not None:
-                self._add(step, f"{start}stopped", float(not record.gate.passed[i]))
+                self._add(step, f"{prefix}stopped", float(not record.gate.passed[i]))
             for k, criterion in enumerate(record.criteria):
-                self._add(step, f"{start}criterion/{criterion.name}", record.scores[i][k])
-                self._add(step, f"{start}missing/{criterion.name}", float(record.scores[i][k] is None))
+                self._add(step, f"{prefix}criterion/{criterion.name}", record.scores[i][k])
+                self._add(step, f"{prefix}missing/{criterion.name}", float(record.scores[i][k] is None))
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
     def by_step(self) -> dict[int, dict[str, float]]:
         """Step → name → mean over rollouts (of `no_signal`: over groups); what no rollout has is left out."""
-        found: dict[int, dict[str, float]] = {}
-        for (step, name), part in sorted(self.sums.items()):
-            if part.count:
-                found.setdefault(step, {})[name] = part.total / part.count
-        return found
+        by_step: dict[int, dict[str, float]] = {}
+        for (step, name), values in sorted(self.values.items()):
+            by_step.setdefault(step, {})[name] = sum(values) / len(values)
+        return by_step
 
     def _add(self, step: int, name: str, value: float | None) -> None:
-        self.sums.setdefault((step, name), _Sum()).add(value)
+        if value is not None and not math.isnan(value):
+            self.values.setdefault((step, name), []).append(value)
 
 
 def step_metrics(records: Iterable[GroupRecord]) -> dict[int, dict[str, float]]:
     """Step → name → mean, such as {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0}}."""
-    counted = StepMetrics()
+    metrics = StepMetrics()
     for record in records:
-        counted.add(record)
-    return counted.by_step()
+        metrics.add(record)
+    return metrics.by_step()

@@ -19,7 +19,7 @@ from mlflow.tracking import MlflowClient
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
-from rubrank.records.exporting import Exported, StepMetrics, Target
+from rubrank.records.export import Exported, StepMetrics, Target
 from rubrank.records.record import GroupRecord
 
 _NOT_ALLOWED = re.compile(r"[^\w\-./: ]", re.ASCII)

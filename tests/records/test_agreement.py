@@ -9,13 +9,13 @@ import pytest
 from cases import folded
 from scipy.stats import kendalltau, spearmanr
 
-from rubrank.records.comparing import (
+from rubrank.records.agreement import (
+    compare_rules,
     kendall_by_group,
-    matrix,
-    mean,
-    ordered,
-    same_signs,
-    same_winner,
+    mean_or_nan,
+    rank_rewards,
+    share_of_same_sides,
+    share_of_same_winners,
     spearman_by_group,
 )
 
@@ -36,43 +36,46 @@ def test_against_scipy(seed: int, measure, oracle) -> None:
         x, y = a[first:end], b[first:end]
         if np.ptp(x) > 0 and np.ptp(y) > 0:
             expected.append(oracle(x, y).statistic)
-    found = measure(ordered(a, STARTS), ordered(b, STARTS))
+    found = measure(rank_rewards(a, STARTS), rank_rewards(b, STARTS))
     assert sorted(found) == pytest.approx(sorted(expected), abs=1e-12)
 
 
 def test_the_worked_instance() -> None:
     starts = np.array([0, 3])
-    one, other = ordered(np.array([0.9, 0.5, 0.5]), starts), ordered(np.array([0.7, 0.1, 0.4]), starts)
+    one, other = rank_rewards(np.array([0.9, 0.5, 0.5]), starts), rank_rewards(np.array([0.7, 0.1, 0.4]), starts)
     assert kendall_by_group(one, other) == pytest.approx([2 / np.sqrt(6)])
-    assert same_signs(one, other) == pytest.approx(2 / 3)
-    assert same_winner(one, other) == 1.0
+    assert share_of_same_sides(one, other) == pytest.approx(2 / 3)
+    assert share_of_same_winners(one, other) == 1.0
 
 
 def test_rounding_is_a_tie() -> None:
     starts = np.array([0, 3])
-    dust = ordered(np.array([0.3, 0.1 + 0.2, 0.9]), starts)
-    assert dust.blocks[0][0, 0, 1] == 0
-    assert dust.signs_M.tolist() == [-1, -1, 1]
+    dust = rank_rewards(np.array([0.3, 0.1 + 0.2, 0.9]), starts)
+    assert dust.signs[0][0, 0, 1] == 0
+    assert dust.side_M.tolist() == [-1, -1, 1]
 
 
 def test_a_group_of_rounding_is_one_tie() -> None:
-    dust = ordered(np.array([0.3, 0.1 + 0.2, 0.3]), np.array([0, 3]))
-    assert not dust.blocks[0].any()
-    assert dust.signs_M.tolist() == [0, 0, 0]
+    dust = rank_rewards(np.array([0.3, 0.1 + 0.2, 0.3]), np.array([0, 3]))
+    assert not dust.signs[0].any()
+    assert dust.side_M.tolist() == [0, 0, 0]
     assert dust.best[0].all()
 
 
 def test_groups_without_signal_are_left_out() -> None:
     starts = np.array([0, 2, 4])
-    flat, clear = ordered(np.array([1.0, 1.0, 0.0, 1.0]), starts), ordered(np.array([0.0, 1.0, 0.0, 1.0]), starts)
+    flat, clear = (
+        rank_rewards(np.array([1.0, 1.0, 0.0, 1.0]), starts),
+        rank_rewards(np.array([0.0, 1.0, 0.0, 1.0]), starts),
+    )
     assert kendall_by_group(flat, clear).tolist() == [1.0]
-    assert same_winner(flat, clear) == 1.0
-    assert np.isnan(mean(kendall_by_group(*[ordered(np.ones(2), np.array([0, 2]))] * 2)))
+    assert share_of_same_winners(flat, clear) == 1.0
+    assert np.isnan(mean_or_nan(kendall_by_group(*[rank_rewards(np.ones(2), np.array([0, 2]))] * 2)))
 
 
 def test_matrix_is_symmetric_with_ones() -> None:
-    rules = [ordered(rewards(seed, 5), STARTS) for seed in range(3)]
+    rules = [rank_rewards(rewards(seed, 5), STARTS) for seed in range(3)]
     for measure in ("kendall", "spearman", "signs", "winner"):
-        found = matrix(rules, measure)
+        found = compare_rules(rules, measure)
         assert np.diag(found) == pytest.approx(1.0)
         assert found == pytest.approx(found.T)

@@ -1,1 +1,0 @@
-"""Destinations of records, one module each; see `rubrank.records.exporting`."""

@@ -1,0 +1,110 @@
+"""Records → fused groups, so that a record can be asked what a fresh result can.
+
+    group = to_to_fused_group(record)
+    group.outcomes[0, :, 2], group.effective_weights, group.explain(3)
+
+A record of a rule without utilities works too: its utilities are NaN, and its explanation says who beats whom and what
+the gate did, without contributions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import only_our_errors
+from rubrank.fusion.gate import Gate, GateResult
+from rubrank.fusion.result import FusedGroup
+from rubrank.records.record import GateRecord, GroupRecord, Table, to_array
+
+
+def to_fused_group(record: GroupRecord) -> FusedGroup:
+    """The group of a record, with everything that was computed about it."""
+    size = record.size
+    ranked = len(record.weights)
+    names = tuple(criterion.name for criterion in record.ranked)
+    compared = {
+        names.index(name): to_array(outcomes, (size, size))
+        for name, outcomes in record.outcomes.items()
+        if name in names
+    }
+    gate = None
+    gate_result = None
+    if record.gate is not None:
+        soft_names = tuple(c.name for c in record.criteria if c.layer == "low_quality")
+        gate = Gate(global_quality=_list_hard_gates(record, record.gate), low_quality=soft_names)
+        gate_result = _to_gate_result(record, record.gate)
+    return FusedGroup(
+        label=record.group,
+        criteria=names,
+        weights=np.array(record.weights, dtype=float),
+        margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
+        scores=to_array(record.scores, (size, len(record.criteria)))[:, :ranked],
+        higher_is_better=np.array([criterion.direction == "higher" for criterion in record.ranked], dtype=bool),
+        utilities=_to_array_or_nan(record.utilities, (size, ranked)),
+        values=_to_array_or_nan(record.values, (size, ranked)),
+        fused=np.full(size, np.nan) if record.fused is None else np.array(record.fused),
+        ranking=np.array(record.ranking, dtype=float),
+        reward=np.array(record.reward, dtype=float),
+        no_signal=record.no_signal,
+        scale=1.0 if record.scale is None else np.array(record.scale),
+        gate=gate,
+        gated=gate_result,
+        agreement=float("nan") if record.agreement is None else record.agreement,
+        error=None if record.error is None else np.array(record.error, dtype=float),
+        compared=compared,
+        **_to_attribute_fields(record),
+    )
+
+
+@only_our_errors
+def explain(record: GroupRecord, rollout: int) -> str:
+    """Why this rollout got its reward, in words."""
+    return to_fused_group(record).explain(rollout)
+
+
+def _list_hard_gates(record: GroupRecord, gate: GateRecord) -> tuple[str, ...]:
+    """Names of the criteria that can stop a rollout, in the record's order."""
+    names = [criterion.name for criterion in record.criteria if criterion.layer == "global_quality"]
+    # A criterion that stopped a rollout is one of them even if the record does not list it.
+    for stopped_by in gate.stopped_by:
+        names.extend(stopped_by)
+    return tuple(dict.fromkeys(names))
+
+
+def _to_gate_result(record: GroupRecord, gate: GateRecord) -> GateResult:
+    names = _list_hard_gates(record, gate)
+    stopped = [[name in stopped_by for name in names] for stopped_by in gate.stopped_by]
+    return GateResult(
+        reward=np.array(record.reward, dtype=float),
+        passed=np.array(gate.passed, dtype=bool),
+        factor=np.array(gate.factor, dtype=float),
+        low_quality=np.array(gate.low_quality, dtype=float),
+        stopped_by=np.array(stopped, dtype=bool).reshape(record.size, len(names)),
+        missing=np.array(gate.missing, dtype=int),
+        lifted=np.array(record.ranking if gate.lifted is None else gate.lifted, dtype=float),
+    )
+
+
+def _to_attribute_fields(record: GroupRecord) -> dict[str, Any]:
+    attributes = len(record.attribute_names)
+    by_rollout = (record.size, attributes)
+    by_criterion = (len(record.weights), attributes)
+    tables = {
+        "attributes": (record.attributes, by_rollout),
+        "mean_contrasts": (record.mean_contrasts, by_rollout),
+        "gamma": (record.gamma, by_criterion),
+        "se": (record.se, by_criterion),
+        "shrunk": (record.shrunk, by_criterion),
+        "taken": (record.taken, by_criterion),
+    }
+    fields: dict[str, Any] = {"attribute_names": record.attribute_names, "pool": record.pool}
+    fields["n"] = None if record.n is None else np.array(record.n, dtype=float)
+    for name, (table, shape) in tables.items():
+        fields[name] = None if table is None else to_array(table, shape)
+    return fields
+
+
+def _to_array_or_nan(table: Table | None, shape: tuple[int, int]) -> np.ndarray:
+    return np.full(shape, np.nan) if table is None else to_array(table, shape)

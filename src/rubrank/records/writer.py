@@ -1,0 +1,195 @@
+"""Records written during training: which steps, with or without texts, on disk before or beside the next step.
+
+    writer = RecordWriter(Recording(Path("records.jsonl.zst"), every=10, rotate=100, background=True))
+    writer.write(records, step=20)       hands them to a thread; raises what went wrong with earlier ones
+    writer.wait()                        returns when all is on disk, or raises
+
+Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
+a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
+it is logged once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.records.files import record_files, split_suffix, write_records
+from rubrank.records.record import GroupRecord
+
+_log = logging.getLogger("rubrank")
+GROWING = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "reasons")
+_MOST_PENDING = 2  # batches; with a slow disk, more would only fill the memory
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Where records go, and how many of them."""
+
+    path: Path
+    every: int = 1
+    """Only training steps that are multiples of this number."""
+    texts: bool = True
+    """False leaves out prompts, responses, reasoning and reasons: scores and rewards stay."""
+    background: bool = False
+    """Write in a thread, beside the next step."""
+    rotate: int = 0
+    """Steps after which a new file begins, named by its first step: records.000100.jsonl.zst; 0: one file."""
+    most_bytes: int | None = None
+    """Size of all files of the run; records beyond it have no texts."""
+    most_bytes_a_day: int | None = None
+    """Size of what is added in a day (UTC); the next day has texts again."""
+
+    def __post_init__(self) -> None:
+        if not self.path.name.endswith(GROWING):
+            allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
+            raise InvalidInput("records", "path", allowed, str(self.path), "It grows with every step.")
+        if self.every < 1:
+            raise InvalidInput("records", "every", "≥ 1", str(self.every), "")
+        if self.rotate < 0:
+            raise InvalidInput("records", "rotate", "≥ 0", str(self.rotate), "0 keeps one file.")
+        for name in ("most_bytes", "most_bytes_a_day"):
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise InvalidInput("records", name, "≥ 1", str(limit), "Leave it out for no limit.")
+
+    def file(self, step: int | None) -> Path:
+        """The file for the records of a step."""
+        if not self.rotate or step is None:
+            return self.path
+        stem, suffix = split_suffix(self.path)
+        return self.path.with_name(f"{stem}.{step // self.rotate * self.rotate:06d}{suffix}")
+
+
+class RecordWriter:
+    """Appends batches of records to one file, in order."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._thread: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[None]] = deque()
+        self._last_file: Path | None = None
+        self._today: date | None = None
+        self._size_at_midnight = 0
+        self._limits_logged: set[str] = set()
+        self._failed = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"recording": self.recording}  # a thread belongs to its process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["recording"])  # type: ignore[misc]
+
+    def is_due(self, step: int, train: bool) -> bool:
+        """Whether records of this step are written."""
+        return not train or step % self.recording.every == 0
+
+    def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
+        """Append records, or have the thread do so; raises what went wrong with earlier ones."""
+        batch = list(records)
+        if not self.recording.texts or self._is_full():
+            batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
+        file = self.recording.file(step)
+        self._last_file = file
+        if not self.recording.background:
+            _append(file, batch)
+            return
+        while self._pending and (self._pending[0].done() or len(self._pending) >= _MOST_PENDING):
+            self._wait_for_first()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "rubrank-records")
+        self._pending.append(self._thread.submit(self._append_in_thread, file, batch))
+
+    def wait(self) -> None:
+        """Return when everything is on disk; raises the first thing that went wrong."""
+        while self._pending:
+            self._wait_for_first()
+
+    def find_end(self) -> dict[str, Any]:
+        """File and size at which the records end, once all are on disk: where a resumed run cuts them."""
+        self.wait()
+        files = record_files(self.recording.path, missing_ok=True)
+        last = self._last_file
+        if last not in files:
+            # Resuming may have removed the file that was written last.
+            last = files[-1] if files else None
+        if last is None:
+            return {"file": None, "bytes": 0}
+        return {"file": last.name, "bytes": last.stat().st_size}
+
+    def _is_full(self) -> bool:
+        """Whether a size limit is reached; logs it the first time."""
+        recording = self.recording
+        if recording.most_bytes is None and recording.most_bytes_a_day is None:
+            return False
+        size = sum(file.stat().st_size for file in record_files(recording.path, missing_ok=True))
+        today = datetime.now(UTC).date()
+        if self._today != today:
+            self._today = today
+            self._size_at_midnight = size
+        if recording.most_bytes is not None and size >= recording.most_bytes:
+            self._log_limit(recording.most_bytes, "the run")
+            return True
+        if recording.most_bytes_a_day is not None and size - self._size_at_midnight >= recording.most_bytes_a_day:
+            self._log_limit(recording.most_bytes_a_day, str(today))
+            return True
+        return False
+
+    def _log_limit(self, limit: int, period: str) -> None:
+        if period not in self._limits_logged:
+            self._limits_logged.add(period)
+            reached = f"{self.recording.path}: the limit of {limit:,} bytes for {period} is reached"
+            _log.warning("%s: further records have no texts", reached)
+
+    def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
+        if self._failed:
+            # An earlier batch is missing: writing this one would leave a hole.
+            return
+        try:
+            _append(file, records)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _wait_for_first(self) -> None:
+        try:
+            self._pending[0].result()
+        except OSError as error:
+            self._drop_pending()
+            got = f"{self.recording.path}: {error.strerror or error}"
+            raise InvalidInput("records", "path", "a file that can be written", got, "Then resume.") from None
+        except BaseException:
+            self._drop_pending()
+            raise
+        self._pending.popleft()
+
+    def _drop_pending(self) -> None:
+        """After an error nothing more is written: a file has no holes."""
+        for future in self._pending:
+            future.cancel()
+        self._pending.clear()
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._thread = None
+        self._failed = False
+
+
+def _append(file: Path, records: list[GroupRecord]) -> None:
+    """Write all records or none: after a full disk the file is cut back, as half a line would hide what follows."""
+    size_before = file.stat().st_size if file.exists() else 0
+    try:
+        write_records(file, records, append=True)
+    except OSError:
+        with suppress(OSError):
+            os.truncate(file, size_before)
+        raise
