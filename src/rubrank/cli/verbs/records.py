@@ -173,7 +173,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:
     """Send records to MLflow or Weave: rewards, criteria and gates by step."""
-    from rubrank.records.exporting import export_records
+    from rubrank.records.export import export_records
 
     done = export_records(records, to, place=place, project=project, name=name)
     if as_json:
