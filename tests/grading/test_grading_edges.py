@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing.spawn
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rubrank.errors import InvalidInput
 from rubrank.grading.cache import digest_rollout
 from rubrank.grading.grade import grade, grade_group_criteria
 from rubrank.grading.missing import count_missing
@@ -210,6 +212,18 @@ def test_a_rollout_that_cannot_be_sent_ends_its_worker_once(module, monkeypatch)
     with pytest.raises(Exception, match="workers=0"):
         grade([Group(id="g", rollouts=tuple(rollouts))], ["edges says"], workers=1)
     assert raised == []
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_start_are_one_clear_error(module, monkeypatch):
+    executable = multiprocessing.spawn.get_executable()
+    multiprocessing.set_executable("/bin/false")
+    try:
+        with pytest.raises(InvalidInput, match="workers=0"):
+            grade(group("a", "b" * 200_000, "c"), ["edges says"], workers=2)
+    finally:
+        multiprocessing.set_executable(executable)
+    assert only_reasons(grade(group("a"), ["edges says"], workers=2)) == {"one"}
 
 
 @pytest.mark.slow

@@ -133,8 +133,8 @@ class WorkerPool:
         self._measure = measure
         self._state = _CallerState.current(number, self._modules)
         self._pool = _take_idle_pool(self._state)
-        self._done: queue.SimpleQueue[tuple[Chunk, Future[Any]]] = queue.SimpleQueue()
-        self._in_flight = 0
+        self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._in_flight: dict[Future[Any], Chunk] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -150,29 +150,47 @@ class WorkerPool:
         waiting = deque(chunks)
         restarts = 0
         while waiting or self._in_flight:
-            while waiting and self._in_flight < 2 * self._number:  # the next chunk is ready when a worker is
-                self._submit(waiting.popleft())
-            chunk, future = self._done.get()
-            self._in_flight -= 1
             try:
+                while waiting and len(self._in_flight) < 2 * self._number:  # the next chunk is ready when a worker is
+                    self._submit(waiting[0])
+                    waiting.popleft()
+                future = self._wait()
+                if future not in self._in_flight:  # of a pool that was replaced
+                    continue
+                chunk = self._in_flight[future]
                 verdicts, measured = future.result()
-            except BrokenProcessPool:  # workers died while they had nothing to do
+            except BrokenProcessPool:  # workers died while they had nothing to do, or do not start
                 restarts += 1
-                if restarts > _MOST_RESTARTS * self._number:
+                if restarts > _MOST_RESTARTS:
                     allowed = "0 where no worker processes can be started"
                     got = "workers that die at once"
                     raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
-                waiting.appendleft(chunk)
+                waiting.extendleft(self._in_flight.values())
+                self._in_flight.clear()
+                _end_pool(self._pool)
+                self._pool = _new_pool(self._number)
                 continue
             except (FutureTimeout, ProcessExpired) as death:
-                if chunk.is_suspect or (len(chunk.tasks) * len(chunk.checks) == 1 and isinstance(death, FutureTimeout)):
+                del self._in_flight[future]
+                is_single = len(chunk.tasks) * len(chunk.checks) == 1
+                if chunk.is_suspect or (is_single and isinstance(death, FutureTimeout)):
                     reason = f"{chunk.checks[0].verifier.name} {self._describe(death)}"
                     yield ChunkResult(chunk, [[(None, reason)]])
                 else:
                     waiting.extendleft(chunk.split())
                 continue
-            yield ChunkResult(chunk, verdicts, measured)
+            del self._in_flight[future]
             waiting.extendleft(chunk.without(verdicts))
+            yield ChunkResult(chunk, verdicts, measured)
+
+    def _wait(self) -> Future[Any]:
+        """The next future that is done. pebble leaves some undone for ever if its pool breaks, so that is looked at."""
+        while True:
+            try:
+                return self._done.get(timeout=1.0)
+            except queue.Empty:
+                if not self._pool.active:
+                    raise BrokenProcessPool from None
 
     def _submit(self, chunk: Chunk) -> None:
         names = [(check.verifier.name, check.params) for check in chunk.checks]
@@ -182,12 +200,10 @@ class WorkerPool:
         limit = None if self._timeout is None else self._timeout + _REPORT_SECONDS + _GRACE
         try:
             future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
-        except RuntimeError:  # the pool is broken
-            _end_pool(self._pool)
-            self._pool = _new_pool(self._number)
-            future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
-        self._in_flight += 1
-        future.add_done_callback(lambda done: self._done.put((chunk, done)))
+        except RuntimeError:
+            raise BrokenProcessPool from None
+        self._in_flight[future] = chunk
+        future.add_done_callback(self._done.put)
 
     def _describe(self, death: BaseException) -> str:
         if isinstance(death, ProcessExpired):
