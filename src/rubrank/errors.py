@@ -116,7 +116,10 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
 
     def __init__(self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...]) -> None:
         super().__init__(missing, asked, ceiling, reasons)
-        self.missing, self.asked, self.ceiling, self.reasons = missing, asked, ceiling, reasons
+        self.missing = missing
+        self.asked = asked
+        self.ceiling = ceiling
+        self.reasons = reasons
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
@@ -132,8 +135,12 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
         self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...], spent: str, kept: str
     ) -> None:
         super().__init__(missing, asked, ceiling, reasons, spent, kept)
-        self.missing, self.asked, self.ceiling, self.reasons = missing, asked, ceiling, reasons
-        self.spent, self.kept = spent, kept
+        self.missing = missing
+        self.asked = asked
+        self.ceiling = ceiling
+        self.reasons = reasons
+        self.spent = spent
+        self.kept = kept
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)

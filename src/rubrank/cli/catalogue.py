@@ -1,6 +1,6 @@
-"""The criteria library as a reader meets it: all names, what they check, and worked examples.
+"""The criteria library for people: all names, what they check, and worked examples.
 
-find_criteria(search="unit test")     every criterion that people look for under these words, best first
+find_criteria(search="unit test")     every criterion that fits these words, best first
 describe("WordCount")                 its docstring, parameters and examples
 """
 
@@ -57,18 +57,18 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     """All criteria, or those of a family, by family and name; with `search`, those that fit the words, best first.
 
     "unit tests", "hallucination", "polite": a word is looked for in names, keywords and descriptions, and an ending
-    (tests, hallucinated, politeness) does not matter. Where no criterion fits all words, none is found.
+    (tests, hallucinated, politeness) does not matter. If no criterion fits all words, the list is empty.
     """
-    found = sorted(map(_listed, _all_names()), key=lambda listed: (listed.family, listed.name))
-    families = {listed.family for listed in found}
+    criteria = sorted(map(_listed, _all_names()), key=lambda listed: (listed.family, listed.name))
+    families = {listed.family for listed in criteria}
     if family is not None and family not in families:
         raise UnknownName.of("find_criteria", "family", family, families)
     if family is not None:
-        found = [listed for listed in found if listed.family == family]
+        criteria = [listed for listed in criteria if listed.family == family]
     words = _stems(search or "")
     if not words:
-        return found
-    fits = [(_fit(words, listed), listed) for listed in found]
+        return criteria
+    fits = [(_fit(words, listed), listed) for listed in criteria]
     return [listed for fit, listed in sorted(fits, key=lambda pair: -pair[0]) if fit]
 
 
@@ -87,7 +87,7 @@ def _fit(words: Sequence[str], listed: Listed) -> float:
 
 
 def _has(word: str, there: Sequence[str]) -> bool:
-    return any(one.startswith(word) for one in there)
+    return any(stem.startswith(word) for stem in there)
 
 
 def _stems(text: str) -> list[str]:
@@ -175,9 +175,9 @@ _LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusi
 @cache
 def _examples() -> dict[str, list[Mapping[str, Any]]]:
     folder = files("rubrank") / "verifiers" / "examples"
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    examples: dict[str, list[Mapping[str, Any]]] = {}
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.endswith(".yaml"):
             for name, cases in (load_yaml(path.read_text(encoding="utf-8")) or {}).items():
-                found.setdefault(name, []).extend(cases)
-    return found
+                examples.setdefault(name, []).extend(cases)
+    return examples

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rubrank.cli.command import add_verb
-from rubrank.cli.common import AsJson, Force
+from rubrank.cli.common import AsJson, Force, split_pairs
 from rubrank.cli.terminal import number, print_json, print_line, table
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     """List the benchmarks: metric, judge, licence, source of the data, present or not."""
     from rubrank.evaluation.data import listing
 
-    found = listing(data)
+    benchmarks = listing(data)
     if as_json:
-        print_json(found)
+        print_json(benchmarks)
         return
-    rows = [[b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]] for b in found]
+    rows = [[b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]] for b in benchmarks]
     table("Benchmarks", ["name", "metric", "judge", "licence", "data"], rows, words=5)
-    for one in found:
-        print(f"{one['name']}: {one['get']}")
+    for benchmark in benchmarks:
+        print(f"{benchmark['name']}: {benchmark['get']}")
 
 
 def score(
@@ -67,19 +67,19 @@ def score(
     from rubrank.evaluation.scoring import score_rows
     from rubrank.grading.progress import Bar
 
-    chosen = find_benchmark(benchmark, **_settings(settings))
+    chosen = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
         check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
-    rows = _chosen(read_outputs(outputs), where)
+    rows = _filter_rows(read_outputs(outputs), where)
     items = items_of(chosen, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
-        asked, judge_name = judge_of(judge, bar) if judge else (None, "")
-        found = score_rows(rows, chosen, items=items, judge=asked, model=name, judge_name=judge_name)
+        ask_judge, judge_name = judge_of(judge, bar) if judge else (None, "")
+        scored = score_rows(rows, chosen, items=items, judge=ask_judge, model=name, judge_name=judge_name)
     if output:
-        write_run(found, output)
-    _show(found, as_json)
-    if len(found.scores) == sum(bool(one.missing) for one in found.scores):
+        write_run(scored, output)
+    _show_run(scored, as_json)
+    if all(score.missing for score in scored.scores):
         typer.echo("rubrank: every score is missing; see the reasons above", err=True)
         raise typer.Exit(1)
 
@@ -98,14 +98,14 @@ def show_table(
 
     if output:
         check_output_path(output, inputs=runs, force=force, verb="eval table")
-    made = capability_table(read_runs(runs), intervals=intervals)
+    capabilities = capability_table(read_runs(runs), intervals=intervals)
     if output:
         with atomic_write(output) as partial:
-            partial.write_text(made.markdown(), encoding="utf-8")
+            partial.write_text(capabilities.markdown(), encoding="utf-8")
     if as_json:
-        print_json(made.to_dict())
+        print_json(capabilities.to_dict())
     else:
-        _print_table(made)
+        _print_table(capabilities)
 
 
 def compare(
@@ -119,20 +119,20 @@ def compare(
     from rubrank.evaluation.comparing import compare_runs
     from rubrank.evaluation.files import read_runs
 
-    found = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
+    differences = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
     if as_json:
-        print_json([vars(one) | {"estimate": one.estimate} for one in found])
+        print_json([vars(difference) | {"estimate": difference.estimate} for difference in differences])
         return
     rows = [
         [
-            one.name,
-            one.metric,
-            *(number(x) for x in (one.first, one.second)),
-            number(one.estimate, "+.2f"),
-            f"[{number(one.low, '+.2f')}, {number(one.high, '+.2f')}]",
-            str(one.items),
+            difference.name,
+            difference.metric,
+            *(number(x) for x in (difference.first, difference.second)),
+            number(difference.estimate, "+.2f"),
+            f"[{number(difference.low, '+.2f')}, {number(difference.high, '+.2f')}]",
+            str(difference.items),
         ]
-        for one in found
+        for difference in differences
     ]
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
     table("Second less first, out of 100", headings, rows, words=2)
@@ -172,63 +172,52 @@ def run(
         seed=seed,
         batch=batch,
         repeats=repeats,
-        settings=_settings(settings),
+        settings=split_pairs(settings, "settings", "name=value"),
         hub=hub,
     )
-    made, problems = run_suite(options)
-    if made is not None:
-        _print_table(made)
+    capabilities, problems = run_suite(options)
+    if capabilities is not None:
+        _print_table(capabilities)
     for problem in problems:
         typer.echo(f"rubrank: {problem}", err=True)
-    if made is None:
+    if capabilities is None:
         raise typer.Exit(1)
 
 
-def _settings(given: list[str] | None, flag: str = "--set", form: str = "name=value") -> dict[str, Any]:
-    from rubrank.errors import InvalidInput
-
-    found: dict[str, Any] = {}
-    for text in given or ():
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise InvalidInput("eval score", flag, form, repr(text), "")
-        found[name] = value
-    return found
+def _filter_rows(rows: Iterable[Mapping[str, Any]], where: list[str] | None) -> Iterator[Mapping[str, Any]]:
+    """The rows that have the values of all column=value texts."""
+    values = split_pairs(where, "where", "column=value")
+    return (row for row in rows if all(str(row.get(name)) == value for name, value in values.items()))
 
 
-def _chosen(rows: Iterable[Mapping[str, Any]], where: list[str] | None) -> Iterator[Mapping[str, Any]]:
-    wanted = _settings(where, "--where", "column=value")
-    return (row for row in rows if all(str(row.get(name)) == value for name, value in wanted.items()))
-
-
-def _show(found: EvalRun, as_json: bool) -> None:
+def _show_run(run: EvalRun, as_json: bool) -> None:
     if as_json:
-        print_json(found.summary())
+        print_json(run.summary())
         return
-    rows = [[name, number(value, ".4f")] for name, value in found.metrics.items()]
-    table(f"{found.benchmark}: {found.model}", ["metric", "value"], rows)
-    print_line(f"{found.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in found.settings.items()) or 'none'}")
-    for note in found.notes:
+    rows = [[name, number(value, ".4f")] for name, value in run.metrics.items()]
+    table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
+    print_line(f"{run.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in run.settings.items()) or 'none'}")
+    for note in run.notes:
         print_line(f"note: {note}")
-    if found.reasoning_words == found.reasoning_words:
-        print(f"thinking was cut: {found.reasoning_words:.0f} words on average, in answers that have some")
-    for reason, count in found.missing.most_common(5):
+    if run.reasoning_words == run.reasoning_words:
+        print(f"thinking was cut: {run.reasoning_words:.0f} words on average, in answers that have some")
+    for reason, count in run.missing.most_common(5):
         print_line(f"missing {count}: {reason}")
 
 
-def _print_table(made: CapabilityTable) -> None:
+def _print_table(capabilities: CapabilityTable) -> None:
     from rubrank.evaluation.benchmarks import benchmark_class
 
-    for row in made.rows:
-        run = [name for name in made.benchmarks if name in row.cells]
+    for row in capabilities.rows:
+        benchmarks = [name for name in capabilities.benchmarks if name in row.cells]
         cells = [
             [benchmark_class(name).title, row.notes[name], number(row.cells[name]), *_interval(row.intervals, name)]
-            for name in run
+            for name in benchmarks
         ]
         more = [""] * bool(row.intervals)
         cells += [[f"= {kind}", "", number(value), *more] for kind, value in row.averages.items()]
-        said = f"over {len(run)} of {len(made.benchmarks)} benchmarks"
-        cells.append(["= overall", said, number(row.overall), *more])
+        coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
+        cells.append(["= overall", coverage, number(row.overall), *more])
         table(row.model, ["benchmark", "how", "points", *(["95%"] * bool(more))], cells, words=2)
 
 
