@@ -372,7 +372,7 @@ LONGER = [{"name": "all", "steps": 60, "sources": [{"path": "prompts.jsonl"}]}]
 
 def test_more_steps_under_a_learning_rate_that_goes_by_the_end(folder):
     begun(folder, training__lr_scheduler_type="cosine")
-    with pytest.raises(InvalidInput, match=r"stages\.0\.steps must be 45, .*the learning rate goes by the end"):
+    with pytest.raises(InvalidInput, match=r"stages\.0\.steps must be 45, .*the learning rate depends on the end"):
         make_plan(tiny.job(folder, training__lr_scheduler_type="cosine", stages=LONGER), resume=True)
 
 
@@ -414,7 +414,7 @@ def test_a_branch_goes_on_with_other_control_settings(folder):
 def test_a_branch_changes_nothing_else(folder):
     left = begun(folder).job.output / "checkpoint-10"
     job = tiny.job(folder, output="branch", seed=1)
-    with pytest.raises(InvalidInput, match=r"seed must be 0, as in the run that is left; got 1.*control settings only"):
+    with pytest.raises(InvalidInput, match=r"seed must be 0, as in the run that it leaves.*control settings only"):
         make_plan(job, branch=left)
 
 

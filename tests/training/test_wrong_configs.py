@@ -241,7 +241,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     # what is named by a dotted path
     ({"imports": ["leaves_of_a_test"]}, "imports must be a module that can be imported; got 'leaves_of_a_test' (Syst"),
     ({"tools": ["parts_of_a_test.World"]}, "tools.0 must be a function; got parts_of_a_test.World: a class"),
-    ({"tools": ["parts_of_a_test.add", "parts_of_a_test.other"]}, "of different names; got two that are called 'add'"),
+    ({"tools": ["parts_of_a_test.add", "parts_of_a_test.other"]}, "different names; got two that are called 'add'"),
     ({"environments": {}}, "environments must be at least one; got none"),
     ({"environments": [WORLD]}, "environments must be a text or keys and values"),
     ({"environments": {"a": 3}}, "environments.a must be a text; got 3"),
@@ -465,7 +465,7 @@ def test_a_folder_without_weights(folder):
 
 def test_nothing_of_others_is_written_over(folder):
     (folder / "model").mkdir()
-    with pytest.raises(InvalidInput, match=r"output must be a folder without model; got .*which it would write over"):
+    with pytest.raises(InvalidInput, match=r"output must be a folder without model; got .*which it would overwrite"):
         make_plan(tiny.job(folder, output="."))
     (folder / "model").rmdir()
     own = folder / "config.json"  # the job itself stands where a run says what it ran

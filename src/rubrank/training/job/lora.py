@@ -1,7 +1,7 @@
 """Low-rank adapters: `model.lora` as PEFT's LoraConfig.
 
-lora: {r: 16, alpha: 32}                                   our names for the usual four
-lora: {r: 16, use_dora: true, modules_to_save: [embed]}    whatever else LoraConfig takes, by its own name
+lora: {r: 16, alpha: 32}                                   our names of the usual four
+lora: {r: 16, use_dora: true, modules_to_save: [embed]}    everything else that LoraConfig takes, by its own name
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rubrank.training.job.config import Job, Lora
 from rubrank.training.job.rehearsal import check_known, describe_error
 from rubrank.training.job.trl_values import check_values
 
-_OURS = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
-"""PEFT's name → ours; either will do, not both."""
+_OWN_NAMES = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
+"""PEFT's name → ours; a config has one of them."""
 
 _REFUSED = {
     "task_type": "It is always CAUSAL_LM.",
@@ -32,85 +32,94 @@ _REFUSED = {
 
 
 def make_lora_config(job: Job) -> Any:
-    """Of the trainer; None where all weights are trained. Raises for what PEFT does not take."""
+    """PEFT's LoraConfig; None if all weights are trained. Raises for options that PEFT does not take."""
     lora = job.config.model.lora
     if lora is None:
         return None
     from peft import LoraConfig
 
-    more = dict(lora.model_extra or {})
-    _check_names(job, lora, more, {field.name for field in fields(LoraConfig) if field.init})
+    extra = dict(lora.model_extra or {})
+    _check_names(job, lora, extra, {field.name for field in fields(LoraConfig) if field.init})
     hints = get_type_hints(LoraConfig)
     try:
-        made = {name: _made(value, hints[name]) for name, value in more.items()}
-        plain = {name: value for name, value in made.items() if not is_dataclass(value)}
-        made |= check_values(plain, LoraConfig, job.where, "model.lora")
-        return LoraConfig(**{**_usual(lora), **made, "task_type": "CAUSAL_LM"})
+        options = {name: _to_object(value, hints[name]) for name, value in extra.items()}
+        plain_options = {name: value for name, value in options.items() if not is_dataclass(value)}
+        options |= check_values(plain_options, LoraConfig, job.where, "model.lora")
+        usual_options = {
+            "r": lora.r,
+            "lora_alpha": lora.alpha,
+            "lora_dropout": lora.dropout,
+            "target_modules": lora.targets if isinstance(lora.targets, str) else list(lora.targets),
+        }
+        return LoraConfig(**{**usual_options, **options, "task_type": "CAUSAL_LM"})
     except RubrankError:
         raise
-    except Exception as error:  # each option has its own kinds
-        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", describe_error(error), "") from None
+    except Exception as error:  # each option raises its own errors
+        got = describe_error(error)
+        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", got, "") from None
 
 
 def check_adapters(job: Job, config: Any) -> None:
-    """Do the adapters go into the model: tried on its layers without their weights."""
+    """Do the adapters fit the model? Tried on its layers without their weights."""
     if job.config.model.lora is None:
         return
     from peft import get_peft_model
 
-    wanted = make_lora_config(job)
-    layers = _layers(config)
+    lora_config = make_lora_config(job)
+    layers = _make_layers(config)
     if layers is None:
         return
-    names = [name for name, _ in layers.named_modules()]
-    for parameter, given in (("targets", wanted.target_modules), ("modules_to_save", wanted.modules_to_save)):
-        for one in given if isinstance(given, list | set | tuple) else ():
-            if not any(name == one or name.endswith(f".{one}") for name in names):
-                known = {name.rpartition(".")[2] for name in names if name} - {""}
-                check_known(job, f"model.lora.{parameter}", [one], {name for name in known if not name.isdigit()})
-    wanted.init_lora_weights = False  # there is nothing to begin with
+    module_names = [name for name, _ in layers.named_modules()]
+    last_parts = {name.rpartition(".")[2] for name in module_names}
+    known_names = {part for part in last_parts if part and not part.isdigit()}
+    modules_of = {"targets": lora_config.target_modules, "modules_to_save": lora_config.modules_to_save}
+    for parameter, modules in modules_of.items():
+        for module in modules if isinstance(modules, list | set | tuple) else ():
+            if not any(name == module or name.endswith(f".{module}") for name in module_names):
+                check_known(job, f"model.lora.{parameter}", [module], known_names)
+    lora_config.init_lora_weights = False  # there are no weights to begin with
     try:
         with warnings.catch_warnings(action="ignore"):
-            get_peft_model(layers, wanted, low_cpu_mem_usage=True)
-    except Exception as error:  # each option has its own kinds
+            get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
+    except Exception as error:  # each option raises its own errors
         raise InvalidInput(job.where, "model.lora", "adapters that fit the model", describe_error(error), "") from None
 
 
-def _layers(config: Any) -> Any:
-    """The model without memory for its weights; None for one that only its own code can make."""
+def _make_layers(config: Any) -> Any:
+    """The model without memory for its weights; None if only the model's own code can make it."""
     import torch
     import transformers
 
-    kind = getattr(transformers, (getattr(config, "architectures", None) or [""])[0], None)
-    if kind is None:
+    architectures = getattr(config, "architectures", None) or [""]
+    model_class = getattr(transformers, architectures[0], None)
+    if model_class is None:
         return None
     try:
         with torch.device("meta"):
-            return kind(copy.deepcopy(config))
-    except Exception:  # not what is asked here: loading it says what is wrong
+            return model_class(copy.deepcopy(config))
+    except Exception:  # loading the model will say what is wrong
         return None
 
 
-def _usual(lora: Lora) -> dict[str, Any]:
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    return {"r": lora.r, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout, "target_modules": targets}
-
-
-def _check_names(job: Job, lora: Lora, more: Mapping[str, Any], known: set[str]) -> None:
-    for name in more:
+def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: set[str]) -> None:
+    for name, value in extra.items():
         if name in _REFUSED:
-            raise InvalidInput(job.where, f"model.lora.{name}", "left out", repr(more[name]), _REFUSED[name])
-        if name not in known:
-            raise UnknownName.of(job.where, "model.lora", name, (known - _REFUSED.keys()) | set(Lora.model_fields))
-        if _OURS.get(name) in lora.model_fields_set:
-            raise InvalidInput(job.where, f"model.lora.{name}", f"given without {_OURS[name]}", "both", "")
-    targets = more.get("target_modules", lora.targets)
+            raise InvalidInput(job.where, f"model.lora.{name}", "left out", repr(value), _REFUSED[name])
+        if name not in known_names:
+            allowed_names = (known_names - _REFUSED.keys()) | set(Lora.model_fields)
+            raise UnknownName.of(job.where, "model.lora", name, allowed_names)
+        own_name = _OWN_NAMES.get(name)
+        if own_name in lora.model_fields_set:
+            raise InvalidInput(job.where, f"model.lora.{name}", f"given without {own_name}", "both", "")
+    targets = extra.get("target_modules", lora.targets)
     if "lm_head" in ([targets] if isinstance(targets, str) else targets or ()):
-        remedy = "TRL takes its weights directly: an adapter there would never be trained."
+        remedy = "TRL uses its weights directly: an adapter there would never be trained."
         raise InvalidInput(job.where, "model.lora.targets", "without lm_head", "it", remedy)
 
 
-def _made(value: Any, hint: Any) -> Any:
-    """A mapping, where PEFT wants an object of its own: that object."""
-    kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)]
-    return kinds[0](**value) if kinds and isinstance(value, Mapping) else value
+def _to_object(value: Any, hint: Any) -> Any:
+    """A mapping as an object of PEFT, if that is what the option takes."""
+    for kind in (hint, *get_args(hint)):
+        if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
+            return kind(**value)
+    return value

@@ -3,8 +3,8 @@
     done = run(make_plan(load_job("config.yaml")))
     done.first["eval_rubrank/score"], done.last["eval_rubrank/score"]
 
-The order of the prompts is laid out for the whole run (`mixing.py`), and the trainer takes it as it is: one trainer,
-one optimizer, one row of checkpoints over all stages.
+The order of the prompts is laid out for the whole run (`data.py`), and the trainer takes it as it is: one trainer, one
+optimizer, one series of checkpoints over all stages.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rubrank.training.job.trl_arguments import make_arguments
 
 @dataclass(frozen=True)
 class RunDone:
-    """What a run came to."""
+    """The result of a run."""
 
     steps: int
     records: Path
     model: Path
     log: tuple[Mapping[str, float], ...]
-    """What was logged, in order."""
+    """Everything that was logged, in order."""
     first: Mapping[str, float]
     """The evaluation before the run; empty without held-out prompts."""
     last: Mapping[str, float]
@@ -82,20 +82,20 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     from trl import GRPOTrainer
 
     overrule_launcher()
-    given = load_components(plan.job)
-    set_seed(plan.job.config.seed)  # adapters are drawn before the trainer seeds
+    components = load_components(plan.job)
+    set_seed(plan.job.config.seed)  # adapters are initialised before the trainer sets its seed
     trainer = GRPOTrainer(
         model=model_path(plan.job),
         reward_funcs=plan.reward,
         args=make_arguments(plan),
-        train_dataset=_in_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
+        train_dataset=add_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
-        callbacks=[plan.reward.callback, _lines(), *callbacks],
+        callbacks=[plan.reward.callback, _make_printer(), *callbacks],
         peft_config=make_lora_config(plan.job),
         quantization_config=quantization(plan.job),
-        tools=None if given.tools is None else list(given.tools),
-        environment_factory=given.environments,
-        rollout_func=given.rollout,
+        tools=None if components.tools is None else list(components.tools),
+        environment_factory=components.environments,
+        rollout_func=components.rollout,
     )
     trainer.remove_callback(PrinterCallback)
     if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
@@ -103,34 +103,42 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     return trainer
 
 
-def _in_stages(plan: Plan, dataset: Any) -> Any:
-    """With the stage of every prompt, where there are several."""
+def add_stages(plan: Plan, dataset: Any) -> Any:
+    """The dataset with the stage of every prompt, if there are several."""
     if len(plan.stages) < 2:
         return dataset
     names = [stage.name for stage in plan.stages for source in stage.sources for _ in range(source.prompts)]
     return dataset.add_column(STAGE, names)
 
 
-def _lines() -> Any:
-    """A callback that prints one short line for whatever is logged."""
+def _make_printer() -> Any:
+    """A callback that prints one short line for everything that is logged."""
     from transformers import TrainerCallback
 
-    class Lines(TrainerCallback):
+    class LinePrinter(TrainerCallback):
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
             if state.is_world_process_zero and logs:
-                print(line_of(logs, state.global_step, state.max_steps), file=sys.stderr, flush=True)
+                print(format_line(logs, state.global_step, state.max_steps), file=sys.stderr, flush=True)
 
-    return Lines()
+    return LinePrinter()
 
 
-def line_of(logs: Mapping[str, Any], step: int, steps: int) -> str:
-    """Such as "step 12 of 40: reward 0.53, score 0.6, tokens 31, NoComma 0.62"; evaluations say so."""
-    mode = "eval_" if any(name.startswith("eval_") for name in logs) else ""
-    shown = {"reward": f"{mode}reward", "score": f"{mode}rubrank/score", "tokens": f"{mode}completions/mean_length"}
-    start, end = f"{mode}rubrank/", "/mean"
-    criteria = [name for name in logs if name.startswith(start) and name.endswith(end)]
-    shown |= {name[len(start) : -len(end)]: name for name in criteria[:6]}
-    numbers = [f"{label} {float(logs[name]):.3g}" for label, name in shown.items() if name in logs]
-    numbers += [f"{name} {float(logs[name]):.3g}" for name in logs if name.startswith("benchmark/")]
-    said = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
-    return f"step {step} of {steps}{', held out' if mode else ''}: {said}"
+def format_line(logs: Mapping[str, Any], step: int, steps: int) -> str:
+    """Such as "step 12 of 40: reward 0.53, score 0.6, tokens 31, NoComma 0.62"; evaluations are marked."""
+    is_evaluation = any(name.startswith("eval_") for name in logs)
+    prefix = "eval_" if is_evaluation else ""
+    names = {
+        "reward": f"{prefix}reward",
+        "score": f"{prefix}rubrank/score",
+        "tokens": f"{prefix}completions/mean_length",
+    }
+    start = f"{prefix}rubrank/"
+    criteria = [name for name in logs if name.startswith(start) and name.endswith("/mean")]
+    for name in criteria[:6]:
+        names[name.removeprefix(start).removesuffix("/mean")] = name
+    for name in logs:
+        if name.startswith("benchmark/"):
+            names[name] = name
+    numbers = [f"{label} {float(logs[name]):.3g}" for label, name in names.items() if name in logs]
+    text = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
+    return f"step {step} of {steps}{', held out' if is_evaluation else ''}: {text}"
