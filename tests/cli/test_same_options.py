@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +54,8 @@ def test_every_verb_has_every_option_of_a_fusion(verb):
     command = COMMANDS[verb]
     assert set(command.setting_keys) >= {*WhereOptions.model_fields, *FuseOptions.model_fields}
     help_text = run(verb, "--help").stdout
-    assert len(re.findall(r"^│ --\w", help_text, re.MULTILINE)) <= 15
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    assert len(options) + 1 <= 15  # and --help
     assert "--config" in help_text
     assert "--group-column" in help_text
 
