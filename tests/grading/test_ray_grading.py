@@ -241,7 +241,7 @@ def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     output = tmp_path / "out.jsonl"
     found = cli("fuse", source, "-o", output, "--attributes", "tokens", "--set", "pool=run", "--engine", "ray")
     assert found.exit_code != 0
-    assert "--engine ray" in found.output
+    assert "Use --engine local" in found.output
     assert not output.exists()
 
 
