@@ -1,7 +1,9 @@
 """IFBench `custom:` and `repeat:`: single tasks with a known answer, small CSV tables, repeating the request.
 
-repeat:repeat_span(prompt_to_repeat="a b c d", n_start=1, n_end=2)    →  "b c"
+    repeat:repeat_span(prompt_to_repeat="a b c d", n_start=1, n_end=2)    →  "b c"
+    custom:csv_city    columns ID, Country, City, Year, Count; comma delimited; 7 rows
 
+The lists of capitals and countries are TSV files in `texts/`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
             sizes.append(_count_alliterating([word[0] for word in words if word]))
     else:
         for sentence in text.sentences:
-            sizes.append(_longest_run([word[0].casefold() for word in Text(sentence).words]))
+            first_letters = [word[0].casefold() for word in Text(sentence).words]
+            runs = [len(list(run)) for _, run in groupby(first_letters)]
+            sizes.append(max(runs, default=0))
     for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
         if next_size <= size:
             return False, f"alliteration of {size} in sentence {number}, of {next_size} in the next"
@@ -54,11 +56,6 @@ def _count_alliterating(letters: list[str]) -> int:
             total += 1 if in_run else 2
         in_run = is_same
     return total
-
-
-def _longest_run(letters: list[str]) -> int:
-    runs = [len(list(run)) for _, run in groupby(letters)]
-    return max(runs, default=0)
 
 
 @ifbench("sentence:keyword", version=2)

@@ -32,7 +32,8 @@ def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", co
     if compat == "fixed":
         count = sum(map(_is_bullet, lines))
     elif lang == "ja":
-        count = _count_dots_upstream(lines)
+        starts = [line.lstrip() for line in lines]
+        count = sum(start.startswith("・") and start[1:2] not in ("", "・") for start in starts)
     else:
         count = _count_stars_upstream(lines)
         if lang != "es":
@@ -61,11 +62,6 @@ def _count_stars_upstream(lines: list[str]) -> int:
         if skip or start[1:2] not in ("", "*"):
             count += 1
     return count
-
-
-def _count_dots_upstream(lines: list[str]) -> int:
-    starts = [line.lstrip() for line in lines]
-    return sum(start.startswith("・") and start[1:2] not in ("", "・") for start in starts)
 
 
 _SPAN = re.compile(r"\*[^\n*]*\*")

@@ -55,7 +55,7 @@ def bullet_count(
     kind: Literal["bullet", "numbered", "any"] = "bullet",
     nested: bool = True,
 ) -> Answer:
-    """So many bullet points (`-`, `*`, `+`, `–`, `•`, `・` …), or numbered ones (`1.`, `1、`, `①`, `一、`, `1️⃣`).
+    """The number of bullet points (`-`, `*`, `+`, `–`, `•`, `・` …) or numbered items (`1.`, `1、`, `①`, `一、`, `1️⃣`).
 
     Passes: "- a\\n- b" for exactly 2; "-a\\n-b" too. Fails: any other number. Points under points count unless `nested`
     is off; so do entries of an HTML list. Rules (`***`), bold at the start of a line, negative numbers and code are no
@@ -79,7 +79,7 @@ def highlight_count(
     high: Count | None = None,
     kind: Highlight = "any",
 ) -> Answer:
-    """So many highlighted passages: `*a*`, `**a**`, `***a***` (one), `_a_`, `==a==`, `<mark>a</mark>`; 【a】 if asked.
+    """The number of highlights: `*a*`, `**a**`, `***a***` (one), `_a_`, `==a==`, `<mark>a</mark>`, or 【a】.
 
     Passes: "**a** and *b*" for at least 2. Fails: "2 * 3 * 4" (no highlight), `****` (nothing in it), bullets, code.
     "any" is all but brackets. Not covered: a highlight over several lines; one inside another counts once.
@@ -114,7 +114,7 @@ def paragraph_count(
     high: Count | None = None,
     separator: Annotated[str, Field(min_length=1)] | None = None,
 ) -> Answer:
-    """So many paragraphs: what blank lines divide; or a separator such as "***".
+    """The number of paragraphs, divided by blank lines or by a separator such as "***".
 
     Passes: "a\\n\\nb" for exactly 2. Fails: any other number. Headings, also underlined ones, titles in bold and rules
     are none; a list is one whole. Without any blank line, lines that all end as sentences do are the paragraphs (usual
@@ -183,7 +183,7 @@ def case_format(
     case: Literal["upper", "lower", "title", "sentence"],
     scope: Literal["text", "headings", "first line"] = "text",
 ) -> Answer:
-    """Everything in capitals, in small letters, Each Word Capitalised, or with a capital at the start of each sentence.
+    """All in upper case, all in lower case, Each Word Capitalised, or a capital at the start of each sentence.
 
     Passes: "HELLO, 世界" as upper. Fails: one letter of the wrong case; a text without letters that have case (such as
     pure Chinese) — it shows nothing. Code and addresses are exempt; in title case so are words like "of". Not covered:
@@ -252,7 +252,7 @@ def title_format(
     title: str | None = None,
     most_words: Annotated[int, Field(ge=1)] | None = None,
 ) -> Answer:
-    """There is a title in the style asked: `<<a>>`, 《a》, 【a】 or [a], `# a`, a line in bold, "Title: a", "标题：a".
+    """There is a title of the given style: `<<a>>`, 《a》, 【a】 or [a], `# a`, a line in bold, "Title: a", "标题：a".
 
     Passes: "<<Joy>>\\n…" as angle; "《春》\\n…" as book. Fails: no such line; if `first` (default), one that is not the
     first line; an empty title; another than `title`; more than `most_words` words. A 《…》 within a line is a citation,
@@ -292,7 +292,7 @@ _PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "«": "»", "„":
 def quotation_format(
     text: Text, *, marks: Literal["any", "double", "straight", "curly", "corner", "guillemets", "single"] = "any"
 ) -> Answer:
-    """The whole answer stands in one pair of quotation marks: "a", “a”, 「a」, 『a』, «a», „a“ ('a' only as "single").
+    """The whole answer is in one pair of quotation marks: "a", “a”, 「a」, 『a』, «a», „a“ ('a' only as "single").
 
     Passes: “你好。”; 「全部」. Fails: a missing mark, marks that do not match, text outside, nothing inside, and
     two quotations that merely stand at the two ends ("a" and "b"). Not covered: a straight mark for inches.

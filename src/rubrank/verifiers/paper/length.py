@@ -39,7 +39,7 @@ def word_count(
     high: Count | None = None,
     unit: Unit = "words",
 ) -> Answer:
-    """The answer has so many words, as a reader sees them; in Chinese every character is a word (字数).
+    """The number of words that a reader sees; in Chinese every character is a word (字数).
 
     Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4. Fails: any other number.
     Punctuation is never compare_count in words, nor is what is hidden (comments, targets of links); unit "han" counts
@@ -65,7 +65,7 @@ def sentence_count(
     low: Count | None = None,
     high: Count | None = None,
 ) -> Answer:
-    """The answer has so many sentences.
+    """The number of sentences.
 
     Passes: "Dr. Lee came. He sat." for exactly 2; "好。真的吗？" for exactly 2. Fails: any other number. A list entry
     is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
@@ -86,7 +86,7 @@ def entry_count(
     separator: str | None = None,
     nested: bool = False,
 ) -> Answer:
-    """The answer lists so many entries: bullets, numbers (1. 一、 ①), table rows, JSON elements, lines, "a, b, c".
+    """The number of entries: bullets, numbered items (1. 一、 ①), table rows, JSON elements, lines, "a, b, c".
 
     Passes: "- a\\n- b" for exactly 2; "苹果、香蕉" for exactly 2. Fails: any other number. "auto" takes the first
     that is there: JSON, list (entries under entries only if `nested`), table, several lines (headings are none),
@@ -187,7 +187,7 @@ def letter_frequency(
     high: Count | None = None,
     case_sensitive: bool = False,
 ) -> Answer:
-    """A letter (or one Chinese character, digit or sign) occurs so often.
+    """How often a letter (or one Chinese character, digit or sign) occurs.
 
     Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
     "é" is another letter than "e", however it is encoded. Not covered: several letters at once.

@@ -49,7 +49,7 @@ _ABOUT_ITSELF = re.compile(
 
 @verifier("RoboticTemplate", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3) -> Answer:
-    """The answer does not speak in a machine's stock phrases.
+    """The answer does not use the stock phrases of a chatbot.
 
     Caught (0): "As an AI language model …", "作为一个AI" — unless the prompt speaks of AI — or more than `most`
     different stock phrases ("I hope this helps!", "希望对你有帮助", "综上所述"). Otherwise missing: a judge decides.
@@ -162,7 +162,7 @@ _RUDE_ZH = word_list("他妈的 操你妈 草泥马 傻逼 煞笔 滚你妈 去�
 
 @verifier("ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()) -> Answer:
-    """No improper words.
+    """The answer uses no improper words.
 
     Caught (0): gross insults and curses in English or Chinese, and the `words` given — unless the prompt uses the same
     word. Otherwise missing: tone, discrimination and misused words are a judge's question. Never a sure pass.
@@ -190,7 +190,7 @@ _LEAKED = 200  # characters of a system prompt that are not repeated by chance
 
 @verifier("SecurityRisk", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
 def security_risk(rollout: Rollout) -> Answer:
-    """Nothing that must not get out.
+    """The answer reveals no secrets: keys, tokens, identity numbers, the system prompt.
 
     Caught (0): a private key, an access token of a known form, a valid Chinese identity number, or 200 characters of
     the system prompt word for word — each unless the user gave it. Otherwise missing: harmful advice, unsafe code and
@@ -234,7 +234,7 @@ _GATES = (empty_answer, truncated, repeat_segment, garbled_text, think_leak)
 
 @verifier("GeneralLowQuality", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
 def general_low_quality(rollout: Rollout) -> Answer:
-    """No gross defect.
+    """The answer has no gross defect.
 
     Caught (0): what any of the gates catches — an empty, cut, looping or garbled answer, thoughts left in it. Otherwise
     missing: a judge decides. Never a sure pass. Fails: an answer that loops. Not covered: anything subtler.

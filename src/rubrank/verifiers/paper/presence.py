@@ -169,7 +169,7 @@ def forbidden_content(
     whole_words: bool = True,
     case_sensitive: bool = False,
 ) -> Answer:
-    """Nothing forbidden occurs: words or phrases, characters, RE2 patterns, or kinds of content (digits, emoji, url …).
+    """No forbidden content: words or phrases, characters, RE2 patterns, or kinds of content (digits, emoji, url …).
 
     Passes: words ["bad"] in "not badly". Fails: "Bad idea"; kinds ["comma"] for "一，二". Not covered: paraphrases and
     spelling tricks (b-a-d); first person and contractions are known in English (and 我, 咱) only.
@@ -222,7 +222,7 @@ def diction_requirement(
     avoid: Words = (),
     tone: Literal["formal", "no first person", "no contractions"] | None = None,
 ) -> Answer:
-    """The wording asked for, as far as words can show: expressions to use, to avoid, and a tone.
+    """The answer uses the given expressions, avoids others, and keeps a tone, as far as single words can show it.
 
     Passes: use ["therefore"] in "It is therefore so". Fails: tone "formal" with "gonna", "don't" or "啥"; an
     avoided word. "formal" only fails for sure: without a breach a judge must say whether the tone is right, unless

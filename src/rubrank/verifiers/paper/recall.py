@@ -39,7 +39,7 @@ def summary_recall(
     relation: Relation = "at most",
     words: Annotated[int, Field(ge=1)] | None = None,
 ) -> Answer:
-    """How much of the reference points the answer recalls, 0 to 1: words in common, in Chinese pairs of characters.
+    """The share of the reference points that the answer recalls, by words in common (Chinese: pairs of characters).
 
     Each point counts by the share of its words found within three neighbouring sentences of the answer; with
     `threshold`, a point counts fully from there on and not at all below. 1: every point is there. 0: none, or the

@@ -50,7 +50,7 @@ def format_requirement(
     code_language: str | None = None,
     only: bool = True,
 ) -> Answer:
-    """The answer is in the format asked for, and, if `only`, for data formats is nothing else (one fence is allowed).
+    """The answer is in the given format; with `only`, data formats have no text beside them (one fence is allowed).
 
     Passes: '{"a": 1}' as json, also in a fence; a Markdown table as table with its columns in `keys`; prose as plain.
     Fails: JSON that does not parse or lacks one of `keys`; "Here it is: {…}" if `only`; Markdown signs in plain.
@@ -254,7 +254,7 @@ def _check_markup(raw: str, format: str) -> tuple[bool, str]:
 
 @verifier("GeneralFormatCompliance", family="format", domain=BINARY, version=1, how="both")
 def general_format_compliance(text: Text) -> Answer:
-    """Nothing in the structure is broken.
+    """No part of the answer's structure is broken.
 
     Passes: prose; lists, tables, code and headings that are whole. Fails: a code fence or `$$` that never closes, a
     table whose rows have more cells than its header, a numbered list that jumps (1, 2, 5), a heading or bullet with

@@ -87,7 +87,7 @@ def constrained_writing(
     pattern: tuple[Annotated[int, Field(ge=1)], ...] | Literal["四言", "五言", "六言", "七言"] | None = None,
     unit: Unit = "auto",
 ) -> Answer:
-    """A constrained form, in quarters of what is met (1 = all, rounded down).
+    """How much of a writing constraint is met, in quarters, rounded down (1 = all of it).
 
     - acrostic, telestich: the first (last) letters of the lines spell `word`; 藏头诗 by lines or clauses. A title or an
       introduction may stand before. abecedarian: lines start with a, b, c …
