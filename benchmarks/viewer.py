@@ -30,11 +30,9 @@ from rubrank import grade, records_of
 from rubrank.cli.demo.groups import load_demo_groups
 
 QUESTIONS = {
-    "first rows": "groups?run=0",
-    "rows in the middle": "groups?run=0&offset={middle}",
-    "state": "groups?run=0&state=stopped",
-    "sorted": "groups?run=0&sort=spread",
-    "score": "groups?run=0&criterion={criterion}&score=low&value=0",
+    "all rows": "index?run=0",
+    "rows from the middle on": "index?run=0&start={middle}",
+    "scores of a criterion": "scores?run=0&criterion={criterion}",
     "one group": "group?run=0&g={middle}",
     "another rule": "group?run=0&g={middle}&rule=gdpo%2B",
     "curves": "curves",
@@ -117,7 +115,9 @@ def answer_times(address: str, groups: int, repeats: int = 5) -> dict[str, float
 def search_time(address: str, groups: int) -> float:
     """Seconds until a word that one group has is found, and the search is through."""
     start = time.perf_counter()
-    while ask(address, f"groups?run=0&query=-{groups - 1:06d}")["done"] < 1.0:
+    start = 0
+    while start < groups:
+        start = ask(address, f"search?run=0&query=-{groups - 1:06d}&start={start}")["next"]
         pass
     return time.perf_counter() - start
 
@@ -149,7 +149,7 @@ def main() -> None:
         start = time.perf_counter()
         with served(path) as (address, pid):
             up = time.perf_counter() - start
-            ask(address, "groups?run=0")
+            ask(address, "state")
             said(f"server up after {up:.2f} s, first rows", start, pid)
             shown = page_time(address)
             print(

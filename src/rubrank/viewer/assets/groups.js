@@ -61,6 +61,8 @@ export class GroupBrowser {
     const report = (hits, done) => {
       this.hits = hits;
       this.drawList(done < 1 ? `searching ${percent(done)}` : "");
+      const { group, rule } = this.app.address;
+      if (group === undefined && this.found.length) this.open(this.found[0], undefined, rule || "").catch(this.app.fail);
     };
     this.app.data.search(this.app.address.run, query, isCurrent, report).catch(this.app.fail);
   }
