@@ -21,7 +21,6 @@ pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to men
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 
-from rubrank.training.controls import Control  # noqa: E402
 from rubrank.training.frameworks.verl.settings import Settings  # noqa: E402
 
 
@@ -67,8 +66,8 @@ def test_we_understand_the_documented_command():
     assert settings.reward.rule == "rlvr2+"
     assert settings.reward.records == "/shared/run-1/records.jsonl"
     markdown, length = settings.reward.attributes
-    assert (markdown.name, length.control().start) == ("markdown", 700)
-    assert isinstance(length.control(), Control)
+    assert (markdown.name, length.name, length.attenuate) == ("markdown", "reasoning_length", 0.5)
+    assert length.start_step(None) == 700
 
 
 def test_the_documented_manager_is_the_one_that_verl_loads():
@@ -108,4 +107,4 @@ def test_rays_limit_of_calls_in_a_worker():
 
     from rubrank.training.frameworks.verl import reward_loop as verl_reward_loop
 
-    assert verl_reward_loop._ASYNC_CALLS == DEFAULT_MAX_CONCURRENCY_ASYNC
+    assert verl_reward_loop.WORKER_CALLS == DEFAULT_MAX_CONCURRENCY_ASYNC

@@ -139,7 +139,7 @@ def test_the_unknown_get_the_mean_of_their_group():
 @pytest.mark.parametrize(
     ("overrides", "section", "message"),
     [
-        ((), {"rule": "amrp"}, "rule must be one that remembers nothing: .*rubrank_sync with RubricScores"),
+        ((), {"rule": "amrp"}, "rule must be one without a memory: .*rubrank_sync with RubricScores"),
         (
             ("data.train_batch_size=1024", "actor_rollout_ref.rollout.n=8"),
             {},
@@ -160,7 +160,7 @@ def test_scores_that_nobody_would_fuse(policy, overrides):
     """The rewards would be weighted means of the criteria, and nobody would notice."""
     from rubrank.training.frameworks.verl.reward_loop import RubricScores
 
-    with pytest.raises(InvalidInput, match=r"trainer_mode must be rubrank_sync, .*RubricBarrier goes with any"):
+    with pytest.raises(InvalidInput, match=r"trainer_mode must be rubrank_sync, .*RubricBarrier works with any"):
         RubricScores(config_of(policy, *overrides, rubric=RUBRIC), None)
     RubricScores(config_of(policy, *overrides, rubric=RUBRIC, fusing=True), None)
 
@@ -200,7 +200,7 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
     judge = {"kind": "pairwise", "endpoints": [{"base_url": "http://127.0.0.1:9", "model": "nobody"}]}
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]
     alone = SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
-    assert not alone.complete
+    assert not alone.is_complete
     reward, shown, _ = asyncio.run(alone.grade(Rollout(prompt="p", response="moon"), None))
     assert reward == pytest.approx(2 / 3)
     assert shown == {
@@ -212,4 +212,4 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
         "rubrank/score": pytest.approx(2 / 3),
     }
     judge["kind"] = "absolute"
-    assert SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).complete
+    assert SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).is_complete

@@ -182,8 +182,8 @@ def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[st
 def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
     """How many groups have no signal; under RLVR² also how much the criteria agree."""
     metrics = {"rubrank/groups/no_signal": float(np.concatenate([result.no_signal for result in results]).mean())}
-    agreements = [result.agreement for result in results]
-    if all(agreement is not None for agreement in agreements):
+    agreements = [result.agreement for result in results if result.agreement is not None]
+    if len(agreements) == len(results):
         metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
         metrics["rubrank/groups/error"] = _mean(np.concatenate([result.error_M for result in results]))
     return metrics

@@ -82,6 +82,7 @@ def _read_completion(trajectory: Any) -> Completion:
     choices = [item for item in trajectory.messages_and_choices if hasattr(item, "finish_reason")]
     last_choice = choices[-1] if choices else None
     sampled = getattr(getattr(last_choice, "logprobs", None), "content", None)
+    tokens: int | None
     if sampled:
         tokens = len(sampled)
     else:

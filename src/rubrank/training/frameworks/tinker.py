@@ -98,7 +98,7 @@ class RubricGroupBuilder:
         last = transitions[-1]
         opened = None
         tokenizer = getattr(self.renderer, "tokenizer", None)
-        observation = getattr(last, "ob", None)  # what the last action was sampled from
+        observation: Any = getattr(last, "ob", None)  # what the last action was sampled from
         if tokenizer is not None and hasattr(observation, "to_ints"):
             opened = token_opening_tag(tokenizer, observation.to_ints())
         return Completion(content, self._find_finish_reason(last.ac), last.ac.tokens, opened=opened)

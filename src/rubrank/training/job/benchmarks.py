@@ -102,7 +102,7 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
                 benchmark_run.evaluate(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            is_due = state.global_step % settings.every == 0 or state.global_step == state.max_steps
+            is_due = state.global_step % benchmark_run.settings.every == 0 or state.global_step == state.max_steps
             if is_due and state.is_world_process_zero:
                 benchmark_run.evaluate(state.global_step)
 

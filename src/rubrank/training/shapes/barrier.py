@@ -183,6 +183,7 @@ class Barrier:
     def _open(self, key: Hashable, size: int, rubric: Any, step: int, train: bool) -> _PendingGroup:
         group_id = f"{self.engine.label(step, train=train)}/{key}"
         grading = ArrivingGroup(self.engine, group_id, rubric, size)
+        group: _PendingGroup
         timer = asyncio.get_running_loop().call_later(self.timeout, lambda: self._close(group))
         group = _PendingGroup(key, group_id, size, rubric, step, train, grading, timer)
         self._groups[key] = group

@@ -182,10 +182,10 @@ def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
     parts = processes.gather([(value, None if failure is None else _make_sendable(failure))])
     if failure is not None:
         raise failure
-    for rank, (_, error) in enumerate(parts):
-        if error is not None:
-            message = f"process {rank} of {len(parts)} failed: {type(error).__name__}: {error}"
-            raise RubrankError(message) from error
+    for rank, (_, other_failure) in enumerate(parts):
+        if other_failure is not None:
+            message = f"process {rank} of {len(parts)} failed: {type(other_failure).__name__}: {other_failure}"
+            raise RubrankError(message) from other_failure
     return [part for part, _ in parts]
 
 

@@ -47,7 +47,7 @@ except ImportError as error:
 
 _log = logging.getLogger("rubrank")
 _ACTOR_CALLS = 1_000_000  # calls that may wait in the actor: every rollout of a step does
-_WORKER_CALLS = 1000  # Ray's limit of concurrent calls in a reward worker
+WORKER_CALLS = 1000  # Ray's limit of concurrent calls in a reward worker
 _WORKER_LOAD = 0.8  # a higher load could by chance fill one worker before the others
 
 
@@ -174,7 +174,7 @@ def check_workers(config: Any) -> None:
     mode = config.trainer.v1.get(config.trainer.v1.trainer_mode, {}) or {}
     batches = 1 + float(mode.get("num_warmup_batches", 0))
     waiting = config.data.train_batch_size * config.actor_rollout_ref.rollout.n * batches
-    needed = math.ceil(waiting / (_WORKER_LOAD * _WORKER_CALLS))
+    needed = math.ceil(waiting / (_WORKER_LOAD * WORKER_CALLS))
     if config.reward.num_workers < needed:
         allowed = f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once"
         got = str(config.reward.num_workers)

@@ -85,7 +85,7 @@ class Settings:
         # Only options of grading: the others are of a rule that ranks groups.
         options = {name: getattr(reward, name) for name in _GRADING_OPTIONS if name in reward.model_fields_set}
         # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
-        gate = {**reward.gate.model_dump(), "lift": 0.0}
+        gate = reward.gate.model_copy(update={"lift": 0.0})
         return RewardConfig(rule="weighted-mean+", gate=gate, **options).engine()
 
     @property
@@ -158,7 +158,7 @@ class ResponseReader:
         self.tokenizer = tokenizer
         self.end_ids = end_token_ids(tokenizer)
         self.max_tokens = most_tokens(config)
-        data = config.get("data") if hasattr(config, "get") else None
+        data: Any = config.get("data") if hasattr(config, "get") else None
         template_options = data.get("apply_chat_template_kwargs") if hasattr(data, "get") else None
         self.opened = template_opening_tag(tokenizer, **plain(template_options or {}))
 
