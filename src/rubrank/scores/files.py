@@ -103,8 +103,12 @@ class ScoreFile:
             rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
             names = [criterion.name for criterion in rubric]
             outcomes = read_outcomes(outcomes_of_row[row] for row in rows)
+            group_id = str(label)
+            if "\0" in group_id and self.table.json_lines is not None:
+                # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
+                group_id = str(json.loads(self.table.lines[rows[0]])["group"])
             group = GroupScores(
-                str(label),
+                group_id,
                 rubric,
                 layout.scores_of(rows, names),
                 tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
