@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from rubrank import RLVR2, BadTable, ScoreBatch, fuse_file
+from rubrank import RLVR2, ScoreBatch, fuse_file
+from rubrank.errors import BadTable
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
 from rubrank.tables.columns import Columns
