@@ -132,28 +132,32 @@ class Verifier:
 
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
         """The parameters, validated; one clear error if they do not fit."""
-        owner, remedy = f"verifier {self.name!r}", f"See `rubrank criteria {self.name}`."
+        owner = f"verifier {self.name!r}"
+        remedy = f"See `rubrank criteria {self.name}`."
         check_bounds(params, owner, "params", MOST_PARAMETERS)
         try:
-            found = self.parameters(**params)
+            validated = self.parameters(**params)
         except ValidationError as error:
             first, *others = error.errors()
-            known = ", ".join(self.parameters.model_fields) or "none"
-            allowed = f"{allowed_by(first)}; it has the parameters: {known}"
-            more = (f" Also: {_place(other)} must be {allowed_by(other)}." for other in others[:_MOST_WRONG])
-            remedy += "".join(more)
-            raise InvalidInput(owner, _place(first), allowed, brief(first.get("input")), remedy) from None
-        wrong = None if self.check is None else self.check(found)
-        if wrong is not None:
-            raise InvalidInput(owner, "params", wrong, brief(params), remedy)
-        return found
+            names = ", ".join(self.parameters.model_fields) or "none"
+            allowed = f"{allowed_by(first)}; it has the parameters: {names}"
+            for other in others[:_MOST_WRONG]:
+                remedy += f" Also: {_place_of(other)} must be {allowed_by(other)}."
+            raise InvalidInput(owner, _place_of(first), allowed, brief(first.get("input")), remedy) from None
+        problem = None if self.check is None else self.check(validated)
+        if problem is not None:
+            raise InvalidInput(owner, "params", problem, brief(params), remedy)
+        return validated
 
     def lacking(self, params: BaseModel) -> str | None:
         """What is not installed that these parameters need, and how to install it; None if nothing."""
-        needed = None if self.needs is None else self.needs(params)
-        if needed is None or importlib.util.find_spec(needed[0]) is not None:
+        needs = None if self.needs is None else self.needs(params)
+        if needs is None:
             return None
-        return f"{needed[0].replace('_', '-')} is not installed: pip install 'rubrank[{needed[1]}]'"
+        package, extra = needs
+        if importlib.util.find_spec(package) is not None:
+            return None
+        return f"{package.replace('_', '-')} is not installed: pip install 'rubrank[{extra}]'"
 
     def verify(
         self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
@@ -170,14 +174,16 @@ class Verifier:
         if self.knows_compat:
             arguments["compat"] = compat
         if self.sees_group:
-            decide = self._group_ready(arguments)
+            decide = self._bind_group_arguments(arguments)
             return lambda rollout: decide(Group(id="", rollouts=(rollout,)))[0]
-        run = self._ready(self.function, arguments)
+        run = self._bind_arguments(self.function, arguments)
         if mode == "loose" and self.knows_loose:
-            return lambda rollout: self._loosely(rollout, run)
+            return lambda rollout: self._decide_loosely(rollout, run)
         if self.wants is str:
             return lambda rollout: run(rollout.answer)
-        return (lambda rollout: run(rollout.text)) if self.wants is Text else run
+        if self.wants is Text:
+            return lambda rollout: run(rollout.text)
+        return run
 
     @property
     def sees_group(self) -> bool:
@@ -186,10 +192,11 @@ class Verifier:
 
     def bind_group(self, params: BaseModel) -> Callable[[Group], list[Found]]:
         """A verifier that sees the group, made ready: from a whole group to what is found about each rollout."""
-        return self._group_ready({name: getattr(params, name) for name in type(params).model_fields})
+        return self._bind_group_arguments({name: getattr(params, name) for name in type(params).model_fields})
 
-    def _group_ready(self, arguments: dict[str, Any]) -> Callable[[Group], list[Found]]:
-        read, name = self._ready(lambda answer: answer, {}), self.name
+    def _bind_group_arguments(self, arguments: dict[str, Any]) -> Callable[[Group], list[Found]]:
+        name = self.name
+        read = self._bind_arguments(lambda answer: answer, {})
 
         def run(group: Group) -> list[Found]:
             try:
@@ -209,28 +216,27 @@ class Verifier:
             return False
         return self.wants is not Rollout or (self.layer != "global_quality" and self.cost == "cheap")
 
-    def _loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
+    def _decide_loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
         """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
-        best = run(self._seen(rollout))
-        if best[0] == self.domain.high:
-            return best
+        best = run(self._select_subject(rollout))
         for variant in loose_variants(rollout.answer)[1:]:
-            other = run(self._seen(rollout.with_answer(variant)))
-            if other[0] is not None and (best[0] is None or other[0] > best[0]):
-                best = other
             if best[0] == self.domain.high:
                 break
+            verdict = run(self._select_subject(rollout.with_answer(variant)))
+            if verdict[0] is not None and (best[0] is None or verdict[0] > best[0]):
+                best = verdict
         return best
 
-    def _seen(self, rollout: Rollout) -> Any:
-        """What the function is handed of a rollout."""
+    def _select_subject(self, rollout: Rollout) -> Any:
+        """What the function is called with: the rollout, its text, or the answer as a string."""
         if self.wants is str:
             return rollout.answer
         return rollout.text if self.wants is Text else rollout
 
-    def _ready(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Found]:
-        """From what the function wants to see to a value of the domain and a short reason."""
-        name, domain = self.name, self.domain.said
+    def _bind_arguments(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Found]:
+        """A function from a subject to a value of the domain and a short reason; it never raises."""
+        name = self.name
+        domain = self.domain.said
         holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
 
         def run(subject: Any) -> Found:
@@ -239,9 +245,10 @@ class Verifier:
                 if isinstance(answer, Verdict):
                     answer = answer.value, answer.reason
                 if isinstance(answer, tuple) and len(answer) == 2:
-                    value, reason = _number(answer[0]), answer[1]
+                    value = _read_number(answer[0])
+                    reason = answer[1]
                 else:
-                    value = _number(answer)
+                    value = _read_number(answer)
                     reason = "no verdict" if value is None else f"gives {answer}"
                 if not isinstance(reason, str):
                     raise TypeError(f"a reason is a text, not {brief(reason)}")
@@ -256,18 +263,20 @@ class Verifier:
         return run
 
 
-def _place(complaint: Any) -> str:
+def _place_of(complaint: Any) -> str:
     return ".".join(map(str, complaint["loc"])) or "parameters"
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     """A value as a number; None says that there is none. Text is not read as a number: "0" is no verdict."""
-    if value is None or isinstance(value, bool | int | float):
-        return None if value is None else float(value)
-    several = getattr(value, "ndim", 0)  # numpy's and torch's numbers have no axis
-    if isinstance(value, str | bytes | tuple) or (several and value.shape != (1,)):
+    if value is None:
+        return None
+    if isinstance(value, bool | int | float):
+        return float(value)
+    has_axes = getattr(value, "ndim", 0) > 0  # numpy's and torch's numbers have none
+    if isinstance(value, str | bytes | tuple) or (has_axes and value.shape != (1,)):
         raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}")
-    return float(value.item() if several else value)
+    return float(value.item() if has_axes else value)
 
 
 def loose_variants(text: str) -> list[str]:
@@ -311,43 +320,49 @@ def verifier(
 ) -> Callable[[_F], _F]: ...
 
 
-def verifier(name: Any = None, *, languages: Iterable[str] = (), **given: Any) -> Any:
+def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any) -> Any:
     """Register a function as the verifier `name`, or under its own name; see the top of this file."""
 
-    def register(chosen: str | None, function: Callable[..., Any]) -> Callable[..., Any]:
-        wanted = getattr(function, "__name__", None) if chosen is None else chosen
-        given_as, function = function, _called(function)
-        ours = is_ours(function)
-        if not ours:
+    def register(chosen: str | None, decorated_object: Callable[..., Any]) -> Callable[..., Any]:
+        own_name = getattr(decorated_object, "__name__", None) if chosen is None else chosen
+        function = _find_function(decorated_object)
+        is_library = is_ours(function)
+        if not is_library:
             _load_families()  # so that no name of the library is taken unseen
-        known = check_free("verifier", wanted, function, _taken, wanted in JUDGED_NAMES)
+        free_name = check_free("verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES)
         hints = _hints(function)
-        usual = BINARY if ours or hints.get("return") is bool else UNIT
-        options = {"family": "user", "domain": usual, "version": 1, "wants": _wants(function, hints), **given}
-        home = function.__module__ if ours else importable_home()
-        VERIFIERS[known] = Verifier(known, function, languages=tuple(languages), home=home, **options)
-        return given_as
+        defaults = {
+            "family": "user",
+            "domain": BINARY if is_library or hints.get("return") is bool else UNIT,
+            "version": 1,
+            "wants": _wants(function, hints),
+        }
+        home = function.__module__ if is_library else importable_home()
+        VERIFIERS[free_name] = Verifier(
+            free_name, function, languages=tuple(languages), home=home, **{**defaults, **options}
+        )
+        return decorated_object
 
     return decorated(register, name)
 
 
-def _called(made: Any) -> Callable[..., Any]:
+def _find_function(decorated_object: Any) -> Callable[..., Any]:
     """What is called with a response: the function itself, or an object of a class that needs no arguments."""
-    function = made
-    if isinstance(made, type) and "__call__" in dir(made):
+    function = decorated_object
+    if isinstance(decorated_object, type) and "__call__" in dir(decorated_object):
         try:
-            function = made()
+            function = decorated_object()
         except TypeError:
             function = None
     if isinstance(function, type) or not callable(function) or is_async(function):
         allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
-        raise InvalidInput("verifier", "function", allowed, shown(made), "See docs/extending.md.")
+        raise InvalidInput("verifier", "function", allowed, shown(decorated_object), "See docs/extending.md.")
     return function
 
 
-def _taken(name: str) -> Callable[..., Any] | None:
-    known = VERIFIERS.get(name)
-    return None if known is None else known.function
+def _find_registered(name: str) -> Callable[..., Any] | None:
+    registered = VERIFIERS.get(name)
+    return None if registered is None else registered.function
 
 
 def _load_families() -> None:
