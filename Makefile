@@ -17,6 +17,10 @@ export PYTHONDONTWRITEBYTECODE :=
 # Some virtual machines announce AMX and then kill the process that uses it; PyTorch is told not to.
 export ONEDNN_MAX_CPU_ISA := AVX512_CORE_BF16
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# pip fails to build a package if it cannot write its cache; a read-only home directory is no reason to stop.
+ifneq ($(shell mkdir -p "$$HOME/.cache/pip" 2>/dev/null && test -w "$$HOME/.cache/pip" && echo writable),writable)
+export PIP_NO_CACHE_DIR := 1
+endif
 
 .PHONY: demo train-demo quick test test-newest test-verl constraints bench check style fix docs docs-output clean
 
