@@ -201,7 +201,7 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]
     alone = SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
     assert not alone.is_complete
-    reward, shown, _ = asyncio.run(alone.grade(Rollout(prompt="p", response="moon"), None))
+    reward, shown, _ = asyncio.run(alone.score(Rollout(prompt="p", response="moon"), None))
     assert reward == pytest.approx(2 / 3)
     assert shown == {
         "rubrank/EmptyAnswer": 1.0,
