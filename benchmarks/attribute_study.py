@@ -90,7 +90,7 @@ class Measured:
 
     def varying(self) -> tuple[int, ...]:
         """In how many groups each attribute varies."""
-        return tuple(sum(int(block.any((1, 2)).sum()) for block in column.blocks) for column in self.columns)
+        return tuple(sum(int(block.any((1, 2)).sum()) for block in column.signs) for column in self.columns)
 
     def shuffled(self, seed: int = 0) -> np.ndarray:
         """Words, dealt anew within each group."""
@@ -101,7 +101,7 @@ class Measured:
 def turned_and_untied(order: RankedRewards, plain: RankedRewards) -> tuple[float, float]:
     """Of the pairs that `plain` has in an order, those turned round; of its ties, those that have one now."""
     turned = ranked = untied = tied = 0
-    for now, before in zip(order.blocks, plain.blocks, strict=True):
+    for now, before in zip(order.signs, plain.signs, strict=True):
         pairs = ~np.eye(before.shape[1], dtype=bool)
         turned += int((now * before < 0).sum())
         ranked += int((before != 0).sum())
