@@ -51,7 +51,7 @@ def fitted_apart(rule, batches):
 
 def whole_estimate(rule, batch):
     part = rule.part(batch)
-    return estimate(find_model(rule.model), part.data, part.wanted_NK, part.u_MK)
+    return estimate(find_model(rule.model), part.data, part.controlled_NK, part.u_MK)
 
 
 def assert_same_estimate(first, second):
@@ -84,7 +84,7 @@ def test_parts_are_fused_to_the_same_rewards(adjust, span):
     whole = rule(batch_of(some))
     batches = parts_of(rule, some, [7, 8, 31])
     known = fitted_apart(rule, batches)
-    apart = RLVR2(adjust=adjust, span=span, known=known)
+    apart = RLVR2(adjust=adjust, span=span, batch_estimate=known)
     assert apart.local
     assert not rule.local
     fused = [apart(batch) for batch in batches]

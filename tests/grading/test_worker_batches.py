@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rubrank
 from rubrank.fusion.control.attributes import ATTRIBUTES
-from rubrank.fusion.control.common import COMMON, common_rows, keep_places, worker_rows
+from rubrank.fusion.control.common import COMMON, common_rows, set_part_positions, worker_rows
 from rubrank.grading.plan import GradeOptions, Task, plan_rubric
 from rubrank.grading.workers import CHUNK_CHARACTERS, CHUNK_ROLLOUTS, Chunk, make_chunks
 from rubrank.rollouts.rollout import Group, Rollout
@@ -90,7 +90,7 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))
 def test_where_the_parts_stand(pieces):
     there, here = Rollout(response="".join(pieces)), Rollout(response="".join(pieces))
-    keep_places([here], worker_rows([there])[:, COMMON:])
+    set_part_positions([here], worker_rows([there])[:, COMMON:])
     kept = "_parts" in here.__dict__
     assert (here.thoughts, here.answer) == (there.thoughts, there.answer)
     assert kept or len({there.thoughts, there.answer} - {""}) > 0
@@ -100,10 +100,10 @@ def test_parts_that_stand_in_the_response_need_not_be_looked_for():
     known = [("so", "It is."), ("", "It is."), ("", "")]
     said = ["<think>so</think>\n\nIt is.", "It is.", ""]
     rollouts = [Rollout(response=text) for text in said]
-    keep_places(rollouts, worker_rows([Rollout(response=text) for text in said])[:, COMMON:])
+    set_part_positions(rollouts, worker_rows([Rollout(response=text) for text in said])[:, COMMON:])
     assert [rollout.__dict__["_parts"] for rollout in rollouts] == known
     own = Rollout(response="so. It is.", reasoning="so")
-    keep_places([own], worker_rows([own])[:, COMMON:])
+    set_part_positions([own], worker_rows([own])[:, COMMON:])
     assert (own.thoughts, own.answer) == ("so", "so. It is.")
 
 

@@ -29,7 +29,7 @@ from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.fusion.control.control import BatchEstimate, name_columns
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.models.model import find_model, model_home
-from rubrank.fusion.options import is_local, part_of, with_options
+from rubrank.fusion.options import find_ordinal, find_weighing, is_local, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule, apply_rule
@@ -63,7 +63,7 @@ class _Job:
 
 def check_can_split(rule: Rule, has_batches: bool) -> None:
     """Refuse a rule that must see more at once than one task gets."""
-    parts = (part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal"))
+    parts = (find_weighing(rule), find_ordinal(rule))
     has_memory = any(bool(getattr(part, "remembers", hasattr(part, "state"))) for part in parts)
     if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
         allowed = "one that learns nothing from other groups but the influence of attributes"
@@ -74,7 +74,7 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
 
 def is_pooled(rule: Rule) -> bool:
     """Is the influence of attributes over the batch all that the rule learns from other groups?"""
-    part = part_of(rule, "rule", "ordinal")
+    part = find_ordinal(rule)
     if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None:
         return False
     return is_local(with_options(rule, "fuse", adjust=None))
@@ -82,7 +82,7 @@ def is_pooled(rule: Rule) -> bool:
 
 def modules_of(rule: Rule) -> Imported:
     """The modules that another process must import to know the rule's model; refuses one that only this process has."""
-    part = part_of(rule, "rule", "ordinal")
+    part = find_ordinal(rule)
     module = model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
         allowed = "in a module that other processes can import"
@@ -161,7 +161,7 @@ def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
             summaries.append(_result_of(ray, references[len(summaries)][1]))
     for _, summary in references[len(summaries) :]:
         summaries.append(_result_of(ray, summary))
-    return with_options(rule, "fuse", known=_estimate(ray, rule, [part for part, _ in references], summaries))
+    return with_options(rule, "fuse", batch_estimate=_estimate(ray, rule, [part for part, _ in references], summaries))
 
 
 def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
@@ -179,7 +179,7 @@ def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, 
     while isinstance(rule, Gated):
         rule = rule.rule
         batch = batch.without_penalties()
-    ordinal = part_of(rule, "rule", "ordinal")
+    ordinal = find_ordinal(rule)
     part = ordinal.part(batch)
     return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))
 
@@ -190,7 +190,7 @@ def _estimate(
     """The influence of attributes, from all parts together."""
     from rubrank.fusion.models.attribute_fit import fit_parts
 
-    ordinal = part_of(rule, "rule", "ordinal")
+    ordinal = find_ordinal(rule)
     model = find_model(ordinal.model)
     scale_D, fits = fit_parts(
         _RayParts(ray, parts), [summary for summary, _ in summaries], model, float(ordinal.attribute_prior)
@@ -275,8 +275,8 @@ def on_ray(
         prepared = [(part, _result_of(ray, summary)) for part, summary in references]
         prepared = [(part, summary) for part, summary in prepared if summary is not None]  # empty blocks
         parts = [part for part, _ in prepared]
-        known = _estimate(ray, fuser.rule, parts, [summary for _, summary in prepared])
-        fuser.rule = with_options(fuser.rule, _OWNER, known=known)
+        estimate = _estimate(ray, fuser.rule, parts, [summary for _, summary in prepared])
+        fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
     return dataset.groupby(group, num_partitions=number).map_groups(fuser.fuse, batch_format="pyarrow")
 
 

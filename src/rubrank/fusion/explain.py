@@ -1,4 +1,4 @@
-"""One group for readers: a rollout's reward in words, and the group's record as plain data.
+"""Explain a group: a rollout's reward in words, and the record of the group as plain data.
 
 rollout 3 of group query-17: reward 0.62, 3rd of 8
   CoreFactAccuracy (weight 2): 1; beats 0, 2, 5; ties 1; loses to 4, 6, 7 → +0.58
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from rubrank.fusion.result import Fused, FusedGroup
     from rubrank.scores.batch import ScoreBatch
 
-_PLACES = 7  # beyond these, rounding decides who is ahead
+_PLACES = 7  # decimals that count: smaller differences are rounding errors
 _SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
-_MOST_NUMBERS = 12
+_MOST_NUMBERS = 12  # rollouts that a line lists before "and 5 more"
 
 
 # ------------------------------------------------------------------------------------------------------------- in words
 
 
 def explain_rollout(group: FusedGroup, i: int) -> str:
-    """The lines above, for rollout i of a group."""
+    """The lines of the example above, for rollout i of a group."""
     lines = [_explain_reward(group, i)]
     for part in (_explain_criteria, _explain_sum, _explain_attributes, _explain_gate):
         lines += [f"  {line}" for line in part(group, i)]
@@ -45,10 +45,10 @@ def _explain_reward(group: FusedGroup, i: int) -> str:
     if group.no_signal:
         return f"{start}, alone in its group: nothing to compare with"
     rank = int((reward > reward[i]).sum()) + 1
-    others = int((reward == reward[i]).sum()) - 1
+    tied = int((reward == reward[i]).sum()) - 1
     text = f"{start}, {_ordinal(rank)} of {len(reward)}"
-    if others:
-        text += f", with {others} other{'s' if others > 1 else ''}"
+    if tied:
+        text += f", with {tied} other{'s' if tied > 1 else ''}"
     return text
 
 
@@ -79,13 +79,13 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
 
 def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
     """Such as "beats 0, 2, 5; ties 1"."""
-    others = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
-    if not others:
+    opponents = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
+    if not opponents:
         return "nothing to compare with"
     rollouts_of_verb = {
-        "beats": [j for j in others if outcome_G[j] > 0.5],
-        "ties": [j for j in others if outcome_G[j] == 0.5],
-        "loses to": [j for j in others if outcome_G[j] < 0.5],
+        "beats": [j for j in opponents if outcome_G[j] > 0.5],
+        "ties": [j for j in opponents if outcome_G[j] == 0.5],
+        "loses to": [j for j in opponents if outcome_G[j] < 0.5],
     }
     phrases = []
     for verb, rollouts in rollouts_of_verb.items():
@@ -102,12 +102,12 @@ def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
     """The weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
     if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
-    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0  # −0 is 0
+    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0  # turns −0.0 into 0.0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
 def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
-    """How much of each attribute the rollout has, where that mattered most, and what taking it out changed."""
+    """For each attribute: its value, and the criterion it affected most; then what taking attributes out changed."""
     if group.mean_contrasts is None or group.attributes is None:
         return
     for d, name in enumerate(group.attribute_names):
@@ -170,7 +170,7 @@ def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
 def make_record(fused: Fused, g: int) -> dict[str, Any]:
     """Everything between the scores of a group and its rewards, as lists, numbers and names; None = unknown.
 
-    The criteria are those that the group's query asks for: first those that are ranked by, then gates.
+    The criteria are those of the group's rubric: first the ranked ones, then the gates.
     """
     batch = fused.batch
     group = fused.group(g)
@@ -221,6 +221,7 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
 
 
 def _asks_for(batch: ScoreBatch, g: int, name: str) -> bool:
+    """Is the criterion in the rubric of group g?"""
     return batch.own is None or any(criterion.name == name for criterion in batch.own[g])
 
 

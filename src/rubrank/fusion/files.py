@@ -29,14 +29,14 @@ from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.cluster import check_can_split, fuse_on_ray
 from rubrank.fusion.options import (
     check_adjust_criteria,
-    criterion_changes,
-    has_part,
+    collect_criterion_changes,
+    drop_ignored_penalties,
+    find_option_name,
+    has_rlvr2,
     is_local,
     make_fuse_rule,
-    option_of,
-    ranked_batch,
+    make_table_criterion,
     refuse_gate_options,
-    table_criterion,
 )
 from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rule import Rule, apply_rule
@@ -124,7 +124,7 @@ def fuse_file(
     scores = read_file_scores(path, options or FuseOptions(), columns or Columns(), any_order)
     if progress:
         progress("reading", 1.0)
-    if utilities and not has_part(scores.rule):
+    if utilities and not has_rlvr2(scores.rule):
         raise InvalidInput(_OWNER, "utilities", "asked of 'rlvr2'", repr(scores.rule.name), "Only RLVR² has utilities.")
     if output is not None:
         output_kind = output_format(output) if isinstance(output, Path) else "jsonl"
@@ -199,9 +199,9 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             whole_batches=not is_local(rule),
         )
         scores = FileScores(layout, options, rule, columns.batch)
-        for name, change in criterion_changes(options).items():
+        for name, change in collect_criterion_changes(options).items():
             if name not in layout.names:
-                raise UnknownName.of(_OWNER, option_of(change), name, layout.names)
+                raise UnknownName.of(_OWNER, find_option_name(change), name, layout.names)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
@@ -209,7 +209,7 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
         score_table, row_order = score_file.score_table(layout)
         if columns.criteria is not None:
             score_table = score_table.only(columns.criteria)
-        score_table = score_table.with_changes(criterion_changes(options))
+        score_table = score_table.with_changes(collect_criterion_changes(options))
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
     check_adjust_criteria(options, scores.names)
     if not scores.gates:
@@ -298,7 +298,7 @@ class FileScores:
         batch = ScoreBatch.of_arrays(
             scores,
             groups=labels,
-            criteria=[table_criterion(options, name) for name in names],
+            criteria=[make_table_criterion(options, name) for name in names],
             weights={name: weight for name, weight in options.weight.items() if name in names} or None,
             margins={name: margin for name, margin in options.margin.items() if name in names} or None,
             directions={name: "lower" for name in options.lower if name in names} or None,
@@ -308,7 +308,7 @@ class FileScores:
             attribute_names=options.attribute_names if attributes is not None else None,
             owner=_OWNER,
         )
-        return ranked_batch(options, batch)
+        return drop_ignored_penalties(options, batch)
 
     def _ragged_batches(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Groups with the same criteria together: one matrix for all would be mostly empty."""
@@ -355,7 +355,7 @@ class FileScores:
             batch = ScoreTable(groups).batch(
                 attributes=attributes, attribute_names=self.options.attribute_names, columns=columns
             )
-            yield group_rows, ranked_batch(self.options, batch)
+            yield group_rows, drop_ignored_penalties(self.options, batch)
 
     # ------------------------------------------------------------------------------------------------ added columns
 

@@ -1,4 +1,4 @@
-"""Gates: quality that no other criterion can make up for. `Gate` decides, `Gated` puts a gate behind a rule ("gdpo+").
+"""Gates: defects that no other criterion can make up for. `Gate` decides; `Gated` applies it after a rule ("gdpo+").
 
     reward = 0                                  if a global-quality criterion is below its maximum      (hard gate)
     reward = factor · (lift + (1 − lift) · R̃)   otherwise; R̃ is stretched over those that passed        (soft gate)
@@ -10,8 +10,8 @@
     >>> gate([0.9, 0.7, 0.8], [[1, 1, 1], [1, 0, 1], [0, 1, 1]], ["NotEmpty", "NoTemplate", "NoRepeats"]).reward
     array([1.    , 0.1875, 0.    ])
 
-The lift keeps the worst rollout that passed (here 0.25, times a factor of 0.75 for its template) above those that did
-not pass. `lift=0` is the paper's gate: the rewards as they are, times the factor.
+The lift keeps the worst rollout that passed (here 0.25, times a factor of 0.75 for its template) above the rollouts
+that were stopped. `lift=0` is the gate of the paper: the rewards are not stretched, only multiplied by the factor.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import stretch_groups
 
 LIFT = 0.25
-"""Reward of the worst rollout that passes a gate behind a rule, before the factor."""
-_ROUNDING = 1e-6
+"""Default lift of `Gated`: the reward of the worst rollout that passes, before the factor."""
+_ROUNDING = 1e-6  # a bounded rule may fall this far below 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,9 @@ class GateResult:
     stopped_by: np.ndarray
     """(…, number of global-quality criteria): which of them stopped the rollout."""
     missing: np.ndarray
-    """How many of the gate's scores were missing."""
+    """The number of gate criteria without a score."""
     lifted: np.ndarray
-    """What the factor was applied to: the rewards, stretched over those that passed, and lifted."""
+    """The rewards before the factor: stretched over the rollouts that passed, and lifted."""
 
     def part(self, rows: slice) -> GateResult:
         """The result for some of the rollouts."""
@@ -68,14 +68,14 @@ class Gate:
     """A hard gate on global quality and a soft one on low quality.
 
     global_quality, low_quality: names of criteria, or column numbers. Low-quality scores lie in [0, 1], 1 = clean.
-    threshold: mean of the low-quality scores from which nothing is taken away. 1: any defect counts.
+    threshold: the mean of the low-quality scores from which the factor is 1. With 1, any defect counts.
     floor: the factor at a mean of 0.
     shape: "linear" or "smoothstep", between 0 and the threshold.
-    missing: "pass": a missing score does not gate; "fail": it counts as the worst. A criterion that a query does not
-        ask for never gates there.
+    missing: "pass" ignores a missing score; "fail" treats it as the worst score. A criterion that is not in a query's
+        rubric never gates that query.
     maximum: the score that a global-quality criterion must reach; one number, or by name.
     lift: reward of the worst rollout that passed, before the factor; 0 leaves rewards as they are (the paper's gate).
-        The default is `LIFT` behind a rule ("+"), and 0 for a gate that is called by itself.
+        The default (None) is `LIFT` in a gated rule ("gdpo+"), and 0 for a gate that is called by itself.
     """
 
     global_quality: Sequence[str | int] = ()
@@ -118,8 +118,9 @@ class Gate:
     ) -> GateResult:
         """Gate rewards (…, G) ≥ 0 by scores (…, G, K) whose columns are `criteria` (not needed for column numbers).
 
-        asked: (…, G, K), False where a query does not ask for a criterion, so that its score is not missing.
-        starts: where each group starts, if the rewards of several groups are in one row; None: each row is a group.
+        asked: (…, G, K), False where a criterion is not in the query's rubric, so that its score does not count as
+            missing.
+        starts: the first position of each group, if one row holds several groups; None: each row is a group.
         """
         reward = np.asarray(rewards, dtype=float)
         score = np.asarray(scores, dtype=float)
@@ -130,9 +131,9 @@ class Gate:
         hard_columns = self.columns(self.global_quality, score.shape[-1], criteria)
         soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
         columns = hard_columns + soft_columns
-        stopped_by = self._stop(score[..., hard_columns], is_missing[..., hard_columns])
+        stopped_by = self._find_stops(score[..., hard_columns], is_missing[..., hard_columns])
         low_quality = self._average_low_quality(score[..., soft_columns], is_missing[..., soft_columns])
-        factor = self._factor(low_quality)
+        factor = self._soft_factor(low_quality)
         passed = np.asarray(~stopped_by.any(-1))
         lifted = reward
         if columns and self.lift:
@@ -148,7 +149,7 @@ class Gate:
             lifted=lifted,
         )
 
-    def _stop(self, hard: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+    def _find_stops(self, hard: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
         """(…, number of global-quality criteria): which of them stop a rollout."""
         limit: Any = self.maximum
         if isinstance(self.maximum, Mapping):
@@ -157,6 +158,7 @@ class Gate:
         return is_below | is_missing if self.missing == "fail" else is_below
 
     def _average_low_quality(self, soft: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+        """Mean of the low-quality scores of each rollout; NaN if it has none."""
         is_wrong = (soft < 0.0) | (soft > 1.0)
         if is_wrong.any():
             index = tuple(np.argwhere(is_wrong)[0])
@@ -168,7 +170,8 @@ class Gate:
         count = (~np.isnan(soft)).sum(-1)
         return np.where(count > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(count, 1), np.nan)
 
-    def _factor(self, low_quality: np.ndarray) -> np.ndarray:
+    def _soft_factor(self, low_quality: np.ndarray) -> np.ndarray:
+        """The factor for each mean of low-quality scores; 1 for NaN."""
         t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
         softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
         return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
@@ -176,12 +179,12 @@ class Gate:
     def _lift(
         self, reward: np.ndarray, passed: np.ndarray, starts: np.ndarray | None, is_gated: np.ndarray
     ) -> np.ndarray:
-        """Rewards stretched over the rollouts that passed, and lifted, where the query asks for some gate."""
+        """Rewards stretched over the rollouts that passed, and lifted; unchanged if the query's rubric has no gate."""
         if not is_gated.any():
             return reward
         if starts is None:
             G = reward.shape[-1] if reward.ndim else 1
-            starts = np.arange(0, reward.size + 1, G or 1)
+            starts = np.arange(0, reward.size + 1, max(G, 1))
         share = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
         lift = self.lift or 0.0
         return np.where(is_gated, lift + (1.0 - lift) * share, reward)
@@ -217,18 +220,18 @@ class Gate:
 
 @dataclass(frozen=True)
 class Gated:
-    """A rule followed by the gate that the layers of the rubric make: what "+" after a rule's name means.
+    """A rule followed by a gate on the gate criteria of the rubric. "gdpo+" is `Gated(gdpo)`.
 
         weighted means 0.9, 0.8, 0.7; the second is empty (global quality 0), the third has a template (low quality 0)
         weighted-mean+ = 1, 0, 0.25 · 0.5 = 0.125          those that passed, stretched to [0, 1], lifted to [0.25, 1]
 
-    grade A: docs/gates.md. `gate` has the options; its criteria come from the batch.
+    grade A: docs/gates.md. `gate` holds the options; its criteria come from the batch.
 
     A factor below 1 would *raise* a negative number. The values of a rule that is not bounded (advantages, logarithms,
     counts) are therefore stretched to [0, 1] within each group first. `value_M` of the result is still the rule's own
-    number, and `details["stretched"]` is what was gated. A group whose query asks for no gate keeps the rule's values.
+    number, and `details["stretched"]` is what was gated. A group whose rubric has no gate keeps the rule's values.
     Penalties (the layer "low_quality") act through the factor, and are not ranked.
-    Missing: a gate without a score does not gate; `Gate(missing="fail")` makes it, where the query asks for it.
+    Missing: a missing score is ignored; `Gate(missing="fail")` treats it as the worst score.
     """
 
     rule: Rule
@@ -254,14 +257,15 @@ class Gated:
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details
-        # RLVR² with scale="utility" gives advantages: its ranking is gated first, then the advantages follow.
+        # RLVR² with scale="utility" gives advantages. The gate sees its ranking, and `_gate_advantages` then applies
+        # the gate's decisions to the advantages.
         reference_span_N = details.get("reference_span")
         if reference_span_N is not None:
             values_M = fused.ranking_M
         elif not self.rule.bounded:
             values_M = stretch_groups(values_M, batch.starts)
             details = {**details, "stretched": values_M}
-        elif not is_ours(self.rule):  # a rule of a user may not keep to its `bounded`
+        elif not is_ours(self.rule):  # a user's rule may claim to be bounded and still return negative values
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING:
                 allowed = "from 0 to 1, as its `bounded` says"
@@ -296,10 +300,10 @@ class Gated:
 def _gate_advantages(
     value_M: np.ndarray, batch: ScoreBatch, gate: Gate, gated: GateResult, span_N: np.ndarray
 ) -> np.ndarray:
-    """Advantages (M,) behind a gate; span_N is the span of a strict order on their scale.
+    """Advantages (M,) after a gate; span_N is best minus worst of a strict order, on the scale of the advantages.
 
-    A stopped rollout stands `lift/(1 − lift)` of that span below the worst rollout that passed, and the soft factor
-    pulls the others towards that place.
+    A stopped rollout gets the value `lift/(1 − lift)` of that span below the worst rollout that passed: the same
+    distance, relative to the span, as with rewards. The soft factor pulls the others towards that value.
     """
     if not batch.N:
         return value_M
@@ -307,6 +311,6 @@ def _gate_advantages(
     worst_N = np.minimum.reduceat(np.where(gated.passed, value_M, np.inf), batch.starts[:-1])
     floor_N = np.where(np.isfinite(worst_N), worst_N, 0.0) - lift / (1.0 - lift) * span_N
     floor_M = floor_N[batch.group_of_row]
-    inside_M = np.where(gated.passed, floor_M + gated.factor * (value_M - floor_M), floor_M)
+    gated_M = np.where(gated.passed, floor_M + gated.factor * (value_M - floor_M), floor_M)
     is_gated_M = np.asarray(batch.gates_asked_NC.any(1))[batch.group_of_row]
-    return subtract_mean(np.where(is_gated_M, inside_M, value_M), batch)
+    return subtract_mean(np.where(is_gated_M, gated_M, value_M), batch)

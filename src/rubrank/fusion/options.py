@@ -1,4 +1,4 @@
-"""Options into rules: what `rubrank.options` describes, applied to the rules and batches of this package.
+"""Make rules from options: `rubrank.options` declares the options, this module applies them to rules and batches.
 
     >>> from rubrank.options import FuseOptions
     >>> make_rule(FuseOptions(rule="focal+", gate={"lift": 0})).name
@@ -50,10 +50,13 @@ def make_rule(options: RewardOptions, expression: str | None = None, *, owner: s
         gate = None
     rule = find_rule(rule, gate=gate)
     names = [*CONSTANTS, *(CONTROL_CONSTANTS if options.attributes else ())]
-    constants = {name: getattr(options, name) for name in names if name in options.model_fields_set}
-    constants = {name: value for name, value in constants.items() if value is not None}
-    if not has_part(rule):
-        # A rule of another kind is unaffected by a value that it would not change; a seed means no draws here.
+    constants = {}
+    for name in names:
+        if name in options.model_fields_set and getattr(options, name) is not None:
+            constants[name] = getattr(options, name)
+    if not has_rlvr2(rule):
+        # Only RLVR² has these constants. Another rule refuses them, unless they are set to their defaults. It accepts
+        # any seed: it makes no random draws.
         fields = type(options).model_fields
         changed = {name: value for name, value in constants.items() if value != fields[name].default}
         changed.pop("seed", None)
@@ -70,7 +73,7 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
         if "adjust" in options.model_fields_set:
             raise InvalidInput("options", "adjust", "given with `attributes`", "no attributes", "Name the columns.")
         return rule
-    if expression is not None and not has_part(rule):
+    if expression is not None and not has_rlvr2(rule):
         return rule
     return with_options(rule, "options", adjust=make_adjustments(options))
 
@@ -98,9 +101,11 @@ def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adju
 
 
 def check_adjust_criteria(options: RewardOptions, criteria: Collection[str]) -> None:
-    """Raise if the verdicts of an unknown criterion are to be adjusted."""
+    """Raise if `adjust_criteria` names an unknown criterion."""
     names = options.adjust_criteria
-    for name in () if names is None or names == "all" else names:
+    if names is None or names == "all":
+        return
+    for name in names:
         if name not in criteria:
             raise UnknownName.of("options", "adjust_criteria", name, criteria)
 
@@ -113,8 +118,8 @@ def refuse_gate_options(options: RewardOptions) -> None:
         raise InvalidInput("options", field, allowed, "none", "Name a criterion for the gate.")
 
 
-def criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
-    """What the options say about each criterion by name, as fields of `CriterionData`."""
+def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
+    """Criterion name → the fields of its `CriterionData` that the options change."""
     changes: dict[str, dict[str, Any]] = {}
     for name, weight in options.weight.items():
         changes.setdefault(name, {})["weight"] = weight
@@ -131,21 +136,21 @@ def criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
     return changes
 
 
-def option_of(change: Mapping[str, Any]) -> str:
-    """The option by which a criterion was changed, for messages."""
+def find_option_name(change: Mapping[str, Any]) -> str:
+    """The option that changed a criterion, for error messages."""
     first = next(iter(change))
     return {"direction": "lower", "layer": str(change.get("layer"))}.get(first, first)
 
 
-def table_criterion(options: FuseOptions, name: str) -> str | CriterionData:
-    """A column of a table that has no rubric: its name, with its scale if the options give one."""
+def make_table_criterion(options: FuseOptions, name: str) -> str | CriterionData:
+    """A criterion of a table without a rubric: its name alone, or with the domain that the options give it."""
     if name not in options.domain:
         return name
     low, high = options.domain[name]
     return CriterionData(name, domain=Domain("continuous", (), low, high))
 
 
-def ranked_batch(options: RewardOptions, batch: ScoreBatch) -> ScoreBatch:
+def drop_ignored_penalties(options: RewardOptions, batch: ScoreBatch) -> ScoreBatch:
     """The batch as the rule sees it: without low-quality criteria if penalties are ignored."""
     return batch.without_penalties() if options.penalties == "ignore" else batch
 
@@ -155,19 +160,25 @@ def ranked_batch(options: RewardOptions, batch: ScoreBatch) -> ScoreBatch:
 
 def is_local(rule: Rule) -> bool:
     """Do the rewards of a group depend on that group alone? A rule that does not say so gets whole batches."""
-    parts = part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal")
-    return all(bool(getattr(part, "local", False)) for part in parts)
+    return all(bool(getattr(part, "local", False)) for part in (find_weighing(rule), find_ordinal(rule)))
 
 
-def has_part(rule: Rule) -> bool:
+def has_rlvr2(rule: Rule) -> bool:
     """Is it RLVR², alone, gated or composed?"""
-    return isinstance(part_of(rule, "rule", "ordinal"), RLVR2)
+    return isinstance(find_ordinal(rule), RLVR2)
 
 
-def part_of(rule: Rule, *names: str) -> Any:
-    """What a gated or composed rule holds under these names, down to the bottom."""
+def find_ordinal(rule: Rule) -> Any:
+    """The rule that ranks: RLVR² in "rlvr2*focal+"; a rule that is not composed itself, without its gate."""
     while isinstance(rule, Gated | Reweighted):
-        rule = next(getattr(rule, name) for name in names if hasattr(rule, name))
+        rule = rule.rule if isinstance(rule, Gated) else rule.ordinal
+    return rule
+
+
+def find_weighing(rule: Rule) -> Any:
+    """The rule that sets the weights: Focal in "rlvr2*focal+"; a rule that is not composed itself, without its gate."""
+    while isinstance(rule, Gated | Reweighted):
+        rule = rule.rule if isinstance(rule, Gated) else rule.weighing
     return rule
 
 

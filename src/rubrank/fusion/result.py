@@ -1,4 +1,4 @@
-"""What a rule says about a batch, and everything it is due to: the one result of every rule.
+"""`Fused`, the result of every rule: the rewards of a batch, and every number that led to them.
 
     fused = find_rule("rlvr2+")(table.batch())
     fused.reward                  what the trainer gets, in the order and shape in which the scores were given
@@ -7,10 +7,11 @@
     fused.explain(3)              why a rollout got its reward, in words
     fused.record(0)               the data of a group's record
 
-Nothing is computed twice: explanations, metrics and records are views of what the rule kept. Only RLVR² has utilities
-and therefore a `fit`; other rules have their value alone.
+Explanations, metrics and records read the numbers that the rule computed; they compute nothing again. Only RLVR² has
+utilities and therefore a `fit`; other rules have only their value.
 
-Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes; G rollouts of one group.
+Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes;
+G rollouts of one group.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What RLVR² computed on the way, rows as in the batch."""
+    """What RLVR² computed between scores and rewards; rows as in the batch."""
 
     utilities_MK: np.ndarray
     """As fitted, without attributes."""
     values_MK: np.ndarray
-    """What is weighted and added up: the utilities, adjusted for attributes and scaled by `span`."""
+    """The terms of the weighted sum: the utilities, adjusted for attributes and scaled by `span`."""
     fused_M: np.ndarray
     """The weighted sum."""
     ranking_M: np.ndarray
@@ -52,7 +53,7 @@ class Fit:
     control: AttributeControl | None = None
     """The influence of attributes and what was taken out; None if nothing was adjusted."""
     scale_NK: np.ndarray | None = None
-    """What `span` multiplied the criteria of each group by."""
+    """The factor of each group and criterion that `span` asked for; None if there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class FusedGroup:
     utilities: np.ndarray
     """(G, K), as fitted; NaN under a rule without utilities."""
     values: np.ndarray
-    """(G, K): what is weighted and added up: the utilities, adjusted for attributes and scaled by `span`."""
+    """(G, K): the terms of the weighted sum: the utilities, adjusted for attributes and scaled by `span`."""
     fused: np.ndarray
     """(G,): the weighted sum."""
     ranking: np.ndarray
@@ -86,21 +87,21 @@ class FusedGroup:
     pool: str | None = None
     """What γ was estimated over: "batch", "run" or "group"."""
     gamma: np.ndarray | None = None
-    """(K, D): γ̂, how much each attribute goes with winning on each criterion."""
+    """(K, D): γ̂, how strongly each attribute is associated with winning on each criterion."""
     se: np.ndarray | None = None
     """(K, D): its standard error; NaN where there is none."""
     shrunk: np.ndarray | None = None
-    """(K, D): γ̃, what of it is more than chance."""
+    """(K, D): γ̃, the part of γ̂ that chance does not explain."""
     n: np.ndarray | None = None
     """(K,): groups behind the estimate; 0 for a criterion that is not controlled."""
     taken: np.ndarray | None = None
-    """(K, D): what was taken out in this group."""
+    """(K, D): δ, the coefficients that were taken out in this group."""
     scale: np.ndarray | float = 1.0
-    """(K,): what `span` multiplied each criterion by."""
+    """(K,): the factor of each criterion that `span` asked for."""
     gate: Gate | None = None
     gated: GateResult | None = None
     agreement: float = np.nan
-    """How far the criteria say the same, from 0 to 1; NaN if fewer than two tell rollouts apart."""
+    """How much the criteria agree, from 0 to 1; NaN if fewer than two tell rollouts apart."""
     error: np.ndarray | None = None
     """(G,): standard error of the weighted sum, with criteria as replicates."""
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
@@ -129,13 +130,13 @@ class FusedGroup:
 
     @property
     def missing(self) -> np.ndarray:
-        """(K,): the number of rollouts about which each criterion says nothing."""
+        """(K,): for each criterion, the number of rollouts that were neither scored nor compared."""
         return np.asarray((~self.known).sum(0))
 
     @cached_property
     def constant(self) -> np.ndarray:
         """(K,): criteria that tell no rollouts apart."""
-        if np.isnan(self.utilities).any():
+        if np.isnan(self.utilities).any():  # a rule without utilities: the outcomes must do
             return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
         return np.asarray(~self.utilities.any(0))
 
@@ -152,7 +153,7 @@ class FusedGroup:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a reader should know: "no signal", "missing: NAME (2)", "constant: NAME"."""
+        """Warnings for the reader: "no signal", "missing: NAME (2)", "constant: NAME"."""
         flags = ["no signal"] if self.no_signal else []
         for name, missing, is_constant in zip(self.criteria, self.missing, self.constant, strict=True):
             if missing == len(self.reward):
@@ -181,18 +182,19 @@ class Fused(Framed):
     weights_NK: np.ndarray | None = None
     """The weights, if the rule sets them; (1, K) if the same for all groups."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else a reader may want to know, by name: "pre_norm" of GDPO, "pace" of Focal … arrays or numbers."""
+    """Other arrays or numbers that the rule reports, by name: "pre_norm" of GDPO, "pace" of Focal …"""
     fit: Fit | None = None
     gate: Gate | None = None
     gated: GateResult | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be rewards, whoever wrote the rule. A rollout without scores gets its group's mean."""
+        """Refuse values that cannot be rewards, whoever wrote the rule. Unscored rollouts get their group's mean."""
         if not isinstance(self.batch, ScoreBatch):
             raise InvalidInput("Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), "")
         if self.fit is None:  # values of RLVR² are checked where they are fitted
             self._check_values()
-        weights, batch = self.weights_NK, self.batch
+        weights = self.weights_NK
+        batch = self.batch
         if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
             raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _describe(weights, -1), "")
@@ -202,7 +204,8 @@ class Fused(Framed):
         M = len(self.batch.scores_MK)
         value_M = self.value_M
         is_plain = type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (M,)
-        if is_plain and math.isfinite(value_M.dot(value_M)):  # the cheapest check of all of them at once
+        # One dot product checks all values at once: it is NaN or infinite if any of them is.
+        if is_plain and math.isfinite(value_M.dot(value_M)):
             return
         try:
             value_M = np.asarray(value_M, dtype=np.float64)
@@ -211,22 +214,22 @@ class Fused(Framed):
         if value_M.shape != (M,):
             allowed = f"a number for each of the {counted(M, 'rollout')}"
             raise InvalidInput(owner, "the value", allowed, _describe(self.value_M, M), "See docs/extending.md.")
-        has_no_score_M = np.isnan(value_M) & self.batch.missing_MK.all(1)
-        wrong = np.flatnonzero(~np.isfinite(value_M) & ~has_no_score_M)
+        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)  # NaN is right for a rollout without scores
+        wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
         if len(wrong):
             got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
             raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", got, "")
         object.__setattr__(self, "value_M", fill_unknown(value_M, self.batch, 0.5))
 
     def __repr__(self) -> str:
-        silent = int(np.count_nonzero(self.no_signal))
+        groups_without_signal = int(np.count_nonzero(self.no_signal))
         return (
             f"Fused({self.rule}: {counted(len(self.value_M), 'rollout')} in {counted(self.batch.N, 'group')}, "
-            f"{counted(self.batch.K, 'criterion')}, {silent:,} without signal)"
+            f"{counted(self.batch.K, 'criterion')}, {groups_without_signal:,} without signal)"
         )
 
     def to_polars(self) -> Any:
-        """A polars frame: group, rollout, reward, ranking (behind a gate), and `utility.NAME` of RLVR²."""
+        """A polars frame: group, rollout, reward, ranking (if gated), and `utility.NAME` (RLVR² only)."""
         import polars as pl
 
         batch = self.batch
@@ -294,7 +297,7 @@ class Fused(Framed):
 
     @property
     def shrunk(self) -> np.ndarray | None:
-        """γ̃: what of γ̂ is more than chance; the shape of gamma."""
+        """γ̃: the part of γ̂ that chance does not explain; the shape of gamma."""
         return None if self.control is None else self.batch.per_group(self.control.shrunk_NKD)
 
     @property
@@ -304,12 +307,12 @@ class Fused(Framed):
 
     @property
     def taken(self) -> np.ndarray | None:
-        """δ: what was taken out; the shape of gamma."""
+        """δ: the coefficients that were taken out; the shape of gamma."""
         return None if self.control is None else self.batch.per_group(self.control.taken_NKD)
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """Names of the criteria that are ranked by."""
+        """Names of the ranked criteria."""
         return self.batch.names
 
     @property
@@ -337,7 +340,7 @@ class Fused(Framed):
 
     @cached_property
     def agreement(self) -> np.ndarray | None:
-        """(N,): how far the criteria say the same about a group, from 0 to 1; None for a rule without utilities."""
+        """(N,): how much the criteria agree about a group, from 0 to 1; None for a rule without utilities."""
         if self.fit is None:
             return None
         return agreement(*self._weighted_parts(), self.batch)
@@ -359,10 +362,10 @@ class Fused(Framed):
         weights = self.used_weights_NK
         if len(weights) > 1:
             weights = weights[batch.group_of_row]
-        telling_NK = np.zeros((0, batch.K), bool)
+        informative_NK = np.zeros((0, batch.K), bool)
         if batch.N:
-            telling_NK = np.logical_or.reduceat(self.fit.values_MK != 0.0, batch.starts[:-1], axis=0)
-        return self.fit.values_MK * weights, telling_NK
+            informative_NK = np.logical_or.reduceat(self.fit.values_MK != 0.0, batch.starts[:-1], axis=0)
+        return self.fit.values_MK * weights, informative_NK
 
     # ------------------------------------------------------------------------------------------------------- groups
 
@@ -387,7 +390,7 @@ class Fused(Framed):
     def explain(self, rollout: int | tuple[int, int]) -> str:
         """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
         batch = self.batch
-        shape = batch.shape or (len(batch.scores_MK),)
+        shape = batch.shape or (len(batch.scores_MK),)  # the caller's shape: (rows,) or (groups, rollouts)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
         is_valid = isinstance(rollout, tuple) == (len(shape) == 2) and len(position) == len(shape)
         is_valid = is_valid and all(isinstance(i, int | np.integer) for i in position)
@@ -397,7 +400,7 @@ class Fused(Framed):
                 allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
             raise InvalidInput("explain", "rollout", allowed, repr(rollout), "")
         row = int(np.ravel_multi_index(position, shape))
-        if batch.order is not None:
+        if batch.order is not None:  # the batch holds the caller's rows sorted by group
             row = int(np.flatnonzero(batch.order == row)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1
         return self.group(g).explain(row - int(batch.starts[g]))
@@ -430,10 +433,10 @@ class Fused(Framed):
         return FusedGroup(
             label=self.labels[g],
             criteria=batch.names,
-            weights=_of_group(self.used_weights_NK, g),
-            margins=_of_group(batch.margins_NK, g),
+            weights=_select_group(self.used_weights_NK, g),
+            margins=_select_group(batch.margins_NK, g),
             scores=batch.scores_MK[rows],
-            higher_is_better=np.ones(batch.K, bool) if batch.lower_NK is None else ~_of_group(batch.lower_NK, g),
+            higher_is_better=np.ones(batch.K, bool) if batch.lower_NK is None else ~_select_group(batch.lower_NK, g),
             utilities=unknown_GK if fit is None else fit.utilities_MK[rows],
             values=unknown_GK if fit is None else fit.values_MK[rows],
             fused=np.full(size, np.nan) if fit is None else fit.fused_M[rows],
@@ -461,46 +464,47 @@ class Fused(Framed):
         return make_record(self, g)
 
 
-def standard_errors(parts_MK: np.ndarray, telling_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def standard_errors(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """(M,): √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error of the weighted sum of K criteria.
 
     Only criteria that tell rollouts apart count; NaN with fewer than two.
     """
-    telling_MK = telling_NK[batch.group_of_row]
-    count_M = telling_MK.sum(1)
-    mean_M = np.where(telling_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
-    square_M = np.where(telling_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
+    informative_MK = informative_NK[batch.group_of_row]
+    count_M = informative_MK.sum(1)
+    mean_M = np.where(informative_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
+    square_M = np.where(informative_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
     scale_M = count_M / np.maximum(count_M - 1, 1)
     return np.where(count_M > 1, np.sqrt(scale_M * square_M), np.nan)
 
 
-def agreement(parts_MK: np.ndarray, telling_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria say the same.
+def agreement(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria agree.
 
-    NaN if fewer than two criteria tell rollouts apart. Real trade-offs between criteria count as disagreement too, so a
-    group should not be dropped for it blindly.
+    MS is a mean square of the two-way analysis of variance. NaN if fewer than two criteria tell rollouts apart. Real
+    trade-offs between criteria count as disagreement too, so low agreement alone is no reason to drop a group.
     """
     if not batch.N:
         return np.zeros(0)
     starts = batch.starts[:-1]
     sizes_N = batch.sizes
     group_of_row = batch.group_of_row
-    telling_MK = telling_NK[group_of_row]
-    K_N = telling_NK.sum(1)
-    parts = np.where(telling_MK, parts_MK, 0.0)
+    informative_MK = informative_NK[group_of_row]
+    K_N = informative_NK.sum(1)
+    parts = np.where(informative_MK, parts_MK, 0.0)
     rollout_mean_M = parts.sum(1) / np.maximum(K_N, 1)[group_of_row]
     criterion_mean_NK = np.add.reduceat(parts, starts, axis=0) / sizes_N[:, None]
     mean_N = np.add.reduceat(rollout_mean_M, starts) / sizes_N
     between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, starts)
     fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
-    residual_N = np.add.reduceat(np.where(telling_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts)
+    residual_N = np.add.reduceat(np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts)
     ratio_N = np.full(batch.N, np.inf)
+    # Below 1e-18 the rollouts differ by rounding only.
     np.divide(residual_N, np.maximum(K_N - 1, 1) * between_N, out=ratio_N, where=between_N > 1e-18)
     return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
 
 
 def _describe(values: Any, M: int) -> str:
-    """What came instead of M numbers: its shape, or its contents if the shape is right."""
+    """For error messages: the shape of `values`, or its contents if the shape is right."""
     try:
         shape = np.shape(values)
     except ValueError:  # lists of different lengths
@@ -510,5 +514,6 @@ def _describe(values: Any, M: int) -> str:
     return brief(np.asarray(values, object).tolist())
 
 
-def _of_group(values_NK: np.ndarray, g: int) -> np.ndarray:
+def _select_group(values_NK: np.ndarray, g: int) -> np.ndarray:
+    """The row of group g; the only row if all groups share it."""
     return values_NK[g if len(values_NK) > 1 else 0]

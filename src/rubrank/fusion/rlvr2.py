@@ -1,4 +1,4 @@
-"""RLVR²: rank the rollouts of a group on every criterion, add up the utilities, stretch them to [0, 1].
+"""RLVR²: rank the rollouts of a group on every criterion, add up the utilities, stretch the sums to [0, 1].
 
     >>> import rubrank
     >>> rubrank.fuse([[1, 0.5, 7], [1, 1.0, 8], [0, 1.0, 3]]).round(2)          # three rollouts, three criteria
@@ -21,16 +21,18 @@
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
 
 `fuse` and `utilities` take and return plain arrays. `Reweighted` is RLVR² with the weights of another rule.
-Missing: not compared on that criterion, never a loss. If all rollouts of a group are tied, each gets 0.5.
+A rollout with a missing score is not compared on that criterion; it never counts as a loss. If all rollouts of a group
+are tied, each gets 0.5.
 
 scale="utility" gives advantages, for trainers that do not scale rewards themselves:
 
-    A_i = (u_i − ū) / (s_ref · √Σ w²)      over the criteria that the group is asked; s_ref: sd of a strict order
+    A_i = (u_i − ū) / (s_ref · √Σ w²)      over the criteria of the group's rubric; s_ref: sd of a strict order
 
     eight rollouts, two criteria of weight 1 that order them alike      A = 2u / (0.89 · √2): up to ±2.1
     the same two, one upside down                                       A = 0: nothing is amplified
 
-Group standardisation would give a noisy tie-break the gradient of a unanimous verdict.
+Dividing by the standard deviation of the group, as trainers do, would give a noisy tie-break the same gradient as a
+unanimous verdict.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ LARGEST = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
 _CHECKED = ("pool", "span", "scale", "prior", "attribute_prior", "seed")
 """Options whose allowed values `RewardOptions` declares."""
-# An ordering has no weight of 0; this share of a group's largest weight moves nothing.
+# Weights must be above 0. This share of a group's largest weight is too small to change a reward.
 _LEAST_WEIGHT = 1e-9
 
 
@@ -73,11 +75,12 @@ _LEAST_WEIGHT = 1e-9
 class RLVR2:
     """Ordinal fusion with its options.
 
-    adjust: what becomes of the batch's attributes: "remove" or `attenuate(lam)`, one for all or one for each; None
-        leaves them alone.
-    pool: what an attribute's influence is estimated over: the whole "batch", the "run" (all calls of this rule so far,
-        for trainers), or every "group" by itself, exactly as in the paper, which takes a share that the priors set.
-    adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decided.
+    adjust: how much of the attributes' influence is taken out: "remove" or `attenuate(lam)`, one for all attributes or
+        one for each; None takes nothing out.
+    pool: the groups over which an attribute's influence is estimated: the whole "batch", the "run" (all calls of this
+        rule so far, for trainers), or each "group" by itself, as in the paper. In a single group the priors largely
+        decide how much is taken out.
+    adjust_criteria: the criteria whose verdicts are adjusted, or "all"; None: those that no program decides.
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
         same standard deviation, so that criteria of equal weight have equal influence.
@@ -100,13 +103,13 @@ class RLVR2:
     scale: Scale = "ranking"
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies of the rule with other options share it."""
-    known: BatchEstimate | None = field(default=None, repr=False, compare=False)
-    """With pool="batch": the estimate over a whole batch, for fusing its parts one by one."""
+    batch_estimate: BatchEstimate | None = field(default=None, repr=False, compare=False)
+    """With pool="batch": an estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
     def __post_init__(self) -> None:
         changed = {name: getattr(self, name) for name in _CHECKED if getattr(self, name) is not getattr(RLVR2, name)}
         if changed:
-            # Imported here: pydantic takes as long to load as NumPy, and most callers change nothing.
+            # Imported here: pydantic takes as long to load as NumPy, and most callers keep the defaults.
             from rubrank.options import RewardOptions, read_options
 
             values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
@@ -118,7 +121,7 @@ class RLVR2:
         if self.adjust is not None:
             is_single = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
             adjustments: Any = [self.adjust] if is_single else self.adjust
-            expand_adjustments(self.name, adjustments, len(adjustments))  # raises for what is not an adjustment
+            expand_adjustments(self.name, adjustments, len(adjustments))  # only for its checks
 
     @property
     def remembers(self) -> bool:
@@ -133,10 +136,10 @@ class RLVR2:
     @property
     def local(self) -> bool:
         """Does a group's reward depend on that group alone?"""
-        return self.pool == "group" or self.adjust is None or self.known is not None
+        return self.pool == "group" or self.adjust is None or self.batch_estimate is not None
 
     def state(self) -> dict[str, Any]:
-        """What was learnt about attributes, as JSON can hold it."""
+        """What was learnt about attributes, as JSON data."""
         return {"rule": self.name, "version": 1, "running": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -144,15 +147,16 @@ class RLVR2:
         self.running.restore(checks.check_state(self, 1, state)["running"])
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The reward of each rollout, and everything it is due to."""
+        """The reward of each rollout, and every number that led to it."""
         return self.fuse(batch, None)
 
     def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
-        """The same with other weights than those of the batch, if any are given."""
+        """Fuse with weights_NK, or with the batch's own weights if that is None."""
         used_NK = batch.weights_NK if weights_NK is None else weights_NK
         fit = self._fit(batch, used_NK)
         if self.scale == "ranking":
             return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
+        # Advantages: divided by the sd that a strict order on all criteria alike would have; see the formula above.
         model: Any = find_model(self.model)
         references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
         sd_N = np.array([reference.sd for reference in references])
@@ -166,7 +170,8 @@ class RLVR2:
     def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
         from rubrank.fusion.models.shapes import combine  # loads numba, which `import rubrank` should not
 
-        u_MK = self._rank(batch)
+        """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
+        u_MK = self._fit_utilities(batch)
         values_MK = u_MK
         control = None
         if self.adjusts(batch):
@@ -183,7 +188,7 @@ class RLVR2:
         combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
         return Fit(u_MK, values_MK, fused_M, ranking_M, control, scale_NK)
 
-    def _rank(self, batch: ScoreBatch) -> np.ndarray:
+    def _fit_utilities(self, batch: ScoreBatch) -> np.ndarray:
         """Utilities (M, K) without attributes."""
         from rubrank.fusion.models.shapes import shape_table
 
@@ -208,19 +213,19 @@ class RLVR2:
         return u_MK
 
     def adjusts(self, batch: ScoreBatch) -> bool:
-        """Is something taken out of the verdicts of this batch?"""
+        """Does the batch have attributes, and is their influence to be taken out?"""
         return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
 
     def part(self, batch: ScoreBatch) -> Part:
-        """Some groups of a batch, ready for the passes of a pooled fit over all of its parts."""
+        """These groups as one part of a larger batch, whose attribute coefficients are fitted over all parts."""
         from rubrank.fusion.models.attribute_fit import Part
 
-        u_MK = self._rank(batch)
+        u_MK = self._fit_utilities(batch)
         return Part(*make_fit_data(self, batch, u_MK), u_MK)
 
 
 def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:
-    """(N, K): best minus worst, or the standard deviation, of each criterion in each group; 1 if all are tied."""
+    """(N, K): best minus worst ("unit") or standard deviation ("sd") of each criterion in each group; 1 if all tie."""
     if not batch.N:
         return np.ones((0, batch.K))
     starts = batch.starts[:-1]
@@ -235,7 +240,7 @@ def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.nd
 
 
 class ReferenceSpread(NamedTuple):
-    """How far apart the utilities of a strict order are."""
+    """Standard deviation, and best minus worst, of the utilities of a group without ties."""
 
     sd: float
     span: float
@@ -243,7 +248,7 @@ class ReferenceSpread(NamedTuple):
 
 @lru_cache(maxsize=512)
 def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
-    """Of a group of this size; (1, 1) for a single rollout."""
+    """The spread in a group of this size; (1, 1) for a single rollout."""
     if size < 2:
         return ReferenceSpread(1.0, 1.0)
     wins = np.tril(np.ones((size, size)), -1)
@@ -256,9 +261,9 @@ def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
 
 @dataclass(frozen=True)
 class Reweighted:
-    """RLVR² with the weights of another rule: "rlvr2*focal", and so for every rule that re-weights.
+    """RLVR² with the weights of another rule: "rlvr2*focal", and the same for every rule that re-weights criteria.
 
-    Focal gives nearly all weight to the criterion that the better rollouts have not got yet, so its ranking decides.
+    Focal gives nearly all weight to the criteria that the better rollouts do not meet yet. Their rankings then decide.
     grade C: a reconstruction
     """
 
@@ -301,7 +306,7 @@ class Reweighted:
 
 
 def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Weights > 0 in the same ratios: next to nothing for 0, and the batch's own where a group's are all 0."""
+    """Replace weights of 0 by tiny ones, and the weights of a group whose weights are all 0 by those of the batch."""
     largest_N1 = weights_NK.max(1, keepdims=True)
     if not np.isfinite(largest_N1).all():
         raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
@@ -312,7 +317,7 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 
 PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
 Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
-"""Each "higher" or "lower"; str, so that a dict built elsewhere fits."""
+"""Each "higher" or "lower". Typed as str: a caller's dict[str, str] would not match a Literal."""
 
 
 class Utilities(NamedTuple):
@@ -404,8 +409,8 @@ def _fuse_arrays(
 ) -> Fused:
     """Fuse with RLVR², or another rule; errors name the function that was called."""
     if rule is not None:
-        for name in () if isinstance(rule, str) else options:
-            raise UnknownOption.of(owner, "keyword", name, arrays)  # a rule object has its constants already
+        if options and not isinstance(rule, str):  # a rule object has its constants already
+            raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
         if isinstance(rule, str) and arrays["attributes"] is not None:
             options.setdefault("adjust", "remove")  # raises for a rule that cannot adjust
         return apply_rule(find_rule(rule, **options), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
@@ -415,8 +420,8 @@ def _fuse_arrays(
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     try:
-        # Checking options takes longer than a small fit, so rules with plain options are kept. A rule that learns from
-        # batch to batch must be a new one.
+        # Checking options takes longer than a small fit, so rules with plain options are cached. A rule that learns
+        # from batch to batch must not be: calls would share what it has learnt.
         is_plain = all(type(value) in (str, int, float) for value in options.values()) and options.get("pool") != "run"
         rlvr2 = _make_rule(**options) if is_plain else RLVR2(**options)
         return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
@@ -427,5 +432,5 @@ def _fuse_arrays(
 
 
 _OPTION_NAMES = tuple(option.name for option in fields(RLVR2) if option.repr)
-"""The options of RLVR²; what is not shown is what the rule has learnt."""
+"""The options of RLVR². Fields with repr=False are not options: they hold what the rule has learnt."""
 _make_rule = lru_cache(maxsize=64, typed=True)(RLVR2)

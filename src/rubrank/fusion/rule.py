@@ -8,14 +8,14 @@
     result = find_rule("gdpo+")(table.batch())
     result.reward                       what the trainer gets, in the order of the rows; see `result.py` for the rest
 
-A rule is a frozen dataclass whose fields are its constants, called with a `ScoreBatch`. `name` is what it is called in
-`rules/`, `bounded` says that its values are from 0 to 1 (for scores within their domains). A rule that remembers
-has `state()` and `restore(state)`: plain data that JSON can hold, so that a training checkpoint can carry it.
+A rule is a frozen dataclass whose fields are its constants. It is called with a `ScoreBatch`. `name` is the name that
+`find_rule` looks up; `bounded` says that its values lie between 0 and 1 (for scores within their domains). A rule that
+learns from batch to batch also has `state()` and `restore(state)`; the state is JSON data for a training checkpoint.
 
 Names are small expressions:  gdpo, gdpo+ (followed by the gate of the rubric's layers), rlvr2*focal (RLVR² with Focal's
 weights), rlvr2*focal+ (both). `rules/__init__.py` lists all rules and says how to add one.
 
-Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
+Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Rule(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name that `find_rule` looks up."""
         ...
 
     @property
     def bounded(self) -> bool:
-        """Values from 0 to 1? Those of other rules are stretched to that, group by group, before a gate acts."""
+        """Do all values lie between 0 and 1? If not, a gate stretches them to [0, 1] in each group first."""
         ...
 
     def __call__(self, batch: ScoreBatch) -> Fused:
@@ -51,7 +51,7 @@ class Rule(Protocol):
 
 
 def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
-    """Call the rule, and check that it returns a `Fused`, which checks its values itself."""
+    """Call the rule and check that it returns a `Fused` (which checks its own values)."""
     fused = rule(batch)
     if not isinstance(fused, Fused):
         allowed = "a rubrank.Fused(batch, name, values)"
@@ -61,21 +61,21 @@ def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
 
 @runtime_checkable
 class Reweighting(Rule, Protocol):
-    """A rule that is a weighted sum with weights of its own, which another rule can take over: rlvr2*focal."""
+    """A weighted sum that computes its own weights. RLVR² can use them instead of the rubric's: rlvr2*focal."""
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K) or (1, K), > 0 where a criterion counts."""
+        """(N, K), or (1, K) if all groups have the same weights; 0 for a criterion that does not count."""
         ...
 
 
 @runtime_checkable
 class Stateful(Rule, Protocol):
-    """A rule that remembers from batch to batch."""
+    """A rule that learns from batch to batch."""
 
     def state(self) -> dict[str, Any]:
-        """What it remembers, as JSON can hold it."""
+        """What it has learnt, as JSON data."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state that was saved; raises for one of another rule or version."""
+        """Continue from a saved state; raises if another rule or version saved it."""
         ...

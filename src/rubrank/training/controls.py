@@ -30,7 +30,7 @@ from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.attributes import ATTRIBUTES, find_attribute
 from rubrank.fusion.control.common import COMMON, WORDS, common_rows
 from rubrank.fusion.control.length import Lengths
-from rubrank.fusion.options import make_adjustment, part_of, with_options
+from rubrank.fusion.options import find_ordinal, find_weighing, make_adjustment, with_options
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Group, Rollout
@@ -202,7 +202,7 @@ def active_controls(
 
 def remembers(rule: Rule) -> bool:
     """Does the rule, or a rule inside it, learn from batch to batch?"""
-    parts = (part_of(rule, "rule", "weighing"), part_of(rule, "rule", "ordinal"))
+    parts = (find_weighing(rule), find_ordinal(rule))
     return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
 
 
@@ -216,7 +216,7 @@ def set_pool(rule: Rule, pool: Pool | None) -> Rule:
 
 def _find_pool(rule: Rule) -> Pool | None:
     """What the RLVR² part of the rule estimates over; None if it has none."""
-    return getattr(part_of(rule, "rule", "ordinal"), "pool", None)
+    return getattr(find_ordinal(rule), "pool", None)
 
 
 def warn_of_single_group(owner: str, rule: Rule, groups: int, active: ActiveControls) -> bool:

@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.control.common import COMMON, WORKER_ROWS, keep_places
-from rubrank.fusion.options import is_local, make_rule, part_of, with_options
+from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
+from rubrank.fusion.options import find_ordinal, is_local, make_rule, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
@@ -251,7 +251,7 @@ class RewardEngine:
             features = measure_texts(rollouts, self.controls, step, measured).split(groups)
         if self.recording is not None and measured.rows is not None:
             # Workers have separated reasoning from answers; records need not do it again.
-            keep_places([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
+            set_part_positions([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
         return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
@@ -447,7 +447,7 @@ class RewardEngine:
     @property
     def scale(self) -> str:
         """The scale of the rewards: "ranking", or "utility" for advantages."""
-        return str(getattr(part_of(self.rule, "rule", "ordinal"), "scale", "ranking"))
+        return str(getattr(find_ordinal(self.rule), "scale", "ranking"))
 
     def check_scaling(self, owner: str, setting: str, scaled: bool) -> None:
         """Raise if the trainer would scale advantages again, which would lose what they say about agreement."""

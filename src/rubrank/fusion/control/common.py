@@ -46,7 +46,7 @@ def worker_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
     return np.hstack([common_rows(rollouts), positions])
 
 
-def keep_places(rollouts: Sequence[Rollout], positions: np.ndarray) -> None:
+def set_part_positions(rollouts: Sequence[Rollout], positions: np.ndarray) -> None:
     """Tell rollouts where their reasoning and their answer are."""
     for i in np.flatnonzero(~np.isnan(positions[:, 0])).tolist():
         reasoning_start, reasoning_end, answer_start, answer_end = map(int, positions[i])

@@ -79,14 +79,14 @@ class AttributeControl:
 
 def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> AttributeControl:
     """Take the influence of attributes out of the utilities u_MK, which are not changed."""
-    data, wanted_NK = make_fit_data(rule, batch, u_MK)
+    data, controlled_NK = make_fit_data(rule, batch, u_MK)
     criteria, attributes = name_columns(batch)
     names = DrawNames(batch.labels, criteria, attributes, rule.seed)
     adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
-    share_NKD, is_two_sided_D = draw_shares(adjustments, wanted_NK.shape, names)
+    share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
     if rule.pool == "group":
-        return _control_groups(rule, data, wanted_NK, share_NKD, is_two_sided_D, u_MK)
-    return _control_pooled(rule, data, wanted_NK, share_NKD, is_two_sided_D, names, u_MK)
+        return _control_groups(rule, data, controlled_NK, share_NKD, is_two_sided_D, u_MK)
+    return _control_pooled(rule, data, controlled_NK, share_NKD, is_two_sided_D, names, u_MK)
 
 
 def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
@@ -111,7 +111,7 @@ def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Fit
         batch.outcomes,
         pooled=rule.pool != "group",
         # A copy: what comes from Ray's store is read-only, and numba would compile everything again for that.
-        known_scale_D=None if rule.known is None else rule.known.scale_D.copy(),
+        known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),
     )
     return data, data.informative(u_MK) & _select_criteria(rule, batch)
 
@@ -133,7 +133,7 @@ def _select_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
 def _control_pooled(
     rule: RLVR2,
     data: FitData,
-    wanted_NK: np.ndarray,
+    controlled_NK: np.ndarray,
     share_NKD: np.ndarray,
     is_two_sided_D: np.ndarray,
     names: DrawNames,
@@ -143,46 +143,46 @@ def _control_pooled(
     from rubrank.fusion.models.attribute_fit import estimate, refit
 
     model = find_model(rule.model)
-    if rule.known is None:
-        influence = estimate(model, data, wanted_NK, u_MK)
+    if rule.batch_estimate is None:
+        influence = estimate(model, data, controlled_NK, u_MK)
     else:
-        influence = rule.known.select(names.criteria)
+        influence = rule.batch_estimate.select(names.criteria)
     if rule.pool == "run":
         # What was learnt before counts too: the estimate of one step has few groups.
         influence = rule.running.learn(influence, names.criteria, names.attributes, data.attribute_prior)
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
-    taken_NKD = np.where(wanted_NK[:, :, None], share_NKD * allowed_KD, 0.0)
-    known_gamma_KD = None if rule.known is None else influence.gamma_KD
+    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
+    known_gamma_KD = None if rule.batch_estimate is None else influence.gamma_KD
     return AttributeControl(
         rule.pool,
         values_MK=refit(model, data, taken_NKD, u_MK),
         gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
         se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
         shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
-        n_NK=np.broadcast_to(influence.n_K, wanted_NK.shape),
+        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
         taken_NKD=taken_NKD,
         contrasts_MD=data.mean_contrasts(),
-        fit_jointly=partial(_fit_jointly, model, data, wanted_NK, u_MK, known_gamma_KD),
+        fit_jointly=partial(_fit_jointly, model, data, controlled_NK, u_MK, known_gamma_KD),
     )
 
 
 def _fit_jointly(
-    model: UtilityModel, data: FitData, wanted_NK: np.ndarray, u_MK: np.ndarray, known_gamma_KD: np.ndarray | None
+    model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray, known_gamma_KD: np.ndarray | None
 ) -> np.ndarray:
     """Utilities of the joint fit, or beside coefficients that come from more groups than these."""
     from rubrank.fusion.models.attribute_fit import estimate, refit
 
     if known_gamma_KD is not None:
-        return refit(model, data, np.where(wanted_NK[:, :, None], known_gamma_KD, 0.0), u_MK)
+        return refit(model, data, np.where(controlled_NK[:, :, None], known_gamma_KD, 0.0), u_MK)
     fitted_MK = np.empty_like(u_MK)
-    estimate(model, data, wanted_NK, u_MK, fitted_MK)
+    estimate(model, data, controlled_NK, u_MK, fitted_MK)
     return fitted_MK
 
 
 def _control_groups(
     rule: RLVR2,
     data: FitData,
-    wanted_NK: np.ndarray,
+    controlled_NK: np.ndarray,
     share_NKD: np.ndarray,
     is_two_sided_D: np.ndarray,
     u_MK: np.ndarray,
@@ -191,7 +191,7 @@ def _control_groups(
     from rubrank.fusion.models.attribute_fit import fit_groups
 
     fitted_MK = u_MK.copy()
-    gamma_NKD = fit_groups(find_model(rule.model), data, wanted_NK, fitted_MK)
+    gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, fitted_MK)
     taken_NKD = np.where(is_two_sided_D | (gamma_NKD > 0.0), share_NKD * gamma_NKD, 0.0)
     contrasts_MD = data.mean_contrasts()
     values_MK = fitted_MK
@@ -207,7 +207,7 @@ def _control_groups(
         gamma_NKD=gamma_NKD,
         se_NKD=np.full(gamma_NKD.shape, np.nan),
         shrunk_NKD=gamma_NKD,
-        n_NK=wanted_NK.astype(int),
+        n_NK=controlled_NK.astype(int),
         taken_NKD=taken_NKD,
         contrasts_MD=contrasts_MD,
         fit_jointly=partial(np.asarray, fitted_MK),

@@ -147,11 +147,11 @@ class FitData:
         """(N, K): whether a criterion tells rollouts of a group apart, given the utilities without attributes."""
         if len(self.starts) == 1:
             return np.zeros((0, u_MK.shape[1]), bool)
-        telling_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
+        informative_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
         for (g, k), outcome in self.outcomes.items():
             # A circle of wins has utilities of 0, and still says who is better than whom.
-            telling_NK[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
-        return telling_NK
+            informative_NK[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
+        return informative_NK
 
 
 def scale_of_contrasts(squares_D: np.ndarray, pairs: int) -> np.ndarray:
@@ -202,7 +202,7 @@ class Part:
     """Some groups of a batch, and how far their fit is."""
 
     data: FitData
-    wanted_NK: np.ndarray
+    controlled_NK: np.ndarray
     """The groups that the coefficients of each criterion are fitted over."""
     u_MK: np.ndarray
     """Utilities without attributes."""
@@ -219,7 +219,7 @@ class Part:
         data = replace(self.data, **cast(Any, arrays))
         fitted_MK = None if self.fitted_MK is None else np.array(self.fitted_MK)
         solved = None if self.solved is None else np.array(self.solved)
-        return Part(data, np.array(self.wanted_NK), np.array(self.u_MK), fitted_MK, solved)
+        return Part(data, np.array(self.controlled_NK), np.array(self.u_MK), fitted_MK, solved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,7 @@ class PartSummary:
     def of(cls, part: Part, model: UtilityModel) -> PartSummary:
         """The summary of one part."""
         squares_D, pairs = part.data.square_contrasts()
-        return cls(squares_D, pairs, part.wanted_NK.sum(0), compiled_link(check_link(model), part.data.sizes))
+        return cls(squares_D, pairs, part.controlled_NK.sum(0), compiled_link(check_link(model), part.data.sizes))
 
 
 class PassSums(NamedTuple):
@@ -290,7 +290,7 @@ def run_pass(
     The first pass takes no step. active_K: the criteria that have not converged; others stay where they are.
     """
     K, D = gamma_KD.shape
-    jobs = np.argwhere(part.wanted_NK)
+    jobs = np.argwhere(part.controlled_NK)
     moved_K = np.zeros(K)
     if part.fitted_MK is None or part.solved is None:
         part.fitted_MK = part.u_MK.copy()
@@ -320,25 +320,25 @@ def fit_parts(
 def estimate(
     model: UtilityModel,
     data: FitData,
-    wanted_NK: np.ndarray,
+    controlled_NK: np.ndarray,
     u_MK: np.ndarray,
     fitted_MK: np.ndarray | None = None,
 ) -> InfluenceEstimate:
     """Steps 1 to 3, from the utilities without attributes, which are not changed.
 
-    wanted_NK: the groups that the coefficients of each criterion are fitted over.
+    controlled_NK: the groups that the coefficients of each criterion are fitted over.
     fitted_MK: if given, filled with the utilities of the joint fit.
     """
     link_model = check_link(model)
     link = compiled_link(model, data.sizes)
-    n_K = wanted_NK.sum(0)
+    n_K = controlled_NK.sum(0)
     M, K = u_MK.shape
     D = data.attributes_MD.shape[1]
     at_once = max(1, _ROOM // max(1, M * (D + 1)))
     sums = []
     for first in range(0, max(K, 1), at_once):
         columns = slice(first, min(first + at_once, K))
-        part = Part(data.select_criteria(columns), wanted_NK[:, columns], u_MK[:, columns].copy())
+        part = Part(data.select_criteria(columns), controlled_NK[:, columns], u_MK[:, columns].copy())
         parts = LocalParts([part])
         sums.append(
             _fit_pooled(
@@ -424,8 +424,8 @@ def _join_parts(parts: Sequence[Part], scale_D: np.ndarray) -> Part:
         outcomes=cells,
         known_scale_D=scale_D,
     )
-    wanted_NK = np.concatenate([part.wanted_NK for part in parts])
-    return Part(joined, wanted_NK, np.concatenate([part.u_MK for part in parts]))
+    controlled_NK = np.concatenate([part.controlled_NK for part in parts])
+    return Part(joined, controlled_NK, np.concatenate([part.u_MK for part in parts]))
 
 
 def _fit_by_newton(model: LinkModel, part: Part, k: int, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -433,7 +433,7 @@ def _fit_by_newton(model: LinkModel, part: Part, k: int, name: str) -> tuple[np.
     data = part.data
     if part.fitted_MK is None:
         part.fitted_MK = part.u_MK.copy()
-    groups = np.flatnonzero(part.wanted_NK[:, k]).tolist()
+    groups = np.flatnonzero(part.controlled_NK[:, k]).tolist()
     B = len(groups)
     n = int(data.sizes[groups].max())
     wins_Bnn = np.zeros((B, n, n))
@@ -463,12 +463,12 @@ def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.nd
 
     delta_NKD must be 0 where a criterion does not tell the rollouts of a group apart.
     """
-    wanted_NK = delta_NKD.any(2)
-    if not wanted_NK.any():
+    controlled_NK = delta_NKD.any(2)
+    if not controlled_NK.any():
         return u_MK
     link_model = check_link(model)
     v_MK = u_MK.copy()
-    jobs = np.argwhere(wanted_NK)
+    jobs = np.argwhere(controlled_NK)
     delta_JD = delta_NKD[jobs[:, 0], jobs[:, 1]]
     failed = np.ones(len(jobs), bool)
     link = compiled_link(model, data.sizes)
@@ -491,14 +491,14 @@ def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.nd
     return v_MK
 
 
-def fit_groups(model: UtilityModel, data: FitData, wanted_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+def fit_groups(model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
     """The fit of the paper: γ (N, K, D), one for each group and criterion that is wanted.
 
     u_MK comes in as the utilities without attributes, and goes out as those of the fit.
     """
     link_model = check_link(model)
     D = data.attributes_MD.shape[1]
-    jobs = np.argwhere(wanted_NK)
+    jobs = np.argwhere(controlled_NK)
     gamma_JD = np.zeros((len(jobs), D))
     failed = np.ones(len(jobs), bool)
     link = compiled_link(model, data.sizes)
@@ -518,7 +518,7 @@ def fit_groups(model: UtilityModel, data: FitData, wanted_NK: np.ndarray, u_MK: 
         u_1n, gamma_1D = _solve(problem, u_MK[None, rows, k], f"group {g}, criterion {k}")
         u_MK[rows, k] = u_1n[0]
         gamma_JD[job] = gamma_1D[0]
-    gamma_NKD = np.zeros((*wanted_NK.shape, D))
+    gamma_NKD = np.zeros((*controlled_NK.shape, D))
     gamma_NKD[jobs[:, 0], jobs[:, 1]] = gamma_JD
     return gamma_NKD
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import check_adjust_criteria, criterion_changes, refuse_gate_options
+from rubrank.fusion.options import check_adjust_criteria, collect_criterion_changes, refuse_gate_options
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, to_score_table
@@ -87,7 +87,7 @@ def _beside(logged: Logged, measured: Logged) -> Logged:
 
 def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
     """The table with what options say about its criteria, and its batch, with the attributes that they name."""
-    table, names = logged.table.with_changes(criterion_changes(options)), logged.attribute_names
+    table, names = logged.table.with_changes(collect_criterion_changes(options)), logged.attribute_names
     values = logged.attributes
     if options.attributes:
         for name in options.attribute_names:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import UnknownName, only_our_errors
-from rubrank.fusion.options import criterion_changes
+from rubrank.fusion.options import collect_criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
 from rubrank.records.agreement import mean_or_nan, rank_rewards, share_of_same_sides, spearman_by_group
@@ -82,7 +82,7 @@ def robustness(
     """
     check_input("robustness", rules, table, step)
     chosen = FuseOptions() if options is None else options
-    table = table.with_changes(criterion_changes(chosen))
+    table = table.with_changes(collect_criterion_changes(chosen))
     jobs = list(transforms) or _jobs(table, criteria, MAPS if maps is None else maps)
 
     def batch(scores: ScoreTable) -> ScoreBatch:
