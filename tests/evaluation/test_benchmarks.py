@@ -11,7 +11,7 @@ from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benc
 from rubrank.evaluation.benchmarks.arena_hard import read_label
 from rubrank.evaluation.benchmarks.longproc_tasks import solves
 from rubrank.evaluation.benchmarks.simpleqa import read_grade
-from rubrank.evaluation.scoring import score_rows
+from rubrank.evaluation.runs import score_rows
 
 
 def judge(*texts):
@@ -298,3 +298,25 @@ def test_mistakes_are_one_clear_error():
         score_rows([{"id": "1", "output": "o"}], find_benchmark("sysbench"), judge=judge())
     with pytest.raises(InvalidInput, match="at least one row"):
         score_rows([], find_benchmark("ifeval"))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "12 > 5 > 3",
+        "[12] > [5] > [3]",
+        "[ID: 12] > [ID: 5] > [ID: 3]",
+        "**12** > **5** > **3**",
+        "Ranking: 12 > 5 > 3",
+        "Here is my ranking:\n\n12 > 5 > 3",
+        "ID: 12 (most relevant) > ID: 5 > ID: 3",
+    ],
+)
+def test_a_helmet_ranking_is_read_in_the_forms_that_models_write(output):
+    row = {"id": "1", "dataset": "msmarco_rerank_psg_k1000", "qrel": {"12": 3, "5": 2, "3": 1}, "output": output}
+    assert score_rows([row], find_benchmark("helmet")).metrics["rerank"] == pytest.approx(100.0)
+
+
+def test_a_helmet_ranking_of_one_passage_needs_no_comparison():
+    row = {"id": "1", "dataset": "msmarco_rerank_psg_k1000", "qrel": {"3": 1}, "output": "Ranking: 3"}
+    assert score_rows([row], find_benchmark("helmet")).metrics["rerank"] == pytest.approx(100.0)

@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
-from rubrank.evaluation.data import items_of
-from rubrank.evaluation.files import read_run
-from rubrank.evaluation.judging import FileJudge, judge_of
-from rubrank.evaluation.running import RunOptions, Watch, configured, run_suite
+from rubrank.evaluation.data import load_items
+from rubrank.evaluation.judge import FileJudge, open_judge
+from rubrank.evaluation.runs import read_run
+from rubrank.evaluation.suite import EvalProgress, RunOptions, SuiteResult, configure_benchmark, run_suite
+from rubrank.evaluation.table import CapabilityTable
 from rubrank.judges.judge import Reply, Usage
 
 ITEMS = [
@@ -48,20 +49,20 @@ def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data):
     pytest.importorskip("inspect_ai")
     from inspect_ai.model import ContentReasoning, ContentText
 
-    apart = [ContentReasoning(reasoning="five words, with a comma"), ContentText(text="small")]
+    separate = [ContentReasoning(reasoning="five words, with a comma"), ContentText(text="small")]
     options = RunOptions("mockllm/model", only="ifeval", data=data, output=data / "out", repeats=2, batch=1)
     same = "<think>one, two, three</think>none"
-    table, problems = run_suite(options, scripted(same, apart, same, apart))
-    assert problems == []
-    assert table is not None
-    assert table.rows[0].cells == {"ifeval": 100.0}
+    result = run_suite(options, scripted(same, separate, same, separate))
+    assert result.skipped == result.failed == ()
+    assert result.table is not None
+    assert result.table.rows[0].cells == {"ifeval": 100.0}
     run = read_run(data / "out" / "ifeval.json")
     assert len(run.scores) == 4
     assert sorted(score.thought for score in run.scores) == [3, 3, 5, 5]
     assert run.reasoning_words == 4.0
     assert run.sampling["repeats"] == 2
     assert run.usage == {"input_tokens": 12, "output_tokens": 8}
-    note = table.rows[0].notes["ifeval"]
+    note = result.table.rows[0].notes["ifeval"]
     assert "4 words of thinking cut" in note
     assert "repeats 2" in note
     assert "compat upstream" in note
@@ -69,10 +70,10 @@ def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data):
 
 def test_settings_go_to_the_benchmarks_that_have_them():
     options = RunOptions("m", settings={"compat": "fixed"}, repeats=3)
-    assert configured("ifeval", options).options == {"compat": "fixed"}
-    assert configured("gpqa", options).options["repeats"] == 3
-    assert configured("multichallenge", options).options["attempts"] == 3
-    assert configured("frames", options).options == {"context": "oracle"}
+    assert configure_benchmark("ifeval", options).options == {"compat": "fixed"}
+    assert configure_benchmark("gpqa", options).options["repeats"] == 3
+    assert configure_benchmark("multichallenge", options).options["attempts"] == 3
+    assert configure_benchmark("frames", options).options == {"context": "oracle"}
     with pytest.raises(UnknownName, match="compat"):
         run_suite(RunOptions("m", only="ifeval", settings={"compt": "fixed"}))
 
@@ -104,32 +105,32 @@ def hub(monkeypatch):
 
 
 def test_the_local_file_comes_first_and_then_the_hub(hub, data, tmp_path):
-    assert list(items_of(find_benchmark("ifeval"), data, hub=True)) == ITEMS
+    assert list(load_items(find_benchmark("ifeval"), data, hub=True)) == ITEMS
     assert hub.asked == []
-    assert list(items_of(find_benchmark("ifeval"), tmp_path / "other", hub=True)) == ITEMS
+    assert list(load_items(find_benchmark("ifeval"), tmp_path / "other", hub=True)) == ITEMS
     assert hub.asked == ["google/IFEval"]
 
 
 def test_without_leave_nothing_is_loaded_and_the_command_is_said(hub, tmp_path):
     with pytest.raises(InvalidInput, match=r"huggingface-cli download.*`hub=true`"):
-        list(items_of(find_benchmark("ifeval"), tmp_path))
+        list(load_items(find_benchmark("ifeval"), tmp_path))
     assert hub.asked == []
     with pytest.raises(InvalidInput, match="git clone"):  # not on the hub at all
-        list(items_of(find_benchmark("sysbench"), tmp_path, hub=True))
+        list(load_items(find_benchmark("sysbench"), tmp_path, hub=True))
 
 
 def test_a_hub_that_says_no_is_one_message_with_the_command(hub, tmp_path):
     hub.found.clear()
     with pytest.raises(InvalidInput, match=r"hub must be .*huggingface-cli download --repo-type dataset google/IFEval"):
-        list(items_of(find_benchmark("ifeval"), tmp_path, hub=True))
+        list(load_items(find_benchmark("ifeval"), tmp_path, hub=True))
 
 
 def test_the_split_with_the_questions_is_taken(hub, tmp_path):
     hub.found["google/IFEval"] = {"train": [], "test": ITEMS}
-    assert list(items_of(find_benchmark("ifeval"), tmp_path, hub=True)) == ITEMS
+    assert list(load_items(find_benchmark("ifeval"), tmp_path, hub=True)) == ITEMS
     hub.found["google/IFEval"] = {"a": [], "b": []}
     with pytest.raises(InvalidInput, match="splits"):
-        list(items_of(find_benchmark("ifeval"), tmp_path, hub=True))
+        list(load_items(find_benchmark("ifeval"), tmp_path, hub=True))
 
 
 def test_most_benchmarks_have_a_name_on_the_hub():
@@ -148,13 +149,13 @@ class Asker:
 
 def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
     class Askers:
-        def of(self, leaf):
+        def asker_of(self, leaf):
             return Asker()
 
     async def opened(*given):
         return Askers()
 
-    monkeypatch.setattr("rubrank.evaluation.judging.open_clients", opened)
+    monkeypatch.setattr("rubrank.evaluation.judge.open_clients", opened)
     judges = tmp_path / "judges.yaml"
     judges.write_text("judges: [{name: j, endpoints: [{model: m, base_url: 'http://127.0.0.1:9'}]}]\n")
     heard, told = [], []
@@ -166,7 +167,7 @@ def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
         def tell(self, what):
             told.append(what)
 
-    judge, name = judge_of(judges, Hears())
+    judge, name = open_judge(judges, Hears())
     assert isinstance(judge, FileJudge)
     assert name == "j (m)"
     answers = judge([[{"role": "user", "content": text}] for text in ("a", "fail", "b")])
@@ -178,9 +179,9 @@ def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
 def test_the_bar_of_a_run_tells_tokens_and_cost(monkeypatch):
     told = []
     monkeypatch.setattr("rubrank.grading.progress.Bar.tell", lambda self, what: told.append(what))
-    with Watch("IFEval", 2, SimpleNamespace(cost=0.125)) as watch:
-        watch.scored(SimpleNamespace(output=SimpleNamespace(usage=SimpleNamespace(total_tokens=1200))))
-        watch.scored(SimpleNamespace(output=SimpleNamespace(usage=None)))
+    with EvalProgress("IFEval", 2, SimpleNamespace(cost=0.125)) as progress:
+        progress.count_sample(SimpleNamespace(output=SimpleNamespace(usage=SimpleNamespace(total_tokens=1200))))
+        progress.count_sample(SimpleNamespace(output=SimpleNamespace(usage=None)))
     assert told == ["1,200 tokens, judging cost 0.1250"] * 2
 
 
@@ -188,3 +189,62 @@ def test_the_verb_takes_them_by_name(tmp_path):
     done = CliRunner().invoke(app, ["eval", "run", "--model", "m", "--only", "ifeval", "--set", "x=1"])
     assert done.exit_code == 2
     assert "--set" in done.output
+
+
+# ------------------------------------------------------------------------------------------------- judge and exit code
+
+
+FRAMES_ITEM = {"id": "1", "question": "Who?", "answer": "Ada"}
+
+
+@pytest.fixture
+def unreachable_judge(tmp_path):
+    path = tmp_path / "judges.yaml"
+    path.write_text("judges: [{name: j, endpoints: [{model: m, base_url: 'http://127.0.0.1:9'}]}]\n")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_a_judge_that_is_down_is_noticed_before_anything_is_sampled(data, unreachable_judge):
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.model import get_model
+
+    (data / "frames.jsonl").write_text(json.dumps(FRAMES_ITEM) + "\n")
+    sampled = []
+
+    def sample(*arguments):
+        sampled.append(arguments)
+        raise AssertionError("the model was asked")
+
+    options = RunOptions("mockllm/model", only="frames", data=data, output=data / "out", judge=unreachable_judge)
+    with pytest.raises(RubrankError, match=r"127\.0\.0\.1:9"):
+        run_suite(options, get_model("mockllm/model", custom_outputs=sample))
+    assert sampled == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Inspect's own
+def test_a_benchmark_that_a_program_decides_names_no_judge(data, unreachable_judge):
+    pytest.importorskip("inspect_ai")
+    options = RunOptions("mockllm/model", only="ifeval", data=data, output=data / "out", judge=unreachable_judge)
+    result = run_suite(options, scripted("none", "none"))
+    assert result.table is not None
+    assert "judge" not in result.table.rows[0].notes["ifeval"]
+
+
+@pytest.mark.parametrize(
+    ("result", "only", "code"),
+    [
+        (SuiteResult(CapabilityTable((), (), ()), (), ()), None, 0),
+        (SuiteResult(CapabilityTable((), (), ()), ("benchmark gpqa: no data",), ()), None, 0),
+        (SuiteResult(CapabilityTable((), (), ()), ("benchmark gpqa: no data",), ()), "ifeval,gpqa", 1),
+        (SuiteResult(CapabilityTable((), (), ()), (), ("benchmark gpqa: not finished",)), None, 1),
+        (SuiteResult(None, ("benchmark gpqa: no data",), ()), None, 1),
+    ],
+)
+def test_the_exit_code_says_whether_everything_that_was_wanted_is_finished(monkeypatch, result, only, code):
+    monkeypatch.setattr("rubrank.evaluation.suite.run_suite", lambda options: result)
+    done = CliRunner().invoke(app, ["eval", "run", "--model", "m", *(["--only", only] if only else [])])
+    assert done.exit_code == code, done.output
+    for message in (*result.skipped, *result.failed):
+        assert message in done.output

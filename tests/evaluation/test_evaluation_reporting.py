@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.evaluation.benchmark import ItemScore
-from rubrank.evaluation.comparing import interval
-from rubrank.evaluation.files import write_run
-from rubrank.evaluation.reporting import report_data
-from rubrank.evaluation.scoring import EvalRun
+from rubrank.evaluation.comparison import interval
+from rubrank.evaluation.runs import EvalRun, write_run
+from rubrank.evaluation.table import report_data
 
 
 def frames(model, values, **sampling):
@@ -69,7 +68,7 @@ def records(tmp_path):
 
 
 def shown(page):
-    packed = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
+    packed = re.search(r'id="data-summary">([^<]*)<', page.read_text(encoding="utf-8"))
     return json.loads(gzip.decompress(base64.b64decode(packed[1])))
 
 
@@ -93,3 +92,12 @@ def test_the_report_says_which_file_is_no_run(tmp_path, records):
     assert done.exit_code == 2
     assert "x.json" in done.output
     assert not (tmp_path / "r.html").exists()
+
+
+def test_one_item_has_no_interval(tmp_path):
+    write_run(frames("a", [1]), tmp_path / "frames.json")
+    done = CliRunner().invoke(app, ["eval", "table", str(tmp_path / "frames.json"), "--intervals", "--json"])
+    assert done.exit_code == 0, done.output
+    row = json.loads(done.stdout)["rows"][0]
+    assert row["points"] == {"frames": 100.0}
+    assert row["intervals"] == {}

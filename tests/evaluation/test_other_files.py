@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.errors import RubrankError
 from rubrank.evaluation.benchmarks import BENCHMARKS, find_benchmark
-from rubrank.evaluation.files import read_run
-from rubrank.evaluation.scoring import score_rows
+from rubrank.evaluation.runs import read_run, score_rows
 
 COMMA = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
 IFEVAL = [{"key": k, "prompt": f"p{k}", **COMMA, "response": "a, b" if k % 3 else "a"} for k in range(9)]

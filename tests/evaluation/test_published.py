@@ -10,10 +10,10 @@ import pytest
 from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.benchmarks.eqbench import read_comparison
-from rubrank.evaluation.benchmarks.helmet_metrics import after_answer, ranking, ruler_recall, string_metrics
+from rubrank.evaluation.benchmarks.helmet_metrics import find_answer, parse_ranking, ruler_recall, string_metrics
 from rubrank.evaluation.benchmarks.mmlu_pro import extract
-from rubrank.evaluation.comparing import compare
-from rubrank.evaluation.scoring import score_rows
+from rubrank.evaluation.comparison import compare
+from rubrank.evaluation.runs import score_rows
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "eval"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data/eval")
@@ -106,13 +106,13 @@ def test_helmet_metrics_row_by_row():
         golds = [gold for one in row["answer"] for gold in (one if isinstance(one, list) else [one])]
         ours = string_metrics(row["output"], golds)
         assert ours == pytest.approx({name: row["metrics"][name] for name in ours}), row["output"]
-        assert after_answer(row["output"]) == row["parsed_output"]
+        assert find_answer(row["output"]) == row["parsed_output"]
         assert ruler_recall(row["output"], golds) == row["ruler_recall"]
 
 
 def test_helmet_rankings():
     for row in rows("helmet/parse_rankings.jsonl.gz"):
-        assert ranking(row["output"]) == row["ranking_scores"]
+        assert parse_ranking(row["output"]) == row["ranking_scores"]
 
 
 @pytest.mark.slow

@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.benchmarks import find_benchmark
-from rubrank.evaluation.comparing import compare, compare_runs
-from rubrank.evaluation.files import read_run, write_run
+from rubrank.evaluation.comparison import compare, compare_runs
 from rubrank.evaluation.ratings import ratings
-from rubrank.evaluation.scoring import EvalRun, score_rows
+from rubrank.evaluation.runs import EvalRun, read_run, score_rows, write_run
 from rubrank.evaluation.table import capability_table
 
 RUN = CliRunner()
@@ -161,7 +160,7 @@ def test_a_suite_runs_through_inspect_and_goes_on_without_missing_data(tmp_path)
     pytest.importorskip("inspect_ai")
     from inspect_ai.model import get_model
 
-    from rubrank.evaluation.running import RunOptions, run_suite
+    from rubrank.evaluation.suite import RunOptions, run_suite
 
     items = [
         {"key": 1, "prompt": "No commas.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]},
@@ -170,17 +169,18 @@ def test_a_suite_runs_through_inspect_and_goes_on_without_missing_data(tmp_path)
     (tmp_path / "ifeval.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
     model = get_model("mockllm/model", custom_outputs=[output("<think>a, b</think>none"), output("LOUD")])
     options = RunOptions("mockllm/model", only="ifeval,ifbench,frames", data=tmp_path, output=tmp_path / "out")
-    table, problems = run_suite(options, model)
-    assert table is not None
-    assert table.rows[0].cells == {"ifeval": 50.0}
-    assert len(problems) == 2
-    assert "ifbench.jsonl" in problems[0]
-    assert "`judge=FILE`" in problems[1]
+    result = run_suite(options, model)
+    assert result.table is not None
+    assert result.table.rows[0].cells == {"ifeval": 50.0}
+    assert result.failed == ()
+    assert len(result.skipped) == 2
+    assert "ifbench.jsonl" in result.skipped[0]
+    assert "`judge=FILE`" in result.skipped[1]
     kept = read_run(tmp_path / "out" / "ifeval.json")
     assert kept.sampling["seed"] == 0
-    table, _ = run_suite(options, model)  # finished: nothing is asked again, and nothing is left to be said
-    assert table is not None
-    assert table.rows[0].cells == {"ifeval": 50.0}
+    result = run_suite(options, model)  # finished: nothing is asked again, and nothing is left to be said
+    assert result.table is not None
+    assert result.table.rows[0].cells == {"ifeval": 50.0}
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_dialogues_keep_the_models_own_answers(tmp_path):
     from inspect_ai.model import get_model
 
     from rubrank.evaluation.benchmark import Answer
-    from rubrank.evaluation.inspect import benchmark_task, scores_of
+    from rubrank.evaluation.inspect import benchmark_task, read_scores
 
     asked = []
 
@@ -206,7 +206,7 @@ def test_dialogues_keep_the_models_own_answers(tmp_path):
     benchmark = find_benchmark("sysbench")
     model = get_model("mockllm/model", custom_outputs=[output(f"answer {n}") for n in range(1, 6)])
     log = run(benchmark_task(benchmark, turns, judge=judge), model=model, log_dir=str(tmp_path), display="none")[0]
-    assert benchmark.metrics(scores_of(log))["SSR"] == 1.0
+    assert benchmark.metrics(read_scores(log))["SSR"] == 1.0
     assert "answer 1" in asked[1][0]["content"]
 
 

@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their 
 from training import tiny  # noqa: E402
 
 from rubrank.errors import InvalidInput, UnknownName  # noqa: E402
-from rubrank.evaluation.asking import ask_items  # noqa: E402
 from rubrank.evaluation.benchmarks import find_benchmark  # noqa: E402
-from rubrank.evaluation.files import read_runs  # noqa: E402
-from rubrank.evaluation.reporting import report_data  # noqa: E402
+from rubrank.evaluation.generation import ask_items  # noqa: E402
+from rubrank.evaluation.runs import read_runs  # noqa: E402
+from rubrank.evaluation.table import report_data  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
 from rubrank.training.job.benchmarks import check_evaluation  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402

@@ -1,89 +1,121 @@
-"""The benchmarks' own data: a file below a folder first, then, where that is allowed, the hub.
+"""Files of outputs, and the benchmarks' own data: from a folder or, if allowed, from the Hugging Face hub.
 
-items_of(benchmark, Path("benchmarks"))              one clear message, with the command, where it is not there
-items_of(benchmark, Path("benchmarks"), hub=True)    what is not there is loaded by its name on the hub
+load_items(benchmark, Path("benchmarks"))              raises if the file is missing; the message has the command
+load_items(benchmark, Path("benchmarks"), hub=True)    loads a missing file from the hub
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import data_suffix, read_text
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.evaluation.benchmark import Benchmark, DataFile, Row
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
-from rubrank.evaluation.files import checksum, read_outputs
+from rubrank.tables.rows import read_rows
 
 _ENDINGS = ("", ".gz", ".zst")
 _SPLITS = ("test", "eval", "validation", "train")
-"""The first of these that a data set has holds what is asked."""
+"""In order of preference: the first split that a data set has is used."""
 
 
-def find_file(wanted: DataFile, folder: Path | None) -> Path | None:
-    """A file below the folder, packed or not; None where it is not there."""
+def read_outputs(path: str | Path) -> Iterator[Row]:
+    """Rows of a file of outputs; a JSON object with `rows` is read as these rows."""
+    path = Path(path)
+    if data_suffix(path) == ".json" and path.is_file():
+        try:
+            data = json.loads(read_text(path))
+        except ValueError:
+            data = None  # `read_rows` below says what is wrong with the file
+        if isinstance(data, Mapping) and isinstance(data.get("rows"), list):
+            yield from data["rows"]
+            return
+    yield from read_rows(path)
+
+
+def find_file(data: DataFile, folder: Path | None) -> Path | None:
+    """The data file in a folder, compressed or not; None if it is missing."""
     if folder is None:
         return None
     if folder.is_file():
         return folder
     for ending in _ENDINGS:
-        path = folder / f"{wanted.name}{ending}"
+        path = folder / f"{data.name}{ending}"
         if path.is_file():
             return path
     return None
 
 
-def items_of(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) -> Iterator[Row]:
-    """The items of a benchmark; one clear message, with the command that gets them, where they are not there."""
-    wanted = benchmark.data
-    path = find_file(wanted, folder)
+def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) -> Iterator[Row]:
+    """The items of a benchmark; InvalidInput, with the command that gets the data, if they are missing."""
+    data = benchmark.data
+    path = find_file(data, folder)
     if path is not None:
         return iter(read_outputs(path))
-    if hub and wanted.hub is not None:
-        return iter(hub_rows(wanted.hub, benchmark.name))
+    if hub and data.hub is not None:
+        return iter(load_from_hub(data.hub, benchmark.name))
+    remedy = f"Get it: {data.get}"
+    if data.hub and not hub:
+        remedy += ", or load it from the hub: `hub=true`"
     place = folder or Path("the data folder")
-    remedy = f"Get it: {wanted.get}" + (", or load it from the hub: `hub=true`." if wanted.hub and not hub else ".")
-    raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / wanted.name}", "no such file", remedy)
+    raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / data.name}", "no such file", f"{remedy}.")
 
 
-def hub_rows(name: str, benchmark: str) -> Iterable[Row]:
-    """The rows of a data set on the hub, of the split that holds the questions."""
+def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
+    """The rows of a data set on the hub, from the split that contains the questions."""
     datasets = optional_package("datasets", f"benchmark {benchmark}: hub")
     try:
-        found: Any = datasets.load_dataset(name)
-    except Exception as error:  # the hub has many ways to say no
-        said = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
+        dataset: Any = datasets.load_dataset(name)
+    except Exception as error:  # the hub client raises errors of many packages
+        text = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
         remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
-        raise InvalidInput(f"benchmark {benchmark}", "hub", f"a hub that gives {name}", said, remedy) from None
-    if not isinstance(found, Mapping):
-        return (dict(row) for row in found)
-    split = next((split for split in _SPLITS if split in found), None)
-    if split is None and len(found) != 1:
-        allowed = f"such that one is {', '.join(_SPLITS)}"
-        raise InvalidInput(f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(found), "")
-    return (dict(row) for row in found[split or next(iter(found))])
+        raise InvalidInput(f"benchmark {benchmark}", "hub", f"a hub that gives {name}", text, remedy) from None
+    if not isinstance(dataset, Mapping):
+        return (dict(row) for row in dataset)
+    split = next((split for split in _SPLITS if split in dataset), None)
+    if split is None:
+        if len(dataset) != 1:
+            allowed = f"such that one is {', '.join(_SPLITS)}"
+            raise InvalidInput(f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset), "")
+        split = next(iter(dataset))
+    return (dict(row) for row in dataset[split])
 
 
-def listing(folder: Path | None) -> list[dict[str, Any]]:
-    """Every benchmark with its facts, and whether its data is there."""
-    found = []
+def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
+    """Every benchmark with its facts, and whether its data file is in the folder."""
+    rows = []
     for name in BENCHMARKS:
-        one = benchmark_class(name)
-        path = find_file(one.data, folder)
-        found.append(
+        benchmark = benchmark_class(name)
+        path = find_file(benchmark.data, folder)
+        if path is not None:
+            data = str(path)
+            checksum = _checksum(path)
+        else:
+            data = "not there" if folder else "no data folder given"
+            checksum = None
+        rows.append(
             {
                 "name": name,
-                "title": one.title,
-                "capability": one.capability,
-                "metric": one.headline,
-                "judge": one.judge,
-                "licence": one.licence,
-                "data": str(path) if path else "not there" if folder else "no data folder given",
-                "sha256": checksum(path) if path else None,
-                "get": one.data.get,
-                "hub": one.data.hub,
-                "settings": {key: setting.default for key, setting in one.settings.items()},
+                "title": benchmark.title,
+                "capability": benchmark.capability,
+                "metric": benchmark.headline,
+                "judge": benchmark.judge,
+                "licence": benchmark.licence,
+                "data": data,
+                "sha256": checksum,
+                "get": benchmark.data.get,
+                "hub": benchmark.data.hub,
+                "settings": {key: setting.default for key, setting in benchmark.settings.items()},
             }
         )
-    return found
+    return rows
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

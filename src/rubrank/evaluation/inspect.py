@@ -21,16 +21,16 @@ from inspect_ai.scorer import Score, Scorer, Target, mean
 from inspect_ai.scorer import scorer as register_scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from rubrank.evaluation.asking import dialogues, next_history
 from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages, Row
-from rubrank.evaluation.scoring import Judge
+from rubrank.evaluation.generation import extend_history, group_dialogues
+from rubrank.evaluation.runs import Judge
 from rubrank.grading.grade import grade
 from rubrank.rollouts.rollout import Group, to_rollout
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
 
-_KEPT = ("asked", "outputs", "thoughts")
-"""What the solver leaves in a sample's metadata, one each for every turn."""
+_TURN_DATA = ("asked", "outputs", "thoughts")
+"""Metadata keys under which the solver stores the item, the output and the words of reasoning of every turn."""
 _KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 
@@ -40,21 +40,21 @@ def benchmark_task(
     *,
     judge: Judge | None = None,
     epochs: int = 1,
-    scored: Callable[[TaskState], None] | None = None,
+    on_score: Callable[[TaskState], None] | None = None,
 ) -> Task:
-    """A task over the benchmark's items; dialogues are one sample each, their turns asked one after another.
+    """A task over the benchmark's items; a dialogue is one sample, and its turns are asked one after another.
 
-    scored: called with every sample that has its score.
+    on_score: called with every sample after it is scored.
     """
     samples = [
         Sample(id=id, input=_chat(benchmark.prompt(turns[0])), metadata={"turns": [dict(turn) for turn in turns]})
-        for id, turns in dialogues(benchmark, items).items()
+        for id, turns in group_dialogues(benchmark, items).items()
     ]
     return Task(
         name=benchmark.name,
         dataset=MemoryDataset(samples, name=benchmark.name),
-        solver=_turn_by_turn(benchmark),
-        scorer=_benchmark_scorer(benchmark, judge, scored),
+        solver=_ask_turns(benchmark),
+        scorer=_benchmark_scorer(benchmark, judge, on_score),
         epochs=epochs,
     )
 
@@ -64,58 +64,65 @@ def _chat(messages: Messages) -> list[ChatMessage]:
 
 
 @solver
-def _turn_by_turn(benchmark: Benchmark) -> Solver:
+def _ask_turns(benchmark: Benchmark) -> Solver:
     """Ask every turn of a sample; the model's own answers stay in the history."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        outputs, asked, thoughts = [], [], []
-        own: list[dict[str, str]] = []
+        items = []
+        outputs = []
+        reasoning_words = []
+        history: list[dict[str, str]] = []
         for turn in state.metadata["turns"]:
-            item = {**turn, "history": own or turn.get("history") or [], "repeat": state.epoch - 1}
-            asked.append(item)
+            item = {**turn, "history": history or turn.get("history") or [], "repeat": state.epoch - 1}
+            items.append(item)
             state.messages = _chat(benchmark.prompt(item))
             state = await generate(state)
             outputs.append(state.output.completion)
-            thoughts.append(_thought(state))
-            own = next_history(benchmark, turn, own, state.output.completion)
-        state.metadata |= {"outputs": outputs, "asked": asked, "thoughts": thoughts}
+            reasoning_words.append(_count_reasoning_words(state))
+            history = extend_history(benchmark, turn, history, state.output.completion)
+        state.metadata |= {"asked": items, "outputs": outputs, "thoughts": reasoning_words}
         return state
 
     return solve
 
 
-def _thought(state: TaskState) -> int:
-    """Words of thinking: in the text, or apart from it, as most providers give it."""
+def _count_reasoning_words(state: TaskState) -> int:
+    """Words of reasoning: in the text, or in a field of its own, as most providers return it."""
+    texts = [split_reasoning(state.output.completion)[0] or ""]
     content = state.output.message.content if state.output.choices else ""
-    apart = "" if isinstance(content, str) else " ".join(p.reasoning for p in content if p.type == "reasoning")
-    return count_words(f"{split_reasoning(state.output.completion)[0] or ''} {apart}".strip())
+    if not isinstance(content, str):
+        texts += [part.reasoning for part in content if part.type == "reasoning"]
+    return count_words(" ".join(texts).strip())
 
 
 def _benchmark_scorer(
-    benchmark: Benchmark, judge: Judge | None, scored: Callable[[TaskState], None] | None = None
+    benchmark: Benchmark, judge: Judge | None, on_score: Callable[[TaskState], None] | None = None
 ) -> Scorer:
     @register_scorer(metrics=[], name=f"rubrank/{benchmark.name}")
-    def made() -> Scorer:
+    def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
-            found = [
-                replace(await _scored(benchmark, turn, output, judge, state.epoch - 1), thought=thought)
-                for turn, output, thought in zip(*(state.metadata[name] for name in _KEPT), strict=True)
-            ]
-            if scored is not None:
-                scored(state)
-            values = {name: float(value) for name, value in found[-1].values.items()}
-            reasons = "; ".join(one.missing or one.reason for one in found if one.missing or one.reason)
+            scores = []
+            turns = zip(*(state.metadata[name] for name in _TURN_DATA), strict=True)
+            for item, output, reasoning_words in turns:
+                item_score = await _score_output(benchmark, item, output, judge, state.epoch - 1)
+                scores.append(replace(item_score, thought=reasoning_words))
+            if on_score is not None:
+                on_score(state)
+            values = {name: float(value) for name, value in scores[-1].values.items()}
+            reasons = [item_score.missing or item_score.reason for item_score in scores]
             return Score(
-                value=values or math.nan, explanation=reasons or None, metadata={"scores": [asdict(s) for s in found]}
+                value=values or math.nan,
+                explanation="; ".join(filter(None, reasons)) or None,
+                metadata={"scores": [asdict(item_score) for item_score in scores]},
             )
 
         return score
 
-    return made()
+    return make_scorer()
 
 
-async def _scored(benchmark: Benchmark, item: Row, output: str, judge: Judge | None, repeat: int) -> ItemScore:
-    """One output; judges are asked in a thread of their own, so that Inspect's loop goes on."""
+async def _score_output(benchmark: Benchmark, item: Row, output: str, judge: Judge | None, repeat: int) -> ItemScore:
+    """Score one output; the judge runs in a thread, so that it does not block Inspect's event loop."""
     answer = split_reasoning(output)[1]
     item = {**item, "repeat": repeat}
     questions = benchmark.questions(item, answer)
@@ -128,17 +135,20 @@ async def _scored(benchmark: Benchmark, item: Row, output: str, judge: Judge | N
     return replace(score, repeat=repeat)
 
 
-def scores_of(log: Any) -> list[ItemScore]:
+def read_scores(log: Any) -> list[ItemScore]:
     """The scores in an Inspect log that `benchmark_task` wrote."""
-    made = [score for sample in log.samples or () for score in (sample.scores or {}).values()]
-    return [ItemScore.of(data) for score in made for data in (score.metadata or {}).get("scores", ())]
+    scores = []
+    for sample in log.samples or ():
+        for score in (sample.scores or {}).values():
+            scores += [ItemScore.from_dict(data) for data in (score.metadata or {}).get("scores", ())]
+    return scores
 
 
 def scorer(rubric: Any, judges: Any = None) -> Scorer:
-    """Any rubric as an Inspect scorer: a dict of values, one a criterion; what is missing is NaN, never 0."""
+    """Any rubric as an Inspect scorer: one value per criterion; a missing score is NaN, never 0."""
 
     @register_scorer(metrics={"*": [mean()]}, name="rubrank/rubric")
-    def made() -> Scorer:
+    def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             before = [{"role": m.role, "content": m.text} for m in state.messages[:-1] if m.role != "tool"]
             data: dict[str, Any] = {"prompt": before, "response": state.output.completion}
@@ -153,4 +163,4 @@ def scorer(rubric: Any, judges: Any = None) -> Scorer:
 
         return score
 
-    return made()
+    return make_scorer()

@@ -1,10 +1,10 @@
-"""The paper's table: benchmarks in columns, capability averages, overall.
+"""The paper's table: benchmarks in columns, means over capabilities, overall; and the same for the report.
 
     table = capability_table(runs)
     table.rows[0].cells["ifeval"], table.rows[0].averages["instruction following"], table.rows[0].overall
 
-Every number is in points out of 100. A capability's average is that of its benchmarks that were run; overall is the
-mean of all benchmarks that were run. A model without a benchmark has a dash there, and its averages say over how many.
+Numbers are points out of 100. The mean of a capability covers those of its benchmarks that were run, and overall covers
+all benchmarks that were run. A benchmark that a model was not run on is a dash.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import CAPABILITIES, mean
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
-from rubrank.evaluation.comparing import interval
-from rubrank.evaluation.scoring import EvalRun
+from rubrank.evaluation.comparison import interval
+from rubrank.evaluation.runs import EvalRun
+
+_CURVE_RESAMPLES = 200  # a curve has many points, and its bars need no third digit
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,12 @@ class TableRow:
     cells: Mapping[str, float]
     """Benchmark → points; only those that were run."""
     averages: Mapping[str, float]
+    """Capability → mean points."""
     overall: float
     notes: Mapping[str, str]
-    """Benchmark → what stands beside the number: settings, judge, how many were judged."""
+    """Benchmark → how the number was made: settings, judge, how many were judged."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Benchmark → 95% interval over items, where it was asked for."""
+    """Benchmark → 95% interval over items, if requested; none for a benchmark with a single item."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,34 @@ class CapabilityTable:
 
     def markdown(self) -> str:
         """As a Markdown table with notes below."""
-        names = [benchmark_class(name).title for name in self.benchmarks]
-        head = ["model", *names, *(f"*{c}*" for c in self.capabilities), "**overall**"]
+        titles = [benchmark_class(name).title for name in self.benchmarks]
+        head = ["model", *titles, *(f"*{capability}*" for capability in self.capabilities), "**overall**"]
         lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
         for row in self.rows:
-            cells = [_points(row.cells.get(name, math.nan)) + _between(row, name) for name in self.benchmarks]
-            cells += [_points(row.averages.get(c, math.nan)) for c in self.capabilities]
-            lines.append(f"| {' | '.join([row.model, *cells, _points(row.overall)])} |")
+            cells = [row.model]
+            for name in self.benchmarks:
+                cell = _format_points(row.cells.get(name, math.nan))
+                if name in row.intervals:
+                    low, high = row.intervals[name]
+                    cell += f" [{low:.2f}, {high:.2f}]"
+                cells.append(cell)
+            cells += [_format_points(row.averages.get(capability, math.nan)) for capability in self.capabilities]
+            cells.append(_format_points(row.overall))
+            lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-        for row in self.rows:
-            lines += [f"- {row.model}, {benchmark_class(name).title}: {note}" for name, note in row.notes.items()]
+        lines += [f"- {note}" for note in self.notes()]
         return "\n".join(lines) + "\n"
 
+    def notes(self) -> list[str]:
+        """One line for every number: model, benchmark, and how the number was made."""
+        return [
+            f"{row.model}, {benchmark_class(name).title}: {note}"
+            for row in self.rows
+            for name, note in row.notes.items()
+        ]
+
     def to_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """As plain data for JSON."""
         return {
             "benchmarks": list(self.benchmarks),
             "rows": [
@@ -76,44 +94,63 @@ class CapabilityTable:
 
 
 def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> CapabilityTable:
-    """The table of all runs; a model may have each benchmark once. intervals: of each benchmark, over its items."""
-    models: dict[str, dict[str, EvalRun]] = {}
+    """The table of all runs; a model may have each benchmark once. intervals: add those over items."""
+    runs_by_model: dict[str, dict[str, EvalRun]] = {}
     for run in runs:
-        own = models.setdefault(run.model or "model", {})
-        if run.benchmark in own:
-            got = f"{run.benchmark} of {run.model or 'model'} twice"
+        model = run.model or "model"
+        model_runs = runs_by_model.setdefault(model, {})
+        if run.benchmark in model_runs:
             raise InvalidInput(
-                "eval table", "runs", "each benchmark once per model", got, "Name the models: `model=NAME`."
+                "eval table",
+                "runs",
+                "each benchmark once per model",
+                f"{run.benchmark} of {model} twice",
+                "Name the models: `model=NAME`.",
             )
-        own[run.benchmark] = run
-    names = tuple(name for name in BENCHMARKS if any(name in own for own in models.values()))
-    rows = tuple(_row(model, own, intervals) for model, own in models.items())
-    kinds = tuple(c for c in CAPABILITIES if any(c in row.averages for row in rows))
-    return CapabilityTable(names, kinds, rows)
+        model_runs[run.benchmark] = run
+    present = {run.benchmark for run in runs}
+    rows = tuple(_make_row(model, model_runs, intervals) for model, model_runs in runs_by_model.items())
+    return CapabilityTable(
+        tuple(name for name in BENCHMARKS if name in present),
+        tuple(capability for capability in CAPABILITIES if any(capability in row.averages for row in rows)),
+        rows,
+    )
 
 
-def _row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> TableRow:
+def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> TableRow:
     cells = {name: points(runs[name]) for name in BENCHMARKS if name in runs}
-    by_kind: dict[str, list[float]] = {}
+    by_capability: dict[str, list[float]] = {}
     for name, value in cells.items():
         if not math.isnan(value):
-            by_kind.setdefault(_capability(runs[name]), []).append(value)
-    averages = {kind: mean(values) for kind, values in by_kind.items()}
-    overall = mean(value for value in cells.values() if not math.isnan(value))
-    between = {name: interval(runs[name]) for name in cells if runs[name].scores} if intervals else {}
-    return TableRow(model, cells, averages, overall, {name: note(run) for name, run in runs.items()}, between)
+            # AA-LCR has a setting for it, because the paper's text and table differ.
+            capability = runs[name].settings.get("capability") or benchmark_class(name).capability
+            by_capability.setdefault(str(capability), []).append(value)
+    bounds: dict[str, tuple[float, float]] = {}
+    if intervals:
+        for name in cells:
+            low, high = interval(runs[name])
+            if not math.isnan(low):
+                bounds[name] = (low, high)
+    return TableRow(
+        model,
+        cells,
+        {capability: mean(values) for capability, values in by_capability.items()},
+        mean(value for value in cells.values() if not math.isnan(value)),
+        {name: _describe_run(run) for name, run in runs.items()},
+        bounds,
+    )
 
 
 def points(run: EvalRun) -> float:
-    """The headline of a run, out of 100."""
+    """The headline metric of a run, out of 100."""
     benchmark = benchmark_class(run.benchmark)
     return run.metrics.get(benchmark.headline, math.nan) * benchmark.per_cent
 
 
-def note(run: EvalRun) -> str:
-    """What must be known beside the number."""
-    benchmark = benchmark_class(run.benchmark)
-    parts = [benchmark.headline, *(f"{name} {value}" for name, value in run.settings.items())]
+def _describe_run(run: EvalRun) -> str:
+    """What a reader must know beside the number: metric, settings, judge, sampling, how many were scored."""
+    parts = [benchmark_class(run.benchmark).headline]
+    parts += [f"{name} {value}" for name, value in run.settings.items()]
     if run.judge:
         parts.append(f"judge {run.judge}")
     if not math.isnan(run.reasoning_words):
@@ -122,13 +159,48 @@ def note(run: EvalRun) -> str:
     return ", ".join([*parts, f"{run.judged} scored", *run.notes])
 
 
-def _capability(run: EvalRun) -> str:
-    return str(run.settings.get("capability") or benchmark_class(run.benchmark).capability)
-
-
-def _between(row: TableRow, name: str) -> str:
-    return " [{:.2f}, {:.2f}]".format(*row.intervals[name]) if name in row.intervals else ""
-
-
-def _points(value: float) -> str:
+def _format_points(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+
+
+def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
+    """The table and the curves as plain data for `write_report(…, evaluation=…)`:
+
+    {"columns": ["IFEval", "instruction following", "overall"],
+     "rows": [{"model": "a", "points": [41.2, 41.2, 41.2]}], "notes": […],
+     "curves": [{"name": "IFEval, prompt strict", "points": [[0, 12.5, 4.1], …]}]}
+    """
+    table = capability_table(runs)
+    rows = []
+    for row in table.rows:
+        values = [row.cells.get(name, math.nan) for name in table.benchmarks]
+        values += [row.averages.get(capability, math.nan) for capability in table.capabilities]
+        rows.append({"model": row.model, "points": [*values, row.overall]})
+    titles = [benchmark_class(name).title for name in table.benchmarks]
+    return {
+        "columns": [*titles, *table.capabilities, "overall"],
+        "rows": rows,
+        "notes": table.notes(),
+        "curves": _training_curves(runs),
+    }
+
+
+def _training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
+    """Benchmarks that were run at two or more training steps: [step, points, half of the 95% interval]."""
+    by_benchmark: dict[str, dict[int, EvalRun]] = {}
+    for run in runs:
+        if isinstance(run.sampling.get("step"), int):
+            by_benchmark.setdefault(run.benchmark, {})[run.sampling["step"]] = run
+    curves = []
+    for name, by_step in by_benchmark.items():
+        if len(by_step) < 2:
+            continue
+        curve = []
+        for step, run in sorted(by_step.items()):
+            low, high = interval(run, resamples=_CURVE_RESAMPLES)
+            curve.append([step, points(run), (high - low) / 2.0])
+        curves.append({"name": f"{benchmark_class(name).title}, {benchmark_class(name).headline}", "points": curve})
+    return curves

@@ -101,7 +101,7 @@ def write_report(
     text_limit: characters kept of each response, reasoning and message; what is cut is marked.
     budget_mb: size that the groups may take in the file; beyond it, texts are cut shorter.
     measure: count words and Markdown of the responses, if the records hold them.
-    evaluation: a capability table, as `rubrank.evaluation.reporting.report_data` makes it from scored runs.
+    evaluation: a capability table, as `rubrank.evaluation.table.report_data` makes it from scored runs.
     """
     if text_limit < 0:
         raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out.")

@@ -13,7 +13,7 @@ from rubrank.cli.common import AsJson, Force, split_pairs
 from rubrank.cli.terminal import number, print_json, print_line, table
 
 if TYPE_CHECKING:
-    from rubrank.evaluation.scoring import EvalRun
+    from rubrank.evaluation.runs import EvalRun
     from rubrank.evaluation.table import CapabilityTable
 
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
@@ -34,9 +34,9 @@ def register(app: typer.Typer) -> None:
 
 def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     """List the benchmarks: metric, judge, licence, source of the data, present or not."""
-    from rubrank.evaluation.data import listing
+    from rubrank.evaluation.data import describe_benchmarks
 
-    benchmarks = listing(data)
+    benchmarks = describe_benchmarks(data)
     if as_json:
         print_json(benchmarks)
         return
@@ -61,20 +61,19 @@ def score(
     """Score a file of outputs; verdicts in the rows are used as they are."""
     from rubrank._files import check_output_path
     from rubrank.evaluation.benchmarks import find_benchmark
-    from rubrank.evaluation.data import items_of
-    from rubrank.evaluation.files import read_outputs, write_run
-    from rubrank.evaluation.judging import judge_of
-    from rubrank.evaluation.scoring import score_rows
+    from rubrank.evaluation.data import load_items, read_outputs
+    from rubrank.evaluation.judge import open_judge
+    from rubrank.evaluation.runs import score_rows, write_run
     from rubrank.grading.progress import Bar
 
     chosen = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
         check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
     rows = _filter_rows(read_outputs(outputs), where)
-    items = items_of(chosen, data) if data else ()
+    items = load_items(chosen, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
-        ask_judge, judge_name = judge_of(judge, bar) if judge else (None, "")
+        ask_judge, judge_name = open_judge(judge, bar) if judge else (None, "")
         scored = score_rows(rows, chosen, items=items, judge=ask_judge, model=name, judge_name=judge_name)
     if output:
         write_run(scored, output)
@@ -93,7 +92,7 @@ def show_table(
 ) -> None:
     """The paper's table: benchmarks, capability averages, overall."""
     from rubrank._files import atomic_write, check_output_path
-    from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.runs import read_runs
     from rubrank.evaluation.table import capability_table
 
     if output:
@@ -116,8 +115,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
-    from rubrank.evaluation.comparing import compare_runs
-    from rubrank.evaluation.files import read_runs
+    from rubrank.evaluation.comparison import compare_runs
+    from rubrank.evaluation.runs import read_runs
 
     differences = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
     if as_json:
@@ -156,7 +155,7 @@ def run(
     hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""
-    from rubrank.evaluation.running import RunOptions, run_suite
+    from rubrank.evaluation.suite import RunOptions, run_suite
 
     options = RunOptions(
         model=model,
@@ -175,12 +174,13 @@ def run(
         settings=split_pairs(settings, "settings", "name=value"),
         hub=hub,
     )
-    capabilities, problems = run_suite(options)
-    if capabilities is not None:
-        _print_table(capabilities)
-    for problem in problems:
-        typer.echo(f"rubrank: {problem}", err=True)
-    if capabilities is None:
+    result = run_suite(options)
+    if result.table is not None:
+        _print_table(result.table)
+    for message in (*result.skipped, *result.failed):
+        typer.echo(f"rubrank: {message}", err=True)
+    # A benchmark of the default suite may lack its data; one that was named or started must be finished.
+    if result.table is None or result.failed or (only is not None and result.skipped):
         raise typer.Exit(1)
 
 

@@ -90,8 +90,8 @@ def report(
     Scores are fused first, as the options say; records are shown as they were fused.
     """
     from rubrank._files import check_output_path
-    from rubrank.evaluation.files import read_runs
-    from rubrank.evaluation.reporting import report_data
+    from rubrank.evaluation.runs import read_runs
+    from rubrank.evaluation.table import report_data
     from rubrank.viewer.report import write_report
 
     check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")

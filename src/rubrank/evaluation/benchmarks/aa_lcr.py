@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Row, Setting, first_of
-from rubrank.evaluation.replies import only_word, prompt_of
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Row, Setting, first_value
+from rubrank.evaluation.judge import fill_prompt, find_only_word
 
 _WORDS = ("CORRECT", "INCORRECT")
 
@@ -40,23 +40,23 @@ class AALCR(Benchmark):
         """The documents, then the question."""
         return [{"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}]
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A word of the judge's in the row."""
         said = row.get("judge_result")
-        return None if said is None else self._scored(row, only_word(str(said).upper(), _WORDS), "")
+        return None if said is None else self._make_score(row, find_only_word(str(said).upper(), _WORDS), "")
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Does the answer agree with the reference?"""
-        target = first_of(item, ("gold_answer", "answer"))
-        return [prompt_of("aa_lcr", question=item["question"], target=target, response=output)]
+        target = first_value(item, ("gold_answer", "answer"))
+        return [fill_prompt("aa_lcr", question=item["question"], target=target, response=output)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the one word."""
         answer = answers[0]
-        word = None if answer.text is None else only_word(answer.text.upper(), _WORDS)
-        return self._scored(item, word, answer.reason)
+        word = None if answer.text is None else find_only_word(answer.text.upper(), _WORDS)
+        return self._make_score(item, word, answer.reason)
 
-    def _scored(self, row: Row, word: str | None, reason: str) -> ItemScore:
+    def _make_score(self, row: Row, word: str | None, reason: str) -> ItemScore:
         if word is None:
-            return self.missing(row, reason or "the judge's reply holds no single decision")
-        return self.scored(row, {"correct": float(word == "CORRECT")})
+            return self.missing_score(row, reason or "the judge's reply holds no single decision")
+        return self.make_score(row, {"correct": float(word == "CORRECT")})

@@ -21,10 +21,10 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    by_label,
     mean,
+    mean_by_label,
 )
-from rubrank.evaluation.replies import json_object, prompt_of
+from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
 
 class AdvancedIF(Benchmark):
@@ -59,7 +59,7 @@ class AdvancedIF(Benchmark):
         messages: Messages = _decoded(item.get("conversation_history") or item.get("conversation"))
         return messages
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """Verdicts in the row: a list of yes/no a judge."""
         verdicts = row.get("verdicts")
         if not verdicts:
@@ -67,8 +67,8 @@ class AdvancedIF(Benchmark):
         name = self.options["judges"]
         listed = verdicts.get(name) if name != "any" else next(iter(verdicts.values()))
         if not listed or listed[0] is None:
-            return self.missing(row, f"no verdicts of judge {name!r}")
-        return self._scored(row, list(listed[0]), "")
+            return self.missing_score(row, f"no verdicts of judge {name!r}")
+        return self._make_score(row, list(listed[0]), "")
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """All criteria in one question; the system prompt instead of the history where the item is about that."""
@@ -79,28 +79,28 @@ class AdvancedIF(Benchmark):
         kind = "system prompt" if system else "earlier turns"
         last = messages[-1]["content"]
         return [
-            prompt_of("advancedif", kind=kind, about=about or "(none)", turn=last, response=output, criteria=listed)
+            fill_prompt("advancedif", kind=kind, about=about or "(none)", turn=last, response=output, criteria=listed)
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Each criterion by the word its text begins with."""
         answer = answers[0]
-        found = json_object(answer.text)
+        found = parse_json_object(answer.text)
         checks = (found or {}).get("rubrics_check")
         if not isinstance(checks, dict):
-            return self.missing(item, answer.reason or "the judge's reply holds no verdicts")
+            return self.missing_score(item, answer.reason or "the judge's reply holds no verdicts")
         keys = [f"question_{k}" for k in range(1, len(rubric_of(item)) + 1)]
         if sorted(checks) != sorted(keys):
-            return self.missing(item, f"{len(checks)} verdicts for {len(keys)} criteria")
-        return self._scored(item, [_begins(str(checks[key])) for key in keys], "")
+            return self.missing_score(item, f"{len(checks)} verdicts for {len(keys)} criteria")
+        return self._make_score(item, [_begins(str(checks[key])) for key in keys], "")
 
-    def _scored(self, item: Row, verdicts: Sequence[bool | None], reason: str) -> ItemScore:
+    def _make_score(self, item: Row, verdicts: Sequence[bool | None], reason: str) -> ItemScore:
         rubric = rubric_of(item)
         if len(verdicts) != len(rubric):
             missing = f"{len(verdicts)} verdicts for {len(rubric)} criteria"
-            return self.missing(item, missing)
+            return self.missing_score(item, missing)
         if any(verdict is None for verdict in verdicts):
-            return self.missing(item, "a verdict begins with neither YES nor NO")
+            return self.missing_score(item, "a verdict begins with neither YES nor NO")
         met = tuple(float(bool(verdict)) for verdict in verdicts)
         values = {"all": float(all(met)), "met": sum(met), "criteria": float(len(met))}
         labels = {"category": str(item.get("benchmark_name", ""))}
@@ -113,7 +113,7 @@ class AdvancedIF(Benchmark):
         return {
             "all satisfied": mean(score.values["all"] for score in scores),
             "criteria met": met / asked if asked else float("nan"),
-            **by_label(scores, "category", "all", "all satisfied/"),
+            **mean_by_label(scores, "category", "all", "all satisfied/"),
         }
 
 

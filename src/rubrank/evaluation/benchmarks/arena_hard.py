@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting
+from rubrank.evaluation.judge import fill_prompt
 from rubrank.evaluation.ratings import ratings
-from rubrank.evaluation.replies import prompt_of
 
 _LABEL = re.compile(r"\[\[([AB<>=]+)\]\]")
 GAMES: dict[str, tuple[float, int]] = {
@@ -70,7 +70,7 @@ class ArenaHard(Benchmark):
             return str(content["answer"] if isinstance(content, Mapping) else content)
         return super().output(row)
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """Published games."""
         games = row.get("games")
         if not games:
@@ -82,7 +82,7 @@ class ArenaHard(Benchmark):
         """Two games with positions swapped; on hard prompts the judge answers first itself."""
         first = "arena_hard" if item.get("category") != "creative_writing" else "arena_creative"
         pairs = [(item["baseline"], output), (output, item["baseline"])]
-        return [prompt_of(first, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
+        return [fill_prompt(first, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The labels of both games."""
@@ -91,7 +91,7 @@ class ArenaHard(Benchmark):
     def _played(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
         kind = {"category": str(item.get("category") or "all")}
         if len(labels) != 2 or None in labels:
-            return self.missing(item, "a game is missing", labels=kind)
+            return self.missing_score(item, "a game is missing", labels=kind)
         (base, n), (own, m) = GAMES[str(labels[0])], GAMES[str(labels[1])]
         won = (1.0 - base) * n + own * m
         values = {"won": won, "games": float(n + m)}

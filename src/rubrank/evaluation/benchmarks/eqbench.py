@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
+from rubrank.evaluation.judge import fill_prompt, parse_json_object
 from rubrank.evaluation.ratings import ModelRatings, ratings
-from rubrank.evaluation.replies import json_object, prompt_of
 
 CRITERIA = word_list("""
     depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
@@ -106,12 +106,12 @@ class EQBench(Benchmark):
             return f"{row['scenario_id']}/{pair['test_model']}/{pair['neighbor_model']}/{row.get('order')}"
         return str(row["scenario_id"]) if "scenario_id" in row else super().item_id(row)
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A published comparison, or grades in the row."""
         if "pair" in row:
             found = read_comparison(row)
             if found is None:
-                return self.missing(row, str(row.get("error") or "no comparison")[:200])
+                return self.missing_score(row, str(row.get("error") or "no comparison")[:200])
             values = {"plus for test": float(found.pluses[0]), "plus for other": float(found.pluses[1])}
             labels = {"test": found.test, "other": found.other}
             return ItemScore(self.item_id(row), {**values, "share": found.share}, labels=labels)
@@ -121,23 +121,23 @@ class EQBench(Benchmark):
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Grades for every criterion."""
         listed = "\n".join(item.get("criteria") or COUNTED)
-        return [prompt_of("eqbench", scenario=item.get("scenario", ""), response=output, criteria=listed)]
+        return [fill_prompt("eqbench", scenario=item.get("scenario", ""), response=output, criteria=listed)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The mean of the grades that count, × 5."""
         answer = answers[0]
-        found = json_object(answer.text)
+        found = parse_json_object(answer.text)
         if found is None:
-            return self.missing(item, answer.reason or "the judge's reply holds no grades")
+            return self.missing_score(item, answer.reason or "the judge's reply holds no grades")
         return self._graded(item, found)
 
     def _graded(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
         try:
             counted = [float(grades[name]) for name in COUNTED if name in grades]
         except (TypeError, ValueError):
-            return self.missing(row, "a grade is not a number")
+            return self.missing_score(row, "a grade is not a number")
         if not counted or not all(0.0 <= grade <= 20.0 for grade in counted):
-            return self.missing(row, "grades from 0 to 20 are missing")
+            return self.missing_score(row, "grades from 0 to 20 are missing")
         return ItemScore(self.item_id(row), {"rubric": 5.0 * mean(counted)})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:

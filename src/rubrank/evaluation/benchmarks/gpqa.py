@@ -22,8 +22,8 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    by_label,
     mean,
+    mean_by_label,
 )
 
 _RIGHT, _WRONG = ("1", "1.0", "TRUE", "C"), ("0", "0.0", "FALSE", "I")
@@ -69,20 +69,22 @@ class GPQA(Benchmark):
         ask = 'Think step by step. The last line of your reply must be "Answer: X", with the letter of one choice.'
         return [{"role": "user", "content": f"{ask}\n\n{item['Question']}\n\n{listed}"}]
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A score in the row, as in tables of item, model and epoch."""
         if row.get("score") is None:
             return None
         value = _SCORES.get(str(row["score"]).strip().upper())
         if value is None:
-            return self.missing(row, f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
+            return self.missing_score(row, f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
         return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
         choice = extract(output)
         right = str(item["target"]) if item.get("target") else self.choices(item, int(item.get("repeat") or 0))[1]
-        return self.scored(item, {"correct": float(choice == right)}, f"answered {choice}" if choice else "no answer")
+        return self.make_score(
+            item, {"correct": float(choice == right)}, f"answered {choice}" if choice else "no answer"
+        )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean over questions of the mean over repeats, and by domain."""
@@ -91,5 +93,5 @@ class GPQA(Benchmark):
             items.setdefault(score.id, []).append(score.values["correct"])
         return {
             "accuracy": mean(mean(values) for values in items.values()),
-            **by_label(scores, "domain", "correct", "accuracy/"),
+            **mean_by_label(scores, "domain", "correct", "accuracy/"),
         }

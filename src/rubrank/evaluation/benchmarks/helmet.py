@@ -25,19 +25,20 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    as_text,
-    first_of,
+    first_value,
     mean,
+    to_text,
 )
 from rubrank.evaluation.benchmarks.helmet_metrics import (
-    after_answer,
+    find_answer,
+    harmonic_mean,
     ndcg,
-    ranking,
+    parse_ranking,
     ruler_recall,
     string_metrics,
     top_recall,
 )
-from rubrank.evaluation.replies import json_object, prompt_of
+from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
 CATEGORY_OF = {
     "json_kv": "recall",
@@ -81,7 +82,7 @@ class Helmet(Benchmark):
 
     def output(self, row: Row) -> str:
         """The output, which may be empty."""
-        return as_text(row["output"]) if row.get("output") is not None else super().output(row)
+        return to_text(row["output"]) if row.get("output") is not None else super().output(row)
 
     def item_id(self, row: Row) -> str:
         """Given, or data set and question."""
@@ -96,9 +97,9 @@ class Helmet(Benchmark):
             return []
         if CATEGORY_OF[dataset] == "longqa":
             target = " / ".join(_answers(item))
-            return [prompt_of("helmet_qa", question=item["question"], target=target, response=output)]
+            return [fill_prompt("helmet_qa", question=item["question"], target=target, response=output)]
         points = "\n".join(f"{k}. {point}" for k, point in enumerate(item["keypoints"], 1))
-        return [prompt_of("helmet_summary", points=points, reference=item["summary"], response=output)]
+        return [fill_prompt("helmet_summary", points=points, reference=item["summary"], response=output)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the metric of its category."""
@@ -112,7 +113,10 @@ class Helmet(Benchmark):
 
     def _values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
         if category == "rerank":
-            return {"score": ndcg(ranking(after_answer(output) or output), item["qrel"], 10)}
+            answer = find_answer(output)
+            # An introduction may stand before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
+            ranked = answer if ">" in answer or ">" not in output else output
+            return {"score": ndcg(parse_ranking(ranked), item["qrel"], 10)}
         golds = _answers(item)
         if dataset == "ruler":
             return {"score": ruler_recall(output, golds)}
@@ -123,41 +127,48 @@ class Helmet(Benchmark):
         return {"score": metrics[name], **metrics, "ruler_recall": ruler_recall(output, golds)}
 
     def _judged(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
-        found = json_object(answer.text)
+        reply = parse_json_object(answer.text) or {}
         try:
-            value = _qa(found or {}) if category == "longqa" else _summary(found or {}, len(item["keypoints"]))
+            if category == "longqa":
+                value = _qa_score(reply)
+            else:
+                value = _summary_score(reply, len(item["keypoints"]))
         except (KeyError, TypeError, ValueError):
-            missing = answer.reason or "the judge's reply holds no grades"
-            return self.missing(item, missing, labels=labels)
+            reason = answer.reason or "the judge's reply holds no grades"
+            return self.missing_score(item, reason, labels=labels)
         return ItemScore(self.item_id(item), {"score": value}, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean of the categories' means, each a mean of its data sets, in percent."""
-        seen: dict[str, dict[str, list[float]]] = {}
+        by_category: dict[str, dict[str, list[float]]] = {}
         for score in scores:
-            sets = seen.setdefault(score.labels["category"], {})
-            sets.setdefault(score.labels["dataset"], []).append(score.values["score"])
-        categories = {name: 100.0 * mean(mean(v) for v in sets.values()) for name, sets in sorted(seen.items())}
+            by_dataset = by_category.setdefault(score.labels["category"], {})
+            by_dataset.setdefault(score.labels["dataset"], []).append(score.values["score"])
+        categories = {}
+        for category, by_dataset in sorted(by_category.items()):
+            categories[category] = 100.0 * mean(mean(values) for values in by_dataset.values())
         return {"score": mean(categories.values()), **categories}
 
 
 def dataset_of(item: Row) -> str:
     """Its short name; the authors' files say kilt_nq or msmarco_rerank_psg_k1000. Without any: open questions."""
-    given = str(item.get("dataset") or "nq")
-    if given in CATEGORY_OF:
-        return given
+    dataset = str(item.get("dataset") or "nq")
+    if dataset in CATEGORY_OF:
+        return dataset
     for name in sorted(CATEGORY_OF, key=len, reverse=True):
-        if re.search(rf"(?<![a-z]){name}(?![a-z])", given.lower()):
+        if re.search(rf"(?<![a-z]){name}(?![a-z])", dataset.lower()):
             return name
     if str(item.get("category")) in set(CATEGORY_OF.values()):
-        return given
-    raise UnknownName.of("benchmark helmet", "dataset", given, CATEGORY_OF)
+        return dataset
+    raise UnknownName.of("benchmark helmet", "dataset", dataset, CATEGORY_OF)
 
 
 def _answers(item: Row) -> list[str]:
-    value: Any = first_of(item, ("answer", "answers", "outputs"))
-    listed = value if isinstance(value, list) else [value]
-    return [str(x) for one in listed for x in (one if isinstance(one, list) else [one])]
+    value: Any = first_value(item, ("answer", "answers", "outputs"))
+    answers: list[str] = []
+    for entry in value if isinstance(value, list) else [value]:
+        answers += map(str, entry if isinstance(entry, list) else [entry])
+    return answers
 
 
 def _grade(value: Any, most: int) -> float:
@@ -167,13 +178,12 @@ def _grade(value: Any, most: int) -> float:
     return number
 
 
-def _qa(found: dict[str, Any]) -> float:
-    return _grade(found["fluency"], 1) * _grade(found["correctness"], 3) / 3.0
+def _qa_score(reply: dict[str, Any]) -> float:
+    return _grade(reply["fluency"], 1) * _grade(reply["correctness"], 3) / 3.0
 
 
-def _summary(found: dict[str, Any], points: int) -> float:
-    recall = _grade(found["supported_key_points"], points) / points
-    sentences = int(found["sentence_count"])
-    precision = _grade(found["supported_sentences"], sentences) / sentences
-    f1 = 2.0 * recall * precision / (recall + precision) if recall + precision else 0.0
-    return _grade(found["fluency"], 1) * f1
+def _summary_score(reply: dict[str, Any], points: int) -> float:
+    recall = _grade(reply["supported_key_points"], points) / points
+    sentences = int(reply["sentence_count"])
+    precision = _grade(reply["supported_sentences"], sentences) / sentences
+    return _grade(reply["fluency"], 1) * harmonic_mean(precision, recall)

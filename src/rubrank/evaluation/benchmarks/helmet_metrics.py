@@ -2,7 +2,7 @@
 
 >>> string_metrics("The Paris of course!", ["Paris"])["f1"]
 0.5
->>> ranking("ID: 12 > ID: 5 > ID: 3 > 12")
+>>> parse_ranking("ID: 12 > ID: 5 > ID: 3 > 12")
 {'12': 4, '5': 3, '3': 2}
 """
 
@@ -17,90 +17,92 @@ from collections.abc import Mapping, Sequence
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _PREFIX = re.compile(r"answer:", re.IGNORECASE)
+_DECORATION = "[](){}<>*_`\"'#.,;"
 _TOKENS = re.compile(r"[a-z0-9]+")
 
 
-def plain(text: str) -> str:
+def normalise(text: str) -> str:
     """Lower case, without punctuation and articles, single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def after_answer(output: str) -> str | None:
-    """The rest of the line after the first "Answer:", or the first line; None of nothing."""
-    at = _PREFIX.search(output)
-    line = output[at.end() :].split("\n", 1)[0] if at else output.strip().split("\n", 1)[0]
-    line = line.strip()
+def find_answer(output: str) -> str:
+    """The rest of the line after the first "Answer:"; without one, the first line."""
+    prefix = _PREFIX.search(output)
+    text = output[prefix.end() :] if prefix else output.strip()
+    line = text.split("\n", 1)[0].strip()
     while line.lower().startswith("answer:"):
         line = line[len("answer:") :].strip()
     return line
 
 
 def string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
-    """Each metric, the best over the gold answers, of the output or of what it gives as its answer."""
-    whole = _best(output, golds)
-    parsed = after_answer(output)
-    if parsed is None:
-        return whole
-    part = _best(parsed, golds)
-    return {name: max(value, part[name]) for name, value in whole.items()}
+    """Each metric at its best: over the gold answers, and over the whole output and its answer line."""
+    candidates = [_compare(text, gold) for text in (output, find_answer(output)) for gold in golds]
+    return {name: max(metrics[name] for metrics in candidates) for name in candidates[0]}
 
 
-def _best(text: str, golds: Sequence[str]) -> dict[str, float]:
-    found = [_one(text, gold) for gold in golds]
-    return {name: max(values[name] for values in found) for name in found[0]}
-
-
-def _one(text: str, gold: str) -> dict[str, float]:
-    a, b = plain(text), plain(gold)
+def _compare(text: str, gold: str) -> dict[str, float]:
+    plain_text = normalise(text)
+    plain_gold = normalise(gold)
     precision, recall = rouge_l(text, gold)
     return {
-        "exact_match": float(a == b),
-        "substring_exact_match": float(b in a),
-        "f1": _f1(a.split(), b.split()),
-        "rougeL_f1": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        "exact_match": float(plain_text == plain_gold),
+        "substring_exact_match": float(plain_gold in plain_text),
+        "f1": _f1(plain_text.split(), plain_gold.split()),
+        "rougeL_f1": harmonic_mean(precision, recall),
         "rougeL_recall": recall,
     }
 
 
-def _f1(got: list[str], gold: list[str]) -> float:
-    special = {"yes", "no", "noanswer"}
-    if (set(got) & special or set(gold) & special) and got != gold and (len(got) == 1 or len(gold) == 1):
-        joined, wanted = " ".join(got), " ".join(gold)
-        if joined in special or wanted in special:
-            return 0.0
-    same = sum((Counter(got) & Counter(gold)).values())
-    if not same:
+def harmonic_mean(precision: float, recall: float) -> float:
+    """F1; 0 if both are 0."""
+    if precision + recall == 0.0:
         return 0.0
-    precision, recall = same / len(got), same / len(gold)
     return 2 * precision * recall / (precision + recall)
 
 
+def _f1(got: list[str], gold: list[str]) -> float:
+    # The authors give no partial credit if one side is exactly yes, no or noanswer.
+    if got != gold and {" ".join(got), " ".join(gold)} & {"yes", "no", "noanswer"}:
+        return 0.0
+    common = sum((Counter(got) & Counter(gold)).values())
+    if not common:
+        return 0.0
+    return harmonic_mean(common / len(got), common / len(gold))
+
+
 def rouge_l(text: str, gold: str) -> tuple[float, float]:
-    """Precision and recall of the longest common subsequence of words, which are stemmed lightly."""
-    a, b = [stem(t) for t in _TOKENS.findall(text.lower())], [stem(t) for t in _TOKENS.findall(gold.lower())]
-    if not a or not b:
+    """Precision and recall of the longest common subsequence of words, after light stemming."""
+    words = [stem(token) for token in _TOKENS.findall(text.lower())]
+    gold_words = [stem(token) for token in _TOKENS.findall(gold.lower())]
+    if not words or not gold_words:
         return 0.0, 0.0
-    row = [0] * (len(b) + 1)
-    for x in a:
-        before, last = row, row[:]
-        for j, y in enumerate(b, 1):
-            last[j] = before[j - 1] + 1 if x == y else max(before[j], last[j - 1])
-        row = last
-    return row[-1] / len(a), row[-1] / len(b)
+    lengths = [0] * (len(gold_words) + 1)  # of the common subsequence with the first j gold words
+    for word in words:
+        previous = lengths
+        lengths = previous[:]
+        for j, gold_word in enumerate(gold_words, 1):
+            if word == gold_word:
+                lengths[j] = previous[j - 1] + 1
+            else:
+                lengths[j] = max(previous[j], lengths[j - 1])
+    return lengths[-1] / len(words), lengths[-1] / len(gold_words)
 
 
 def stem(word: str) -> str:
     """A word without the endings of plurals and verbs; words of up to three letters stay as they are."""
     if len(word) <= 3:
         return word
-    for end, by in (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", "")):
-        if word.endswith(end):
-            word = word[: -len(end)] + by
+    for ending, replacement in (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", "")):
+        if word.endswith(ending):
+            word = word[: -len(ending)] + replacement
             break
-    for end in ("ed", "ing"):
-        rest = word[: -len(end)]
-        if word.endswith(end) and re.search("[aeiouy]", rest):
-            return rest[:-1] if len(rest) > 2 and rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
+    for ending in ("ed", "ing"):
+        rest = word[: -len(ending)]
+        if word.endswith(ending) and re.search("[aeiouy]", rest):
+            is_doubled = len(rest) > 2 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if is_doubled else rest  # "stopped" → "stop"
     return word
 
 
@@ -112,19 +114,31 @@ def ruler_recall(output: str, golds: Sequence[str]) -> float:
 
 def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> float:
     """Share of the answers that are contained in one of their forms; `top` of them are enough."""
-    text = plain(output)
-    found = sum(any(plain(form) in text for form in forms) for forms in answers)
-    return min(top, found) / min(top, len(answers)) if answers else 0.0
+    text = normalise(output)
+    if not answers:
+        return 0.0
+    count = sum(any(normalise(form) in text for form in forms) for forms in answers)
+    return min(top, count) / min(top, len(answers))
 
 
-def ranking(output: str) -> dict[str, int]:
-    """Ids of the last line that ranks, the best with the highest number; a later mention of an id is passed over."""
-    lines = [line for line in output.strip().split("\n") if ">" in line] or output.strip().split("\n")
-    parts = [re.sub(r"^.*\bID\s*:?\s*", "", part).strip() for part in lines[-1].split(">")]
-    ids = [part for part in parts if part]
+def parse_ranking(output: str) -> dict[str, int]:
+    """Ids of the last line with ">", the best id with the highest number; a repeated id counts once.
+
+    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id needs no ">".
+    """
+    lines = output.strip().split("\n")
+    lines = [line for line in lines if ">" in line] or lines
+    ids = []
+    for part in lines[-1].split(">"):
+        part = re.sub(r"^.*(?::|\bID\b)", "", part)  # "Ranking:", "ID:", "doc ID"
+        words = [word.strip(_DECORATION) for word in part.split()]
+        # "12 (most relevant)": the id is the first word with a digit, if there is one.
+        id = next((word for word in words if re.search(r"\d", word)), " ".join(words))
+        if id:
+            ids.append(id)
     scores: dict[str, int] = {}
-    for at, id in enumerate(ids):
-        scores.setdefault(id, len(ids) - at)
+    for place, id in enumerate(ids):
+        scores.setdefault(id, len(ids) - place)
     return scores
 
 

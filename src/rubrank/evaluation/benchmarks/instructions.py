@@ -57,16 +57,16 @@ class IFEval(Benchmark):
             try:
                 verifier, params = public_params(name, given)
             except RubrankError as error:
-                return self.missing(item, f"{name}: {error}")
+                return self.missing_score(item, f"{name}: {error}")
             self._check_kind(verifier)
             try:
                 checked = verifier.check_parameters(params)
             except RubrankError as error:
-                return self.missing(item, f"{name}: {error}")
+                return self.missing_score(item, f"{name}: {error}")
             for mode in _MODES:
                 verdict = verifier.verify(rollout, checked, compat=self.options["compat"], mode=mode)
                 if verdict.value is None:
-                    return self.missing(item, f"{name}: {verdict.reason}")
+                    return self.missing_score(item, f"{name}: {verdict.reason}")
                 found[mode].append(float(verdict.value == verifier.domain.high))
         values: dict[str, float] = {"instructions": float(len(found["strict"]))}
         for mode in _MODES:

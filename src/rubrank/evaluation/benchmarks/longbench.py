@@ -49,7 +49,7 @@ class LongBench(Benchmark):
         "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
     }
     columns: ClassVar = {name: name for name in ("difficulty", "length", "domain")}
-    apart = ("difficulty", "length")
+    breakdowns = ("difficulty", "length")
 
     def prompt(self, item: Row) -> Messages:
         """The text, the question, the choices, and how to answer."""
@@ -61,14 +61,14 @@ class LongBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Right, wrong, or no answer."""
         if self.options["compat"] == "upstream" and not output.strip():
-            return self.missing(item, "an empty reply, left out upstream")
+            return self.missing_score(item, "an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):
             raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80], "")
         choice = extract(output)
         none = 0.25 if self.options["compensated"] == "yes" else 0.0
         value = none if choice is None else float(choice == str(item["answer"]))
         values = {"correct": value, "answered": float(choice is not None)}
-        return self.scored(item, values, "no answer" if choice is None else f"answered {choice}")
+        return self.make_score(item, values, "no answer" if choice is None else f"answered {choice}")
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Accuracy, by difficulty and by length, and how many were answered."""

@@ -15,16 +15,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Metrics, Row, Setting, first_of, mean
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Metrics,
+    Row,
+    Setting,
+    first_value,
+    mean,
+)
 from rubrank.evaluation.benchmarks.longproc_tasks import (
     Values,
     countdown,
     html_to_tsv,
     path_traversal,
+    run_cpp_tests,
     tom_tracking,
     travel_planning,
 )
-from rubrank.evaluation.programs import cpp_passes
 
 TASKS: dict[str, Callable[[str, Row], Values]] = {
     "path_traversal": path_traversal,
@@ -54,7 +64,7 @@ class LongProc(Benchmark):
 
     def output(self, row: Row) -> str:
         """What was predicted."""
-        return str(first_of(row, ("prediction", "output", "response")) if row.get("prediction") != "" else "")
+        return str(first_value(row, ("prediction", "output", "response")) if row.get("prediction") != "" else "")
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the task's own measure."""
@@ -62,9 +72,9 @@ class LongProc(Benchmark):
         example: Any = item.get("example") or item
         labels = {"task": task, "level": level}
         if task == "pseudo_to_code":
-            passed, reason = cpp_passes(output, example["testcases"])
+            passed, reason = run_cpp_tests(output, example["testcases"])
             if passed is None:
-                return self.missing(item, reason, labels=labels)
+                return self.missing_score(item, reason, labels=labels)
             values = {"accuracy": float(passed), "partial": float(passed), "extraction": float(reason != "no code")}
         else:
             values = TASKS[task](output, example)

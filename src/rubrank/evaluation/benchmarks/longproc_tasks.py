@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import secrets
 import string
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import Row
-from rubrank.evaluation.benchmarks.helmet_metrics import plain
+from rubrank.evaluation.benchmarks.helmet_metrics import harmonic_mean, normalise
+from rubrank.verifiers.shared import sandbox
 
 Values: TypeAlias = dict[str, float]
 
@@ -131,7 +135,7 @@ def travel_planning(prediction: str, example: Row) -> Values:
     got = _steps(prediction)
     at = -1
     for at, (line, right) in enumerate(zip(got, wanted, strict=False)):  # noqa: B007 - the last place reached counts
-        if plain(right) not in plain(line):
+        if normalise(right) not in normalise(line):
             break
     return {
         "accuracy": 0.0,
@@ -175,7 +179,7 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
     rows, right = got[1], set(wanted[1])
     precision = sum(row in right for row in rows) / len(rows)
     recall = sum(row in set(rows) for row in wanted[1]) / len(wanted[1])
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    f1 = harmonic_mean(precision, recall)
     return {"accuracy": f1, "f1": f1, "precision": precision, "recall": recall, "extraction": 1.0}
 
 
@@ -188,5 +192,58 @@ def _table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
     if rows and len(rows[-1]) != width:
         rows = rows[:-1]
     return width, [
-        tuple(plain(cell).replace(" ", "") for cell in row) if len(row) == width else ("na",) * width for row in rows
+        tuple(normalise(cell).replace(" ", "") for cell in row) if len(row) == width else ("na",) * width
+        for row in rows
     ]
+
+
+# ------------------------------------------------------------------------------------------------- pseudo_to_code
+
+_CPP_CASES = 10
+_CPP_SECONDS = 3.0
+_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
+_CPP_HEADERS = word_list("""
+    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
+    sstream bitset
+""")
+_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
+_CPP_DRIVER = """
+import json, subprocess, sys
+task = json.load(open("task.json"))
+build = subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True)
+outcome = "does not compile" if build.returncode else "passed"
+if not build.returncode:
+    for number, (lines, expected) in enumerate(task["cases"], 1):
+        try:
+            program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
+                                  timeout=task["seconds"])
+        except subprocess.TimeoutExpired:
+            outcome = f"case {number} runs out of time"
+            break
+        if program.stdout != ("\\n".join(expected) + "\\n").encode():
+            outcome = f"case {number} prints something else"
+            break
+print(task["mark"] + outcome)
+"""
+
+
+def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:
+    """Does the program in the output pass the first ten cases, and what happened; None if it could not be run here."""
+    block = _CPP_BLOCK.search(output)
+    if block is None:
+        return False, "no code"
+    mark = secrets.token_hex(16)
+    task = json.dumps({"cases": list(cases)[:_CPP_CASES], "seconds": _CPP_SECONDS, "mark": mark})
+    files = {"main.cpp": _CPP_PRELUDE + block[1], "driver.py": _CPP_DRIVER, "task.json": task}
+    limits = sandbox.Limits(seconds=20 + _CPP_CASES * _CPP_SECONDS, cpu=60, memory=2048, processes=32, output=4)
+    try:
+        result = sandbox.run(["python", "driver.py"], files=files, limits=limits)
+    except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:
+        return None, f"the sandbox did not run it: {error}"
+    stdout = result.stdout.decode("utf-8", "replace")
+    if "No such file or directory: 'g++'" in result.stderr.decode("utf-8", "replace"):
+        return None, "g++ is not installed"
+    if mark not in stdout:
+        return False, result.why
+    outcome = stdout.split(mark)[-1].strip()
+    return outcome == "passed", outcome

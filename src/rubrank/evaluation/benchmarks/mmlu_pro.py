@@ -44,7 +44,7 @@ class MMLUPro(Benchmark):
     }
     outputs = ("model_outputs", "output", "response", "completion")
     columns: ClassVar = {"category": "category"}
-    apart = ("category",)
+    breakdowns = ("category",)
 
     def prompt(self, item: Row) -> Messages:
         """Worked examples where the file has some, then the question."""
@@ -63,7 +63,7 @@ class MMLUPro(Benchmark):
             rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order
             choice = LETTERS[rng.randrange(len(item["options"]))]
         values = {"correct": float(choice == str(item["answer"]))}
-        return self.scored(item, values, f"answered {choice}" if choice else "no answer")
+        return self.make_score(item, values, f"answered {choice}" if choice else "no answer")
 
 
 def _asked(item: Row) -> str:

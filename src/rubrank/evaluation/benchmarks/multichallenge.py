@@ -22,11 +22,11 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    as_text,
-    first_of,
+    first_value,
     mean,
+    to_text,
 )
-from rubrank.evaluation.replies import json_object, last_word, prompt_of
+from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_object
 
 
 class MultiChallenge(Benchmark):
@@ -52,21 +52,21 @@ class MultiChallenge(Benchmark):
 
     def output(self, row: Row) -> str:
         """The first attempt of a file that keeps several."""
-        return as_text(row["responses"][0]) if row.get("responses") else super().output(row)
+        return to_text(row["responses"][0]) if row.get("responses") else super().output(row)
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """Published verdicts: one row an attempt, or a list of attempts."""
         attempts = row.get("evaluations") or ([row] if "verdict" in row or "judge_verdict" in row else [])
         if not attempts:
             return None
-        wanted = last_word(str(first_of(item, ("pass_criteria", "PASS_CRITERIA"))).upper(), ("YES", "NO"))
+        wanted = find_last_word(str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper(), ("YES", "NO"))
         if wanted is None:
             raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
         verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
         known = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
         if not known:
-            return self.missing(row, f"no verdict: {verdicts[0][:80]!r}")
-        return self._scored({**item, **row}, any(verdict == wanted for verdict in known), "")
+            return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
+        return self._make_score({**item, **row}, any(verdict == wanted for verdict in known), "")
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
@@ -75,20 +75,20 @@ class MultiChallenge(Benchmark):
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """The target question about the final answer."""
-        return [prompt_of("multichallenge", response=output, question=item["TARGET_QUESTION"])]
+        return [fill_prompt("multichallenge", response=output, question=item["TARGET_QUESTION"])]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Passed if the verdict is the item's pass criterion, which may be NO."""
         answer = answers[0]
-        found = json_object(answer.text)
+        found = parse_json_object(answer.text)
         verdict = str((found or {}).get("verdict", "")).strip().upper()
         if verdict not in ("YES", "NO"):
-            return self.missing(item, answer.reason or "the judge's reply holds no verdict")
+            return self.missing_score(item, answer.reason or "the judge's reply holds no verdict")
         passed = verdict == str(item["PASS_CRITERIA"]).upper()
-        return self._scored(item, passed, str((found or {}).get("reasoning", "")))
+        return self._make_score(item, passed, str((found or {}).get("reasoning", "")))
 
-    def _scored(self, row: Row, passed: bool, reason: str) -> ItemScore:
-        axis = str(first_of(row, ("AXIS", "axis")))
+    def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
+        axis = str(first_value(row, ("AXIS", "axis")))
         return ItemScore(self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:

@@ -21,11 +21,11 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    by_label,
-    first_of,
+    first_value,
     mean,
+    mean_by_label,
 )
-from rubrank.evaluation.replies import prompt_of
+from rubrank.evaluation.judge import fill_prompt
 
 _WORDS = {"CORRECT": "A", "INCORRECT": "B", "NOT_ATTEMPTED": "C", "正确": "A", "错误": "B", "未尝试": "C"}
 _WORD = re.compile(r"(?<![A-Z_])(NOT_ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])|(未尝试|错误|正确)")
@@ -66,36 +66,36 @@ class SimpleQA(Benchmark):
     columns: ClassVar = {"category": "primary_category"}
     template = "simpleqa"
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A letter in the row."""
         letter = row.get("grade") or row.get("grade_letter")
         if letter is None:
             return None
         read = read_grade(str(letter).upper(), "fixed")
         if read is None:
-            return self.missing(row, f"the grade is {str(letter)[:80]!r}, not A, B or C")
-        return self._scored({**item, **row}, read)
+            return self.missing_score(row, f"the grade is {str(letter)[:80]!r}, not A, B or C")
+        return self._make_score({**item, **row}, read)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """One question: which letter."""
-        question = first_of(item, ("problem", "query", "question"))
-        target = first_of(item, ("target", "gold_answer", "answer"))
-        return [prompt_of(self.template, question=question, target=target, response=output)]
+        question = first_value(item, ("problem", "query", "question"))
+        target = first_value(item, ("target", "gold_answer", "answer"))
+        return [fill_prompt(self.template, question=question, target=target, response=output)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
         answer = answers[0]
         letter = None if answer.text is None else read_grade(answer.text, self.options["compat"])
         if letter is None:
-            return self.missing(item, answer.reason or "the judge's reply holds no grade")
-        return self._scored(item, letter)
+            return self.missing_score(item, answer.reason or "the judge's reply holds no grade")
+        return self._make_score(item, letter)
 
-    def _scored(self, row: Row, letter: str) -> ItemScore:
-        return self.scored(row, {"correct": float(letter == "A"), "attempted": float(letter != "C")})
+    def _make_score(self, row: Row, letter: str) -> ItemScore:
+        return self.make_score(row, {"correct": float(letter == "A"), "attempted": float(letter != "C")})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """F1, correct, attempted, correct given attempted; by category where there are some."""
-        return {**qa_metrics(scores), **by_label(scores, "category", "correct", "correct/")}
+        return {**qa_metrics(scores), **mean_by_label(scores, "category", "correct", "correct/")}
 
 
 def qa_metrics(scores: Sequence[ItemScore]) -> Metrics:

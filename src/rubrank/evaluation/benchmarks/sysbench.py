@@ -23,10 +23,10 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    by_label,
     mean,
+    mean_by_label,
 )
-from rubrank.evaluation.replies import json_object, prompt_of
+from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
 _YES, _NO = {"yes", "true", "1", "是"}, {"no", "false", "0", "否"}
 TURNS = 5
@@ -53,13 +53,13 @@ class SysBench(Benchmark):
             return f"{row['system_id']}/{row['turn']}"
         return super().item_id(row)
 
-    def given(self, item: Row, row: Row) -> ItemScore | None:
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """The published verdicts, where all constraints of the turn have one."""
         criteria = row.get("criteria") or ()
         if not criteria or any(criterion.get("verdict") is None for criterion in criteria):
             return None
         verdicts = {str(c["id"]): c["verdict"] for c in criteria}
-        return self._scored(row, verdicts, str(row.get("judge_reason", "")))
+        return self._make_score(row, verdicts, str(row.get("judge_reason", "")))
 
     def prompt(self, item: Row) -> Messages:
         """The system prompt, the turns before, and this turn."""
@@ -75,7 +75,7 @@ class SysBench(Benchmark):
         listed = "\n".join(f"{c['id']}. {c['text']} | {c.get('type', 'constraint')}" for c in item["criteria"])
         history = "\n".join(f"{m['role']}: {m['content']}" for m in item.get("history") or ())
         return [
-            prompt_of(
+            fill_prompt(
                 "sysbench",
                 system=item["system_prompt"],
                 history=history or "(first turn)",
@@ -88,19 +88,19 @@ class SysBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Yes or no for each constraint."""
         answer = answers[0]
-        found = json_object(answer.text)
+        found = parse_json_object(answer.text)
         result = found.get("result") if found else None
         if not isinstance(result, dict):
-            return self.missing(item, answer.reason or "the judge's reply holds no verdicts")
-        return self._scored(item, {str(k): v for k, v in result.items()}, str((found or {}).get("reason", "")))
+            return self.missing_score(item, answer.reason or "the judge's reply holds no verdicts")
+        return self._make_score(item, {str(k): v for k, v in result.items()}, str((found or {}).get("reason", "")))
 
-    def _scored(self, item: Row, verdicts: dict[str, Any], reason: str) -> ItemScore:
+    def _make_score(self, item: Row, verdicts: dict[str, Any], reason: str) -> ItemScore:
         asked = [str(criterion["id"]) for criterion in item["criteria"]]
         read = [_verdict(verdicts.get(id)) for id in asked]
         unread = any(v is None for v in read)
         if sorted(verdicts) != sorted(asked) or (unread and self.options["compat"] == "fixed"):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
-            return self.missing(item, f"the judge answered {got}, constraints are {', '.join(asked)}")
+            return self.missing_score(item, f"the judge answered {got}, constraints are {', '.join(asked)}")
         met = tuple(float(bool(v)) for v in read)
         labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
         if item.get("alignment"):
@@ -116,7 +116,7 @@ class SysBench(Benchmark):
             "ISR": mean(score.values["all"] for score in scores),
             "CSR": followed / asked if asked else float("nan"),
             "SSR": mean(_stable(dialogue) for dialogue in _dialogues(scores)),
-            **by_label(scores, "alignment", "all", "ISR/"),
+            **mean_by_label(scores, "alignment", "all", "ISR/"),
         }
 
 

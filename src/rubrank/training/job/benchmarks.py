@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.evaluation.asking import ask_items
 from rubrank.evaluation.benchmark import Benchmark, Row
 from rubrank.evaluation.benchmarks import find_benchmark
-from rubrank.evaluation.data import items_of
-from rubrank.evaluation.files import write_run
-from rubrank.evaluation.generating import answers_of
-from rubrank.evaluation.judging import judge_of
-from rubrank.evaluation.scoring import Judge, score_rows
+from rubrank.evaluation.data import load_items
+from rubrank.evaluation.generation import ask_items, make_generator
+from rubrank.evaluation.judge import open_judge
+from rubrank.evaluation.runs import Judge, score_rows, write_run
 from rubrank.evaluation.table import points
 from rubrank.training.job.config import Evaluate, Job
 
@@ -36,7 +34,7 @@ def check_evaluation(job: Job) -> None:
     if settings is not None:
         _load_items(job, settings)
         if settings.judges:
-            judge_of(job.path(settings.judges))
+            open_judge(job.path(settings.judges))
 
 
 def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]]]:
@@ -46,7 +44,7 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
         if benchmark.judge and settings.judges is None:
             remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
             raise InvalidInput(job.where, "evaluate.benchmarks", "such that programs decide", repr(name), remedy)
-        items = islice(items_of(benchmark, job.path(settings.data)), settings.limit)
+        items = islice(load_items(benchmark, job.path(settings.data)), settings.limit)
         benchmarks.append((benchmark, list(items)))
     return benchmarks
 
@@ -69,7 +67,7 @@ class _BenchmarkRun:
         settings = self.settings
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         tokenizer = self.trainer.processing_class
-        ask = answers_of(model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch)
+        ask = make_generator(model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch)
         sampling = {"step": step, "limit": settings.limit, "max_tokens": settings.max_tokens, "temperature": 0.0}
         logs = {}
         for benchmark, items in self.benchmarks:
@@ -91,7 +89,7 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         got = "weights that are divided over processes"
         raise InvalidInput(job.where, "evaluate", "left out, or a policy that is whole on its device", got, "")
-    judge, judge_name = judge_of(job.path(settings.judges)) if settings.judges else (None, "")
+    judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
     benchmark_run = _BenchmarkRun(job.output, settings, trainer, _load_items(job, settings), judge, judge_name)
 
     class BenchmarkCallback(TrainerCallback):

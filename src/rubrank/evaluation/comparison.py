@@ -1,0 +1,171 @@
+"""Bootstrap intervals: of one run, and of the paired difference of two runs on the same items.
+
+    difference = compare(a, b)
+    difference.estimate, difference.low, difference.high       +5.9 points [0.4, 11.3]
+
+The independent units are items: repeats of an item (and turns of a dialogue) are drawn together, and both runs are
+resampled with the same items. The metric is computed anew in every resample, because some metrics are not means (SSR,
+F1, a mean over axes). Only items that both runs have scored count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import Benchmark, ItemScore
+from rubrank.evaluation.benchmarks import find_benchmark
+from rubrank.evaluation.runs import EvalRun
+
+_RESAMPLES = 1000
+_NO_INTERVAL = (float("nan"), float("nan"))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The second run minus the first, in points out of 100."""
+
+    name: str
+    """The benchmark, or the capability."""
+    metric: str
+    first: float
+    second: float
+    low: float
+    high: float
+    items: int
+
+    @property
+    def estimate(self) -> float:
+        """Second minus first."""
+        return self.second - self.first
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Two runs on their common items, and their difference in every resample."""
+
+    name: str
+    metric: str
+    capability: str
+    first: float
+    second: float
+    differences: np.ndarray
+    items: int
+
+    def summarise(self) -> Difference:
+        low, high = _NO_INTERVAL
+        if self.items > 1:
+            low, high = np.quantile(self.differences, (0.025, 0.975)).tolist()
+        return Difference(self.name, self.metric, self.first, self.second, low, high, self.items)
+
+
+def compare(first: EvalRun, second: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> Difference:
+    """The difference of the headline metric, with a 95% interval over items."""
+    return _compare(first, second, resamples, seed).summarise()
+
+
+def compare_runs(
+    first: Sequence[EvalRun], second: Sequence[EvalRun], *, resamples: int = _RESAMPLES, seed: int = 0
+) -> list[Difference]:
+    """Every benchmark that both sides have, then the means over each capability, then the overall mean."""
+    second_by_name = {run.benchmark: run for run in second}
+    comparisons = [
+        _compare(run, second_by_name[run.benchmark], resamples, seed)
+        for run in first
+        if run.benchmark in second_by_name
+    ]
+    if not comparisons:
+        got = f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}"
+        raise InvalidInput("eval compare", "runs", "with a benchmark in common", got, "")
+    differences = [comparison.summarise() for comparison in comparisons]
+    if len(comparisons) > 1:
+        by_capability: dict[str, list[_Comparison]] = {}
+        for comparison in comparisons:
+            by_capability.setdefault(comparison.capability, []).append(comparison)
+        for capability, members in by_capability.items():
+            differences.append(_average(f"= {capability}", members).summarise())
+        differences.append(_average("= overall", comparisons).summarise())
+    return differences
+
+
+def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tuple[float, float]:
+    """The 95% interval of a run's headline metric over items, in points out of 100; NaN with fewer than two items."""
+    benchmark = find_benchmark(run.benchmark, **run.settings)
+    scores_by_unit = _group_by_unit(run.scores)
+    units = sorted(scores_by_unit)
+    if len(units) < 2:  # a single item cannot be drawn differently: its "interval" would have no width
+        return _NO_INTERVAL
+    points = [_points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed)]
+    low, high = np.quantile(points, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Comparison:
+    if first.benchmark != second.benchmark:
+        got = f"{first.benchmark} and {second.benchmark}"
+        raise InvalidInput("eval compare", "runs", "of the same benchmark", got, "")
+    benchmark = find_benchmark(first.benchmark, **first.settings)
+    first_scores = _group_by_unit(first.scores)
+    second_scores = _group_by_unit(second.scores)
+    units = sorted(set(first_scores) & set(second_scores))
+    if not units:
+        raise InvalidInput("eval compare", "runs", "with items in common", "none in common", "")
+    differences = [
+        _points(benchmark, second_scores, draw) - _points(benchmark, first_scores, draw)
+        for draw in _draw_units(units, resamples, seed)
+    ]
+    return _Comparison(
+        benchmark.title,
+        benchmark.headline,
+        str(first.settings.get("capability") or benchmark.capability),
+        _points(benchmark, first_scores, units),
+        _points(benchmark, second_scores, units),
+        np.array(differences),
+        len(units),
+    )
+
+
+def _average(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
+    """The mean of several benchmarks."""
+    # All were resampled with one seed; shuffling makes the draws of different benchmarks independent.
+    rng = np.random.default_rng(len(comparisons))
+    return _Comparison(
+        name,
+        "mean",
+        "",
+        float(np.mean([comparison.first for comparison in comparisons])),
+        float(np.mean([comparison.second for comparison in comparisons])),
+        np.mean([rng.permutation(comparison.differences) for comparison in comparisons], axis=0),
+        sum(comparison.items for comparison in comparisons),
+    )
+
+
+def _group_by_unit(scores: Sequence[ItemScore]) -> dict[str, list[ItemScore]]:
+    """The scores that are drawn together: the turns of a dialogue, or the repeats of an item."""
+    by_unit: dict[str, list[ItemScore]] = {}
+    for score in scores:
+        if not score.missing:
+            by_unit.setdefault(score.labels.get("dialogue") or score.id, []).append(score)
+    return by_unit
+
+
+def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[list[str]]:
+    rng = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield [units[i] for i in rng.integers(0, len(units), len(units)).tolist()]
+
+
+def _points(benchmark: Benchmark, scores_by_unit: dict[str, list[ItemScore]], draw: Sequence[str]) -> float:
+    """The headline metric of the drawn units, in points; a unit that is drawn twice counts twice."""
+    scores = []
+    for number, unit in enumerate(draw):
+        for score in scores_by_unit[unit]:
+            # A number in the names keeps metrics from merging the two copies into one item or one dialogue.
+            labels = dict(score.labels)
+            if "dialogue" in labels:
+                labels["dialogue"] += f"\0{number}"
+            scores.append(replace(score, id=f"{score.id}\0{number}", labels=labels))
+    return benchmark.metrics(scores)[benchmark.headline] * benchmark.per_cent

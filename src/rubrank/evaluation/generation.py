@@ -1,0 +1,120 @@
+"""Outputs for a benchmark's items, from anything that answers prompts; dialogues are asked turn by turn.
+
+    generate = make_generator(model, tokenizer, max_tokens=256)        a Transformers model in this process
+    rows = ask_items(find_benchmark("ifeval"), items, generate)
+    score_rows(rows, find_benchmark("ifeval"))
+
+The history of a dialogue contains the model's own answers without their reasoning (or the reference answers, if the
+benchmark is set so). Inspect tasks use the same functions for dialogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from rubrank.evaluation.benchmark import Benchmark, Messages, Row
+from rubrank.texts.reasoning import split_reasoning
+
+Generator: TypeAlias = Callable[[Sequence[Messages]], Sequence[str]]
+"""Prompts → outputs, in order."""
+
+
+def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, list[Row]]:
+    """Collect the turns of each dialogue in order; an item outside of a dialogue is a dialogue of one turn."""
+    dialogues: dict[str, list[Row]] = {}
+    for item in items:
+        id = benchmark.item_id(item)
+        if "system_id" in item and "turn" in item:
+            id = str(item["system_id"])
+        dialogues.setdefault(id, []).append(item)
+    for turns in dialogues.values():
+        turns.sort(key=lambda item: int(item.get("turn") or 0))
+    return dialogues
+
+
+def extend_history(benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str) -> list[dict[str, str]]:
+    """The history for the turn after this one."""
+    answer = split_reasoning(output)[1]
+    if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
+        answer = str(turn["reference_answer"])
+    question = str(turn.get("prompt", ""))
+    return [*history, {"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+
+
+def ask_items(benchmark: Benchmark, items: Iterable[Row], generate: Generator) -> list[dict[str, Any]]:
+    """Every item with its output. The first turns of all dialogues are asked together, then all second turns …"""
+    dialogues = list(group_dialogues(benchmark, items).values())
+    histories: list[list[dict[str, str]]] = [[] for _ in dialogues]
+    rows: list[dict[str, Any]] = []
+    for number in range(max(map(len, dialogues), default=0)):
+        indices = [index for index, turns in enumerate(dialogues) if len(turns) > number]
+        asked_items = []
+        for index in indices:
+            turn = dialogues[index][number]
+            asked_items.append({**turn, "history": histories[index] or turn.get("history") or []})
+        outputs = generate([benchmark.prompt(item) for item in asked_items])
+        for index, item, output in zip(indices, asked_items, outputs, strict=True):
+            rows.append({**item, "output": output})
+            histories[index] = extend_history(benchmark, dialogues[index][number], histories[index], output)
+    return rows
+
+
+def make_generator(model: Any, tokenizer: Any, *, max_tokens: int = 512, batch: int = 32) -> Generator:
+    """Generate with a Transformers model, greedily, in batches of prompts of similar length.
+
+    Nothing is sampled, so evaluating a model during training does not change the rest of the run.
+    """
+    import torch
+
+    def generate(prompts: Sequence[Messages]) -> list[str]:
+        texts = [_prompt_text(tokenizer, prompt) for prompt in prompts]
+        by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        outputs = [""] * len(texts)
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                for start in range(0, len(by_length), batch):
+                    indices = by_length[start : start + batch]
+                    completions = _generate_batch(model, tokenizer, [texts[i] for i in indices], max_tokens)
+                    for index, completion in zip(indices, completions, strict=True):
+                        outputs[index] = completion
+        finally:
+            model.train(was_training)
+        return outputs
+
+    return generate
+
+
+def _prompt_text(tokenizer: Any, prompt: Messages) -> str:
+    """Apply the chat template; without one, join the messages' texts by line breaks."""
+    messages = [dict(message) for message in prompt]
+    if getattr(tokenizer, "chat_template", None):
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    return "\n".join(message["content"] for message in messages)
+
+
+def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: int) -> list[str]:
+    # Padding goes to the left, because the completion must follow its prompt. The tokenizer belongs to the trainer.
+    side = tokenizer.padding_side
+    tokenizer.padding_side = "left"
+    try:
+        inputs = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(model.device)
+    finally:
+        tokenizer.padding_side = side
+    pad_token = tokenizer.pad_token_id
+    if pad_token is None:
+        pad_token = tokenizer.eos_token_id
+    tokens = model.generate(
+        input_ids=inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        max_new_tokens=max_tokens,
+        do_sample=False,
+        temperature=None,
+        top_p=None,
+        top_k=None,
+        pad_token_id=pad_token,
+    )
+    prompt_length = inputs["input_ids"].shape[1]
+    return [str(text) for text in tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)]

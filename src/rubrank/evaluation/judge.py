@@ -1,0 +1,137 @@
+"""A benchmark's judge: its prompts, its endpoint with cache, limits and cost, and how its replies are read.
+
+    judge, name = open_judge("judges.yaml")
+    judge([fill_prompt("frames", question=…, target=…, response=…)])        [Answer("Decision: TRUE")]
+    judge.cost                                                              cost so far
+
+    >>> parse_json_object('{"reasoning": "…", "verdict": "YES"}')
+    {'reasoning': '…', 'verdict': 'YES'}
+    >>> parse_json_object("I think {this} is fine") is None
+    True
+    >>> find_last_word("Explanation: …\\nDecision: TRUE", ("TRUE", "FALSE"))
+    'TRUE'
+
+A reply that cannot be read is a missing verdict, never a verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from rubrank.evaluation.benchmark import Answer, Messages
+from rubrank.judges.client.runtime import runtime
+from rubrank.judges.clients import check_judges, open_clients
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, load_judges
+
+PROMPTS_VERSION = "1"
+"""Increase it when the wording of a template changes, so that cached replies to the old wording are not used."""
+
+_FENCE = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+class FileJudge:
+    """Prompts → answers, in order; counts calls, failures and cost.
+
+    progress: called with (done, total); if it has a method `tell`, that gets the cost and the failures so far.
+    """
+
+    def __init__(self, judges: Judges, leaf: Judge, progress: Callable[[int, int], None] | None = None) -> None:
+        self._judges = judges
+        self._leaf = leaf
+        self._progress = progress
+        self.cost = 0.0
+        self.done = 0
+        self.total = 0
+        self.failed = 0
+
+    def check(self) -> None:
+        """Ask the endpoints whether they are up; InvalidInput if one is down, or refuses the key or the model."""
+        check_judges(self._judges)
+
+    def __call__(self, prompts: Sequence[Messages]) -> list[Answer]:
+        """Ask all prompts, as fast as the judge's endpoint allows."""
+        self.total += len(prompts)
+        answers = []
+        for reply in runtime().run(self._ask_all(prompts)):
+            if reply.failure or reply.text is None:
+                answers.append(Answer(None, reply.failure or "no reply"))
+            else:
+                answers.append(Answer(reply.text))
+        return answers
+
+    async def _ask_all(self, prompts: Sequence[Messages]) -> list[Reply]:
+        async with AsyncExitStack() as stack:
+            clients = await open_clients(self._judges, [self._leaf], stack, None)
+            asker = clients.asker_of(self._leaf)
+            return list(await asyncio.gather(*(self._ask(asker, prompt) for prompt in prompts)))
+
+    async def _ask(self, asker: Asker, prompt: Messages) -> Reply:
+        call = Call(tuple(prompt), prompt_version=f"eval-{PROMPTS_VERSION}", purpose="evaluation")
+        reply = await asker.ask(call)
+        self.done += 1
+        self.cost += reply.usage.cost
+        if reply.failure or reply.text is None:
+            self.failed += 1
+        if self._progress is not None:
+            self._progress(self.done, self.total)
+            tell = getattr(self._progress, "tell", None)
+            if tell is not None:
+                tell(f"cost {self.cost:.4f}, {self.failed:,} failed")
+        return reply
+
+
+def open_judge(
+    source: str | Path | Judges, progress: Callable[[int, int], None] | None = None
+) -> tuple[FileJudge, str]:
+    """The first judge of a file as a function from prompts to answers, and its name for tables."""
+    judges = load_judges(source)
+    judge = judges.judges[0]
+    leaf = (judge.members or (judge,))[0]
+    models = ", ".join(sorted({endpoint.model for endpoint in leaf.endpoints}))
+    return FileJudge(judges, leaf, progress), f"{judge.name} ({models})"
+
+
+# --------------------------------------------------------------------------------------------------- prompts, replies
+
+
+def fill_prompt(name: str, **slots: Any) -> list[dict[str, str]]:
+    """A template of `prompts/` with its slots filled, as one message."""
+    template = (files("rubrank.evaluation") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
+    text = Template(template).substitute({slot: str(value) for slot, value in slots.items()})
+    return [{"role": "user", "content": text}]
+
+
+def parse_json_object(text: str | None) -> dict[str, Any] | None:
+    """The JSON object that makes up a reply, bare or in a code fence; None for any other reply."""
+    if text is None:
+        return None
+    fenced = _FENCE.match(text)
+    try:
+        value = json.loads(fenced[1] if fenced else text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def find_last_word(text: str, words: Sequence[str]) -> str | None:
+    """The last of these words in a reply, as a whole word and in the same case; None if there is none."""
+    matches = _find_words(text, words)
+    return matches[-1] if matches else None
+
+
+def find_only_word(text: str, words: Sequence[str]) -> str | None:
+    """The one of these words that a reply contains; None if it contains none, or different ones."""
+    matches = set(_find_words(text, words))
+    return matches.pop() if len(matches) == 1 else None
+
+
+def _find_words(text: str, words: Sequence[str]) -> list[str]:
+    return re.findall(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z])", text)

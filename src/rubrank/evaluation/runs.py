@@ -1,0 +1,303 @@
+"""A scored run of one benchmark on one model's outputs: how it is made, written and read.
+
+    run = score_rows(read_outputs("outputs.jsonl"), find_benchmark("sysbench"))
+    run.metrics["ISR"], run.judged                        0.7636, "2500 of 2500"
+    write_run(run, "runs/model-a/sysbench.json")          `rubrank eval table` and `compare` read these files
+
+Rows are joined with the benchmark's data file by id, or contain its fields (question, answer, constraints …). Verdicts
+in a row are used as they are; other rows are scored here, with a judge if the benchmark needs one. If the judge fails,
+the score is missing and the reason is counted; it never counts as wrong. Reasoning is removed before scoring, and its
+length is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rubrank._files import atomic_write, require_file
+from rubrank._plain import plain, shortened
+from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row, mean
+from rubrank.texts.reasoning import split_reasoning
+from rubrank.texts.words import count_words
+
+Judge: TypeAlias = Callable[[Sequence[Messages]], Sequence[Answer]]
+"""Prompts → answers, in order; a failure is an `Answer` without text."""
+
+_ALL_OUTPUT_KEYS = (*OUTPUTS, "model_outputs", "predicted_answer", "llm_answer")
+_MODEL_KEYS = ("model", "model_name", "model_id")
+_SHOWN = 4  # names or counts listed in a note
+
+_KIND = "rubrank eval"
+_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class EvalRun:
+    """One benchmark on one model's outputs."""
+
+    benchmark: str
+    model: str
+    settings: Mapping[str, Any]
+    scores: tuple[ItemScore, ...]
+    metrics: Metrics
+    judge: str = ""
+    """Empty if no judge was asked."""
+    reasoning_words: float = math.nan
+    """Mean length of the reasoning that was removed; NaN if there was none."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """From `rubrank eval run`: the model's tokens, and the cost of judging."""
+    notes: tuple[str, ...] = ()
+    """Oddities of the rows that a reader of the numbers should know."""
+
+    @property
+    def missing(self) -> Counter[str]:
+        """Reasons why outputs have no score, with their counts."""
+        return Counter(score.missing for score in self.scores if score.missing)
+
+    @property
+    def judged(self) -> str:
+        """How many outputs have a score, such as "273 of 273"."""
+        count = sum(not score.missing for score in self.scores)
+        return f"{count} of {len(self.scores)}"
+
+    def summary(self) -> dict[str, Any]:
+        """Everything except the scores, as plain data for JSON."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "scores"}
+        summary: dict[str, Any] = plain({**values, "judged": self.judged, "missing": self.missing})
+        return summary
+
+
+# ------------------------------------------------------------------------------------------------------------- scoring
+
+
+@dataclass
+class _Output:
+    """One output on its way to a score."""
+
+    row: Row
+    number: int
+    id: str
+    item: Row
+    text: str
+    score: ItemScore | None = None
+    questions: Sequence[Messages] = ()
+    answers: Sequence[Answer] = ()
+    reasoning_words: int = 0
+
+
+@only_our_errors
+def score_rows(
+    rows: Iterable[Row],
+    benchmark: Benchmark,
+    *,
+    items: Iterable[Row] = (),
+    judge: Judge | None = None,
+    model: str = "",
+    judge_name: str = "",
+) -> EvalRun:
+    """Score rows of outputs, joined with the benchmark's items."""
+    item_by_id = _index_items(benchmark, items)
+    item_count = len(set(map(id, item_by_id.values())))
+    output_rows = [row for row in rows if not benchmark.is_summary(row)]
+    outputs = [_read_output(benchmark, row, item_by_id, number) for number, row in enumerate(output_rows, start=1)]
+    if not outputs:
+        raise InvalidInput(f"benchmark {benchmark.name}", "outputs", "at least one row", "none", "")
+    outputs, copies = _drop_copies(outputs)
+    was_judged = _ask_judge(benchmark, outputs, judge)
+    scores = []
+    repeats: Counter[str] = Counter()
+    for output in outputs:
+        score = _score_output(benchmark, output)
+        scores.append(replace(score, repeat=repeats[score.id]))
+        repeats[score.id] += 1
+    run = make_run(benchmark, scores, model=model, judge=judge_name if was_judged else "")
+    return replace(run, notes=_make_notes(output_rows, scores, copies, item_count))
+
+
+def make_run(benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str) -> EvalRun:
+    """Compute the metrics of scores, wherever they were made."""
+    present = [score for score in scores if not score.missing]
+    metrics = benchmark.metrics(present) if present else {benchmark.headline: math.nan}
+    return EvalRun(
+        benchmark.name,
+        model,
+        dict(benchmark.options),
+        tuple(scores),
+        metrics,
+        judge,
+        reasoning_words=mean(score.thought for score in scores if score.thought),
+    )
+
+
+def _index_items(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, Row]:
+    item_by_id: dict[str, Row] = {}
+    for number, row in enumerate(items, start=1):
+        with _named_row(benchmark, f"item {number} of the data file", row):
+            for id in (benchmark.item_id(row), *benchmark.other_ids(row)):
+                item_by_id.setdefault(id, row)
+    return item_by_id
+
+
+def _read_output(benchmark: Benchmark, row: Row, item_by_id: dict[str, Row], number: int) -> _Output:
+    with _named_row(benchmark, f"row {number}", row):
+        id = benchmark.item_id(row)
+        item = {**item_by_id.get(id, {}), **row}
+        # Some files give an item's fields with its first output only, and refer to it by id after that.
+        item_by_id.setdefault(id, item)
+        score = benchmark.published_score(item, row)
+        values = [row[key] for key in _ALL_OUTPUT_KEYS if key in row]
+        # An output of null means that the model gave no answer; an empty text is an answer.
+        if score is None and values and all(value is None for value in values):
+            score = ItemScore(benchmark.item_id(item), {}, missing="no output in the row")
+        if score is not None:
+            return _Output(row, number, score.id, item, "", score)
+        reasoning, answer = split_reasoning(benchmark.output(row))
+        return _Output(
+            row,
+            number,
+            benchmark.item_id(item),
+            item,
+            answer,
+            questions=benchmark.questions(item, answer),
+            reasoning_words=count_words(reasoning) if reasoning else 0,
+        )
+
+
+@contextmanager
+def _named_row(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
+    """Turn any error about a row's fields into one message that names the row."""
+    try:
+        yield
+    except (RubrankError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        text = str(error) if isinstance(error, RubrankError) else f"{type(error).__name__}: {error}"
+        raise InvalidInput(
+            f"benchmark {benchmark.name}",
+            where,
+            "the fields of its data file, or an id that is in the data file",
+            shortened(f"{text.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
+            "",
+        ) from None
+
+
+def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | None) -> bool:
+    """Ask all questions of all outputs in one call, so that the judge's client sets the pace; was anything asked?"""
+    prompts = [prompt for output in outputs for prompt in output.questions]
+    if not prompts:
+        return False
+    if judge is None:
+        raise InvalidInput(
+            f"benchmark {benchmark.name}",
+            "judge",
+            "given: these outputs have no verdicts",
+            "none",
+            "Name a file of judges: `judge=FILE`.",
+        )
+    answers = list(judge(prompts))
+    start = 0
+    for output in outputs:
+        end = start + len(output.questions)
+        output.answers = answers[start:end]
+        start = end
+    return True
+
+
+def _score_output(benchmark: Benchmark, output: _Output) -> ItemScore:
+    if output.score is not None:
+        return output.score
+    with _named_row(benchmark, f"row {output.number}", output.row):
+        score = benchmark.score(output.item, output.text, output.answers)
+        return replace(score, thought=output.reasoning_words)
+
+
+def _drop_copies(outputs: Sequence[_Output]) -> tuple[list[_Output], int]:
+    """Remove rows that are exact copies of another row; returns the rest and how many were removed.
+
+    If every item has equally many outputs, these are repeats, and equal ones are kept. If some items have more than
+    others, a row that occurs twice word for word got there by accident and would count twice.
+    """
+    counts = Counter(output.id for output in outputs)
+    if len(set(counts.values())) == 1:
+        return list(outputs), 0
+    unique: dict[str, _Output] = {}
+    for output in outputs:
+        unique.setdefault(json.dumps(output.row, sort_keys=True, default=str), output)
+    return list(unique.values()), len(outputs) - len(unique)
+
+
+def _make_notes(rows: Sequence[Row], scores: Sequence[ItemScore], copies: int, item_count: int) -> tuple[str, ...]:
+    """Describe copies, items without outputs, uneven repeats, and several models in one file."""
+    notes = []
+    if copies:
+        notes.append(f"{copies:,} rows are copies of others and were left out")
+    outputs_per_item = Counter(score.id for score in scores)
+    if item_count and len(outputs_per_item) != item_count:
+        notes.append(f"{len(outputs_per_item):,} of {item_count:,} items of the data file have outputs")
+    # Items with more outputs than others have more weight in a mean over outputs.
+    counts = Counter(outputs_per_item.values())
+    if len(counts) > 1:
+        listed = ", ".join(f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_SHOWN])
+        notes.append(f"items have different numbers of outputs: {listed} items")
+    for key in _MODEL_KEYS:
+        models = list(dict.fromkeys(str(row[key]) for row in rows if isinstance(row.get(key), str)))
+        if len(models) > 1:
+            listed = ", ".join(models[:_SHOWN])
+            if len(models) > _SHOWN:
+                listed += " …"
+            notes.append(
+                f"outputs of {len(models)} models are taken together: {listed}; choose one: `where={key}=NAME`"
+            )
+            break
+    return tuple(notes)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def write_run(run: EvalRun, path: str | Path) -> None:
+    """Write a run as JSON; the file appears complete or not at all."""
+    data = {"kind": _KIND, "version": _VERSION, **run.summary(), "scores": [asdict(score) for score in run.scores]}
+    with atomic_write(path) as partial:
+        partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_run(path: str | Path) -> EvalRun:
+    """Read a run that `write_run` wrote."""
+    source = require_file(path)
+    try:
+        data = json.loads(source.read_text(encoding="utf-8"))
+        if data["kind"] != _KIND:
+            raise KeyError("kind")
+        values = {field.name: data[field.name] for field in fields(EvalRun) if field.name in data}
+        values["scores"] = tuple(ItemScore.from_dict(score) for score in data["scores"])
+        # JSON has no NaN: `summary` writes null.
+        values["metrics"] = {name: math.nan if value is None else value for name, value in data["metrics"].items()}
+        if data["reasoning_words"] is None:
+            values["reasoning_words"] = math.nan
+        values["notes"] = tuple(data.get("notes", ()))
+        return EvalRun(**values)
+    except (ValueError, KeyError, TypeError):
+        remedy = "`rubrank eval score` and `rubrank eval run` write such files."
+        raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
+
+
+def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
+    """Read run files, and all JSON files in folders except those of Inspect's log folders."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            files.append(path)
+            continue
+        log_folders = {file.parent for mark in ("*.eval", "eval-set.json", ".eval-set-id") for file in path.rglob(mark)}
+        files += [file for file in sorted(path.rglob("*.json")) if file.parent not in log_folders]
+    if not files:
+        raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")
+    return [read_run(file) for file in files]

@@ -1,0 +1,229 @@
+"""`rubrank eval run`: run a model on the benchmarks of a suite, through Inspect's eval sets.
+
+Logs go to OUTPUT/logs/BENCHMARK, where Inspect finds the finished part of an interrupted run. Scored runs go to
+OUTPUT/BENCHMARK.json, which `rubrank eval table` and `compare` read. A benchmark that cannot start (no data, no judge)
+is skipped with a message, one that does not finish is reported as failed, and the rest of the suite goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, optional_package
+from rubrank.evaluation.benchmark import Benchmark, Row
+from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark
+from rubrank.evaluation.data import load_items
+from rubrank.evaluation.judge import FileJudge, open_judge
+from rubrank.evaluation.runs import EvalRun, make_run, write_run
+from rubrank.evaluation.table import CapabilityTable, capability_table
+from rubrank.grading.progress import Bar
+
+_LOCAL = "hf/"
+"""Prefix of the models that Inspect runs in this process."""
+_REPEAT_SETTINGS = ("repeats", "attempts")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `rubrank eval run`."""
+
+    model: str
+    """Inspect's name of the model: hf/PATH, openai-api/PROVIDER/NAME …"""
+    suite: str = "rlvr2"
+    only: str | None = None
+    limit: int | None = None
+    data: Path | None = None
+    judge: Path | None = None
+    output: Path = Path("out/eval")
+    base_url: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int = 0
+    batch: int | None = None
+    """Samples in flight; for a local model, samples generated together."""
+    repeats: int | None = None
+    """Answers to each item; None: the benchmark's default."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the benchmarks, such as compat; each benchmark takes those that it has."""
+    hub: bool = False
+    """Load data that is not below `data` from the hub."""
+
+    def sampling(self) -> dict[str, Any]:
+        """The sampling options, as recorded beside the numbers."""
+        return {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
+
+    def generation(self) -> dict[str, Any]:
+        """The sampling options as arguments of Inspect."""
+        arguments = {name: value for name, value in self.sampling().items() if value is not None}
+        if self.temperature == 0.0 and self.model.startswith(_LOCAL):
+            # Transformers refuses a temperature of 0; greedy decoding is its own option there.
+            del arguments["temperature"]
+            arguments["model_args"] = {"do_sample": False}
+        if self.base_url:
+            arguments["model_base_url"] = self.base_url
+        return arguments
+
+    def benchmarks(self) -> tuple[str, ...]:
+        """The names of the benchmarks to run."""
+        if self.suite not in SUITES:
+            raise UnknownName.of("eval run", "suite", self.suite, SUITES)
+        if self.only is None:
+            return SUITES[self.suite]
+        names = [name.strip() for name in self.only.split(",") if name.strip()]
+        return tuple(find_benchmark(name).name for name in names)
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """What came of a suite."""
+
+    table: CapabilityTable | None
+    """None if no benchmark was finished."""
+    skipped: tuple[str, ...]
+    """Messages about benchmarks that could not start: no data, no judge."""
+    failed: tuple[str, ...]
+    """Messages about benchmarks that were started and not finished."""
+
+
+def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
+    """Run every benchmark that can be run. The judge is checked before anything is sampled.
+
+    model: an Inspect model; by default the one that `options.model` names.
+    """
+    optional_package("inspect_ai", "eval run", "'rubrank[eval]'")
+    names = options.benchmarks()
+    check_settings(options.settings, names)
+    judge: FileJudge | None = None
+    judge_name = ""
+    if options.judge:
+        judge, judge_name = open_judge(options.judge)
+    ready: list[tuple[Benchmark, list[Row]]] = []
+    skipped = []
+    for name in names:
+        try:
+            benchmark = configure_benchmark(name, options)
+            if benchmark.judge and judge is None:
+                remedy = "Name a file of judges: `judge=FILE`."
+                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", remedy)
+            ready.append((benchmark, _read_items(benchmark, options)))
+        except RubrankError as error:
+            skipped.append(str(error))
+    # A judge that is down would be noticed only when the first sample is scored, and Inspect would then sample again.
+    if judge is not None and any(benchmark.judge for benchmark, _ in ready):
+        judge.check()
+    runs = []
+    failed = []
+    for benchmark, items in ready:
+        try:
+            runs.append(_run_benchmark(benchmark, items, options, judge, judge_name, model))
+        except RubrankError as error:
+            failed.append(str(error))
+    table = capability_table(runs) if runs else None
+    return SuiteResult(table, tuple(skipped), tuple(failed))
+
+
+def check_settings(settings: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise UnknownName for a setting that none of the benchmarks has."""
+    allowed = {setting for name in names for setting in benchmark_class(name).settings}
+    for setting in settings:
+        if setting not in allowed:
+            raise UnknownName.of("eval run", "settings", setting, allowed)
+
+
+def configure_benchmark(name: str, options: RunOptions) -> Benchmark:
+    """A benchmark with those settings that it has; `repeats` sets its own setting of that meaning, if it has one."""
+    allowed = benchmark_class(name).settings
+    settings = {setting: value for setting, value in options.settings.items() if setting in allowed}
+    if options.repeats is not None:
+        settings |= {setting: options.repeats for setting in _REPEAT_SETTINGS if setting in allowed}
+    return find_benchmark(name, **settings)
+
+
+def _read_items(benchmark: Benchmark, options: RunOptions) -> list[Row]:
+    items = list(islice(load_items(benchmark, options.data, hub=options.hub), options.limit))
+    if options.model.startswith(_LOCAL):
+        # Prompts that are generated together are padded to the longest: sort them by length.
+        items.sort(key=lambda item: sum(len(message["content"]) for message in benchmark.prompt(item)))
+    return items
+
+
+def _run_benchmark(
+    benchmark: Benchmark,
+    items: list[Row],
+    options: RunOptions,
+    judge: FileJudge | None,
+    judge_name: str,
+    model: Any,
+) -> EvalRun:
+    from inspect_ai import eval_set
+    from inspect_ai.log import read_eval_log
+
+    from rubrank.evaluation.inspect import benchmark_task, read_scores
+
+    repeats = options.repeats or 1
+    for setting in _REPEAT_SETTINGS:
+        if setting in benchmark.options:
+            repeats = int(benchmark.options[setting])
+            break
+    cost_before = judge.cost if judge else 0.0
+    with EvalProgress(benchmark.title, len(items) * repeats, judge) as progress:
+        success, logs = eval_set(
+            benchmark_task(benchmark, items, judge=judge, epochs=repeats, on_score=progress.count_sample),
+            log_dir=str(options.output / "logs" / benchmark.name),
+            model=model or options.model,
+            display="none" if progress.shown else "plain",
+            max_connections=options.batch,
+            max_samples=options.batch,
+            log_buffer=1,  # a killed run loses no sample that was answered
+            **options.generation(),
+        )
+    full_logs = [read_eval_log(log.location) for log in logs]
+    scores = [score for log in full_logs for score in read_scores(log)]
+    if not success or not scores:
+        raise RubrankError(f"benchmark {benchmark.name}: not finished; run the same command again to continue")
+    usage = count_tokens(full_logs)
+    if judge and benchmark.judge:
+        usage["judge_cost"] = judge.cost - cost_before
+    run = make_run(benchmark, scores, model=options.model, judge=judge_name if benchmark.judge else "")
+    run = replace(run, sampling={**options.sampling(), "repeats": repeats, "limit": options.limit}, usage=usage)
+    write_run(run, options.output / f"{benchmark.name}.json")
+    return run
+
+
+class EvalProgress(AbstractContextManager["EvalProgress"]):
+    """A benchmark's progress bar, on a terminal only: samples, the model's tokens, the cost of judging."""
+
+    def __init__(self, title: str, total: int, judge: FileJudge | None) -> None:
+        self._bar = Bar(title)
+        self._total = total
+        self._judge = judge
+        self._done = 0
+        self._tokens = 0
+        self.shown = sys.stderr.isatty()
+
+    def count_sample(self, state: Any) -> None:
+        """Count a sample that has its score."""
+        self._done += 1
+        if state.output.usage:
+            self._tokens += state.output.usage.total_tokens
+        self._bar(self._done, self._total)
+        cost = f", judging cost {self._judge.cost:.4f}" if self._judge else ""
+        self._bar.tell(f"{self._tokens:,} tokens{cost}")
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+
+def count_tokens(logs: Iterable[Any]) -> dict[str, float]:
+    """Tokens that the model read and wrote, over all logs."""
+    usages = [usage for log in logs if log.stats for usage in log.stats.model_usage.values()]
+    return {
+        "input_tokens": sum(usage.input_tokens for usage in usages),
+        "output_tokens": sum(usage.output_tokens for usage in usages),
+    }
