@@ -1,6 +1,9 @@
-"""Strict models, how much data a file may hold, pydantic's complaints in our words, and data as JSON has it.
+"""Helpers for plain data: strict models, limits for files of settings, readable validation errors, JSON-ready values.
 
-judges.yaml: judges.0.kid must be left out; got 1. Did you mean 'kind'?
+    judges.yaml: judges.0.kid must be left out: it is an unknown key; got 1. Did you mean 'kind'?
+
+Pydantic reports a list of error dictionaries; this module calls each of them a complaint and turns it into one of our
+errors, as above.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rubrank.errors import InvalidInput, UnknownName
 
 MOST_VALUES = 1_000_000
-"""Values in a file of settings: more are a mistake, or meant to do harm."""
+"""Values in a file of settings. A larger file is a mistake or an attack."""
 MOST_PARAMETERS = 20_000
 """Values in the parameters of one criterion, such as keywords."""
 MOST_KEYS = 10_000
@@ -24,12 +27,19 @@ MOST_KEYS = 10_000
 MOST_TEXT = 64 << 20
 """Characters in all texts of a file of settings together."""
 MOST_DEPTH = 100
-_MOST_COMPLAINTS = 100  # about one thing; more do not help
+"""Levels of nesting."""
+_MOST_COMPLAINTS = 100  # per file; nobody reads more
 
 
 def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
-    """Raise one clear error if there is more in `value` than a person writes; without recursion, and soon."""
-    stack, values, text = [(value, 0)], 0, 0
+    """Raise InvalidInput if `value` holds more data than a person would write. most: values in it.
+
+    A stack instead of recursion, so that deeply nested data cannot exhaust Python's own stack; it stops at the first
+    limit exceeded, so that huge data are refused quickly.
+    """
+    stack = [(value, 0)]
+    values = 0
+    text = 0
     while stack:
         item, depth = stack.pop()
         values += 1
@@ -56,28 +66,34 @@ def _too_many(owner: str, parameter: str, most: int, got: int | None) -> Invalid
 
 
 class Strict(BaseModel):
-    """A model that cannot be changed, and refuses keys it does not know."""
+    """An immutable model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def plain(value: Any) -> Any:
-    """As JSON can hold it: no NumPy types, no tuples; None for what is no finite number."""
+    """The value with types that JSON has: no NumPy types, no tuples, and None for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | Iterator):
         return [plain(inner) for inner in value]
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # a number, or an array of whatever
-        found = value.tolist()
-        return plain(found) if isinstance(found, list | float) else found
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # a NumPy number or array
+        python_value = value.tolist()
+        return plain(python_value) if isinstance(python_value, list | float) else python_value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def in_our_words(
     error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
 ) -> list[InvalidInput]:
-    """Each complaint as one of our errors; one of our own comes through as it is, with the place before it."""
-    complaints = _joined([complaint for complaint in error.errors() if not _follows(complaint)])
+    """Turn each complaint of pydantic into one of our errors.
+
+    where: the file or function, which becomes the owner. page: the documentation that the remedy refers to.
+    An InvalidInput that a validator raised keeps its message.
+    """
+    complaints = _merge_alternatives([complaint for complaint in error.errors() if not _is_consequence(complaint)])
     return [_in_our_words(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
 
 
@@ -85,55 +101,62 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def validated(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
-    """The data as a model; raises the first complaint. context: for validators that ask for it."""
+    """The data as a model. Raises the first complaint as InvalidInput. context: passed to the validators."""
     try:
         return model.model_validate(data, context=context or None)
     except ValidationError as error:
         raise in_our_words(error, where, model, page)[0] from None
 
 
-def _follows(complaint: Any) -> bool:
-    """Is a list only too short because what is wrong with its items was left out?"""
-    given = complaint.get("input")
-    return (
-        complaint["type"] == "too_short" and isinstance(given, Sized) and len(given) >= complaint["ctx"]["min_length"]
-    )
+def _is_consequence(complaint: Any) -> bool:
+    """Is a list called too short only because pydantic dropped its invalid items, about which it complains anyway?"""
+    if complaint["type"] != "too_short":
+        return False
+    value = complaint.get("input")
+    return isinstance(value, Sized) and len(value) >= complaint["ctx"]["min_length"]
 
 
 _BRANCH = re.compile(r"str|int|float|bool|\w+\[.+\]")
-"""How pydantic names, in the place of a complaint, which kind of several it tried."""
+"""For a field such as `str | list[str]`, pydantic adds the type that it tried to the location of its complaint."""
 
 
-def _joined(complaints: list[Any]) -> list[Any]:
-    """Where a value may be of several kinds, one complaint instead of one for each; that of the nearest kind."""
-    found: dict[Any, list[Any]] = {}
+def _merge_alternatives(complaints: list[Any]) -> list[Any]:
+    """One complaint per value: a value that may have several types otherwise gets one for each type.
+
+    "tried", which is added to a complaint about such a value, is the index of the type in its location.
+    """
+    by_value: dict[Any, list[Any]] = {}
     for number, complaint in enumerate(complaints):
         tried = next((i for i, part in enumerate(complaint["loc"]) if _BRANCH.fullmatch(str(part))), None)
-        key = number if tried is None else complaint["loc"][:tried]
-        found.setdefault(key, []).append(complaint if tried is None else {**complaint, "tried": tried})
-    return [_nearest(several) for several in found.values()]
+        if tried is None:
+            by_value[number] = [complaint]
+        else:
+            by_value.setdefault(complaint["loc"][:tried], []).append({**complaint, "tried": tried})
+    return [_merge(alternatives) for alternatives in by_value.values()]
 
 
-def _nearest(several: list[Any]) -> Any:
-    if "tried" not in several[0]:
-        return several[0]
-    deepest = max(several, key=lambda complaint: len(complaint["loc"]))
+def _merge(alternatives: list[Any]) -> Any:
+    """One complaint for the complaints about one value."""
+    if "tried" not in alternatives[0]:
+        return alternatives[0]
+    deepest = max(alternatives, key=lambda complaint: len(complaint["loc"]))
     tried = deepest["tried"]
     place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
-    if len(place) > tried:  # the kind was right, and something in it is not
+    if len(place) > tried:  # the value has this type, and something inside it is wrong
         return {**deepest, "loc": place}
-    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(allowed_by, several)))}
+    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(allowed_by, alternatives)))}
 
 
 def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
-    inner, place = complaint.get("ctx", {}).get("error"), ".".join(map(str, complaint["loc"]))
+    inner = complaint.get("ctx", {}).get("error")
+    place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
         return inner.with_owner(where if inner.owner == "options" else f"{where}: {inner.owner}")
     got = shortened(repr(complaint.get("input")))
-    if complaint["type"] == "missing":  # pydantic shows what is around it
+    if complaint["type"] == "missing":  # the input is the mapping that lacks the key
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
-        remedy = _known(model, complaint["loc"])
+        remedy = _suggest_key(model, complaint["loc"])
         return InvalidInput(where, place, allowed_by(complaint), got, remedy)
     if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
         allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
@@ -165,7 +188,7 @@ _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 
 def kind_in_words(value: Any) -> str:
-    """What a file holds where something else belongs, in the words of files."""
+    """The type of a value from a file, in words for messages: "a text", "a list", "keys and values"."""
     if isinstance(value, Mapping):
         return "keys and values"
     kinds = {
@@ -180,7 +203,7 @@ def kind_in_words(value: Any) -> str:
 
 
 def allowed_by(complaint: Any) -> str:
-    """What would have been right; kinds of containers have the names that files have for them."""
+    """What pydantic would have accepted, in words: "a list", "≥ 0", "one of 'a', 'b'"."""
     if "allowed" in complaint:
         return str(complaint["allowed"])
     if complaint["type"] in _LISTS:
@@ -201,16 +224,16 @@ def allowed_by(complaint: Any) -> str:
     return f"right ({complaint['msg']})"
 
 
-def _known(model: type[BaseModel], place: Sequence[int | str]) -> str:
-    """What could have been meant by a name that is not known."""
-    *above, name = place
-    names = list(_inside(model, above).model_fields)
+def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
+    """A remedy for an unknown key: the nearest key, or all keys that are allowed there."""
+    *parents, name = place
+    names = list(_model_at(model, parents).model_fields)
     near = get_close_matches(str(name), names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
 
 
-def _inside(model: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel]:
-    """The model at a place within another, such as ("judges", 0, "sampling")."""
+def _model_at(model: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel]:
+    """The model at a place inside another one, such as ("judges", 0, "sampling")."""
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation, model) or model
@@ -218,30 +241,35 @@ def _inside(model: type[BaseModel], place: Sequence[int | str]) -> type[BaseMode
 
 
 def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None:
+    """The first model in an annotation, such as Judge in `tuple[Judge, ...] | None`. owner: what `Self` stands for."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if getattr(annotation, "__name__", None) == "Self":
         return owner
-    return next((found for inner in get_args(annotation) if (found := _model_in(inner, owner))), None)
+    for inner in get_args(annotation):
+        model = _model_in(inner, owner)
+        if model is not None:
+            return model
+    return None
 
 
 def word_list(text: str) -> tuple[str, ...]:
-    """Words as one writes them: `word_list("a an the")` is ("a", "an", "the")."""
+    """The words of a text: `word_list("a an the")` is ("a", "an", "the")."""
     return tuple(text.split())
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The same where their order does not matter."""
+    """The words of a text as a set."""
     return frozenset(text.split())
 
 
 def clean(text: str) -> str:
-    """The text without lone surrogates, which UTF-8, RE2 and SQLite cannot hold; each becomes a question mark."""
+    """The text with a question mark for each lone surrogate: UTF-8, RE2 and SQLite cannot hold them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def encodable(text: str) -> str:
-    """The text as UTF-8 can hold it: halves of one character are joined, what is left alone becomes U+FFFD."""
+    """The text without surrogates, so that UTF-8 can hold it: pairs are joined, a lone one becomes U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -250,15 +278,15 @@ def encodable(text: str) -> str:
 
 
 def no_constant(name: str) -> Any:
-    """For `json.loads`: NaN and Infinity, which Python would read, are no JSON."""
+    """For `json.loads(parse_constant=…)`: refuse NaN and Infinity, which Python reads but JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
 
 def labelled(name: str, text: str, width: int) -> str:
-    """One line of a description: a name, padded to `width`, and what there is to say."""
+    """A name, padded to `width`, and its text: one line of a description."""
     return f"{name:<{width}}{text}"
 
 
 def shortened(text: str, most: int = 120) -> str:
-    """Not more than `most` characters, cut with an ellipsis."""
+    """The text, cut to `most` characters; the last one is an ellipsis then."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,14 +1,14 @@
-"""What users add to the library: by a decorator, by importing a module, or by an installed package.
+"""Extensions by users: registered with a decorator, by importing a module, or by an installed package.
 
     [project.entry-points."rubrank.plugins"]        in the pyproject.toml of a package
     my_checks = "my_checks.rubrank"                 a module that registers things when it is imported
 
-    load_plugins()                imports them all, once
-    import_module("my_checks")    the same by hand, for one module
+    load_plugins()                imports all of them, once
+    import_module("my_checks")    imports one module of the user's
 
-A lookup that does not find a name asks for `load_plugins()` and looks again, so that packages cost nothing until a name
-is not ours. What registers a name calls `check_free` first: names of the library are refused, and so are names that
-something else has taken.
+A registry that does not know a name calls `load_plugins()` and looks again. So installed plug-ins cost no time until
+somebody uses a name that is not built in. Every registry calls `check_free` before it adds a name: built-in names and
+names that belong to another object are refused.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ GROUP = "rubrank.plugins"
 _lock = threading.RLock()
 _loaded = False
 _packages: set[str] = set()
-"""The packages that plug-ins live in: code of others, wherever it is installed."""
+"""Top-level packages of plug-ins and imported modules. Their code counts as the user's, even in site-packages."""
 
 
 def load_plugins() -> None:
-    """Import what installed packages offer, once; one that cannot be imported is a warning, and is left out."""
+    """Import the plug-ins of all installed packages, once. One that cannot be imported is skipped with a warning."""
     global _loaded
     with _lock:
         if _loaded:
             return
-        _loaded = True  # first: a plug-in that looks something up must not begin again
-        from importlib.metadata import entry_points  # heavy: it brings e-mail, sockets, archives
+        _loaded = True  # set first: a plug-in may look up a name while it is imported, which calls this function again
+        from importlib.metadata import entry_points  # imported here, because it is slow to import
 
         for plugin in entry_points(group=GROUP):
-            _packages.add(plugin.value.partition(":")[0].partition(".")[0])
+            module = plugin.value.partition(":")[0]
+            _packages.add(module.partition(".")[0])
             try:
                 plugin.load()
             except (Exception, SystemExit) as error:
                 package = plugin.dist.name if plugin.dist is not None else plugin.value
-                message = f"the plug-in {plugin.name!r} of {package} is left out: {type(error).__name__}: {error}"
+                message = f"the plug-in {plugin.name!r} of {package} is skipped: {type(error).__name__}: {error}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def import_module(name: str) -> None:
-    """Import a module of the user's, from the current directory too; one clear error if that fails."""
+    """Import a module of the user's, also from the current directory. Raises InvalidInput if that fails."""
     allowed = "the name of a module, such as my_checks or my_package.checks"
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
         remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
@@ -65,7 +66,7 @@ def import_module(name: str) -> None:
     _packages.add(name.partition(".")[0])
     try:
         importlib.import_module(name)
-    except InvalidInput:  # it registers something that cannot be registered, which is named
+    except InvalidInput:  # the module registers something that is refused; the message already names it
         raise
     except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"
@@ -73,51 +74,60 @@ def import_module(name: str) -> None:
 
 
 def failed_in(error: BaseException) -> str | None:
-    """Where code of others raised this, as `my_rules.py, line 12`; None where it was raised by the library's own."""
-    place, trace = None, error.__traceback__
+    """The innermost line of the user's code on the way to this error, as `my_rules.py, line 12`.
+
+    None if no code of the user's was running, and for rubrank's own errors, whose messages say enough.
+    """
+    if isinstance(error, RubrankError):
+        return None
+    place = None
+    trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in _packages or not is_library_file(file):
-            place = f"{os.path.relpath(file) if os.path.exists(file) else file}, line {trace.tb_lineno}"
+            path = os.path.relpath(file) if os.path.exists(file) else file
+            place = f"{path}, line {trace.tb_lineno}"
         trace = trace.tb_next
-    return None if isinstance(error, RubrankError) else place
+    return place
 
 
 def home_of(thing: Any) -> tuple[str, str]:
-    """Module and qualified name of what is registered: the same twice is the same thing, defined again."""
+    """Module and qualified name of an object. Two objects with the same home are one definition, executed twice."""
     while isinstance(thing, partial):
         thing = thing.func
-    made = thing if hasattr(thing, "__qualname__") else type(thing)
-    return getattr(made, "__module__", None) or "", made.__qualname__
+    definition = thing if hasattr(thing, "__qualname__") else type(thing)
+    return getattr(definition, "__module__", None) or "", definition.__qualname__
 
 
 @dataclass(frozen=True)
 class Imported:
-    """Modules that register things: a copy of this in another process has imported them."""
+    """Names of modules that register things. Unpickling this in another process imports them there."""
 
     modules: tuple[str, ...] = ()
 
     def __reduce__(self) -> Any:
-        return _imported, (self.modules,)
+        return _import_all, (self.modules,)
 
 
-def _imported(modules: tuple[str, ...]) -> Imported:
+def _import_all(modules: tuple[str, ...]) -> Imported:
     for module in modules:
         import_module(module)
     return Imported(modules)
 
 
 def importable_home() -> str:
-    """The module outside the library that is registering something while it is imported; "" if it is none.
+    """Name of the user's module that calls the library while it is being imported; "" if there is none.
 
-    What a script or a function registers is known in this process alone: importing a module elsewhere does not give it.
+    Another process can repeat such a registration by importing the module. It cannot repeat what a script (__main__) or
+    a function registers.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rubrank":
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__", "__main__"))
-    return name if frame.f_code.co_name == "<module>" and name != "__main__" else ""
+    is_top_level = frame.f_code.co_name == "<module>"
+    return name if is_top_level and name != "__main__" else ""
 
 
 def is_ours(thing: Any) -> bool:
@@ -126,29 +136,31 @@ def is_ours(thing: Any) -> bool:
 
 
 def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any], reserved: bool = False) -> str:
-    """The name, if `thing` may have it; `taken(name)` gives what has it now, or None.
+    """Return `name` if `thing` may be registered under it; raise InvalidInput if not.
 
-    Defining the same function or class again replaces it, as a notebook does when a cell runs twice.
+    kind: such as "rule", for messages. taken: gives the object that is registered under a name, or None.
+    reserved: the name is built in, although nothing is registered under it yet.
+    The same function or class may be registered again: a notebook does so when a cell runs twice.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
     other = taken(name)
     if not is_ours(thing) and (reserved or (other is not None and is_ours(other))):
-        raise InvalidInput(kind, "name", "new", f"{name!r}, a name of the library", "")
+        raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
     if other is not None and home_of(other) != home_of(thing):
         where = ".".join(home_of(other))
-        raise InvalidInput(kind, "name", "new", f"{name!r}, which {where} has", "")
+        raise InvalidInput(kind, "name", "new", f"{name!r}, which belongs to {where}", "")
     return name
 
 
 def check_call(kind: str, thing: Any, *names: str) -> None:
-    """Refuse what cannot be called with these arguments, before anything is computed with it."""
+    """Raise InvalidInput if `thing` cannot be called with arguments of these names, before any work is done with it."""
     try:
         inspect.signature(thing).bind(*names)
     except TypeError:
         pass
-    except ValueError:  # written in C: it does not say what it takes
-        return
+    except ValueError:
+        return  # functions written in C have no signature to check
     else:
         return
     allowed = f"one that can be called with ({', '.join(names)})" if names else "a class that needs no arguments"
@@ -156,19 +168,22 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
 
 
 def is_async(thing: Any) -> bool:
-    """Does calling it give something to wait for?"""
+    """Is it a coroutine function, or an object whose `__call__` is one?"""
     while isinstance(thing, partial):
         thing = thing.func
     return inspect.iscoroutinefunction(thing) or inspect.iscoroutinefunction(type(thing).__call__)
 
 
 def shown(thing: Any) -> str:
-    """A function or a class by its module and name, and anything else as Python shows it, in brief."""
+    """Module and name of a function or class; the shortened repr of anything else."""
     return ".".join(home_of(thing)) if hasattr(thing, "__qualname__") else brief(thing)
 
 
-def decorated(register: Callable[[str | None, Any], Any], given: Any) -> Any:
-    """`@kind` and `@kind("name")` in one: `register(name, thing)` now, or once the thing is there."""
-    if given is None or isinstance(given, str):
-        return lambda thing: register(given, thing)
-    return register(None, given)
+def decorated(register: Callable[[str | None, Any], Any], argument: Any) -> Any:
+    """Make a decorator work with and without a name: `@rule` and `@rule("name")`.
+
+    argument: what the decorator was called with: a name or None, or the decorated object itself.
+    """
+    if argument is None or isinstance(argument, str):
+        return lambda thing: register(argument, thing)
+    return register(None, argument)

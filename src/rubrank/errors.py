@@ -5,14 +5,16 @@
     │   ├── UnknownName   (LookupError)  a name that no registry or table holds
     │   │   └── UnknownOption (TypeError)  a keyword or key that is not an option
     │   └── BadTable                     a file that cannot be read as a score table
-    ├── SolverError       (ArithmeticError)  an optimum that could not be reached; never a silent guess
+    ├── SolverError       (ArithmeticError)  a fit that did not converge; it is never replaced by a guess
     ├── GradingFailed     (RuntimeError)     too many scores are missing to go on
     ├── JudgingFailed     (RuntimeError)     too many answers of judges are missing to go on
-    └── JudgeOutage       (RuntimeError)     no endpoint of a judge answers any more
+    ├── JudgeOutage       (RuntimeError)     no endpoint of a judge answers any more
+    └── BatchesPending    (RuntimeError)     batches of judge requests are not finished yet
 
-Every message answers five questions in one line: which parameter of what, what is allowed, what came, and what to do
-about it. The answers are attributes too, and survive pickling, so that a worker's error reads the same in the parent.
-Beside them there is JudgingInterrupted (KeyboardInterrupt), which says what of a run is kept.
+The message of an InvalidInput is one line with five parts: owner, parameter, allowed, got, remedy. The parts are also
+attributes, and they survive pickling, so that a worker's error reads the same in the parent process.
+
+JudgingInterrupted is not in the tree: it is a KeyboardInterrupt that says which replies were saved.
 """
 
 from __future__ import annotations
@@ -25,23 +27,23 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, Self, TypeVar
 
-_MOST_NAMES = 40  # a longer list does not help
-_MOST_OTHERS = 9
+_MOST_NAMES = 40  # nobody reads a longer list of allowed names
+_MOST_OTHERS = 9  # further errors that are quoted in full after the first one
 
 
 class RubrankError(Exception):
     """Any error that rubrank raises on purpose."""
 
 
-class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
+class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what is wrong; "Error" adds nothing
     """A value that cannot be used.
 
-    owner: the function, file or row that the value was given to. parameter: which value of it.
-    allowed, got: what could have been given, and what was. remedy: what to do about it, "" if there is no advice.
-    field: name of the option that the error is about, such as "prior" or "gate.floor". By default it is the parameter
-        of a function; None if the error is about the content of a file. The command line shows it as its flag.
+    owner: the function, file or row that received the value. parameter: which of its values is wrong.
+    allowed, got: what would have been accepted, and what was received. remedy: what to do; "" if there is no advice.
+    field: name of the option that the error is about, such as "prior" or "gate.floor". The command line shows its flag.
+        Default: `parameter` if `owner` is a function, and None if it is a file.
 
-    Options within `allowed` and `remedy` stand in backquotes, as name or name=value. The command line shows them as
+    In `allowed` and `remedy`, option names are in backquotes, as name or name=value. The command line shows them as
     flags, too.
     """
 
@@ -54,19 +56,23 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
         self.allowed = allowed
         self.got = got
         self.remedy = remedy
-        is_function = all(word.isidentifier() for word in owner.split(" "))
-        is_option = all(word.isidentifier() for word in parameter.split("."))
-        self.field = parameter if field is None and is_function and is_option else field
+        self.field = field
+        if field is None:
+            # A file or a row has dots, slashes or numbers in its name; a function or a verb ("judge audit") has not.
+            is_function = all(word.isidentifier() for word in owner.split(" "))
+            is_option = all(word.isidentifier() for word in parameter.split("."))
+            if is_function and is_option:
+                self.field = parameter
 
     def __str__(self) -> str:
         return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}".rstrip()
 
     def with_owner(self, owner: str) -> Self:
-        """The same error about another owner."""
+        """A copy of this error with another owner."""
         return type(self)(owner, self.parameter, self.allowed, self.got, self.remedy, field=self.field)
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
-        """This error, with others that were found at the same time named after its remedy."""
+        """A copy of this error that also lists `others`, found at the same time, after its remedy."""
         if not others:
             return self
         shown = "; ".join(str(other).rstrip(".") for other in others[:_MOST_OTHERS])
@@ -76,26 +82,27 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - says what is wrong
 
 
 class UnknownName(InvalidInput, LookupError):  # noqa: N818
-    """An unknown name; the remedy has the nearest known ones."""
+    """An unknown name; the remedy suggests the nearest known name."""
 
     @classmethod
     def of(cls, owner: str, parameter: str, name: object, known: Iterable[str], *, field: str | None = None) -> Self:
-        """The error for `name`, with the nearest known names as the remedy."""
+        """The error for `name`. known: all names that would have been accepted; the remedy suggests the nearest."""
         names = sorted(known)
         near = get_close_matches(str(name), names, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else ""
+        allowed = f"one of {', '.join(map(repr, names))}"
         if len(names) > _MOST_NAMES:
-            remedy = remedy if near else "See `rubrank criteria`, or the table at hand."
-            return cls(owner, parameter, f"one of {len(names)} known names", repr(name), remedy, field=field)
-        return cls(owner, parameter, f"one of {', '.join(map(repr, names))}", repr(name), remedy, field=field)
+            allowed = f"one of {len(names)} known names"
+            remedy = remedy or "See `rubrank criteria`, or the columns of the table."
+        return cls(owner, parameter, allowed, repr(name), remedy, field=field)
 
 
 class UnknownOption(UnknownName, TypeError):  # noqa: N818
-    """A keyword, or a key of a file, that is not an option; also a TypeError, as for any other function."""
+    """A keyword, or a key of a file, that is not an option. Also a TypeError, which Python raises for such keywords."""
 
 
 def optional_package(name: str, owner: str, install: str = "") -> Any:
-    """A package that only some need; one message, with what to install, where it is not there."""
+    """Import and return an optional dependency. Raises InvalidInput, with what to install, if it is missing."""
     try:
         return import_module(name)
     except ImportError:
@@ -108,7 +115,7 @@ class BadTable(InvalidInput):
 
 
 class SolverError(RubrankError, ArithmeticError):
-    """An optimum that was not reached; the message says for which group and criterion."""
+    """A fit that did not converge; the message says for which group and criterion."""
 
 
 class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
@@ -154,56 +161,64 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
 
 
 class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
-    """No endpoint of a judge has answered for `seconds`; `on_outage` says not to go on without it."""
+    """No endpoint of a judge has answered for `seconds`, and `on_outage` says to stop then."""
 
     def __init__(self, judge: str, where: str, failure: str, seconds: float) -> None:
         super().__init__(judge, where, failure, seconds)
-        self.judge, self.where, self.failure, self.seconds = judge, where, failure, seconds
+        self.judge = judge
+        self.where = where
+        self.failure = failure
+        self.seconds = seconds
 
     def __str__(self) -> str:
         return (
-            f"judge {self.judge!r}: {self.where} has not answered for {self.seconds:.0f} s ({self.failure}). Replies so"
-            " far are kept where there is a cache: start the server and run again, or say on_outage: continue."
+            f"judge {self.judge!r}: {self.where} has not answered for {self.seconds:.0f} s ({self.failure}). The cache,"
+            " if there is one, holds all replies so far. Start the server and run again, or set on_outage: continue."
         )
 
 
 class BatchesPending(RubrankError, RuntimeError):  # noqa: N818
-    """Judges were asked in batches that are not over; the same command or call goes on from there."""
+    """Batches of judge requests are not finished yet; the same command or call continues from there."""
 
     def __init__(self, requests: int, batches: int) -> None:
         super().__init__(requests, batches)
-        self.requests, self.batches = requests, batches
+        self.requests = requests
+        self.batches = batches
 
     def __str__(self) -> str:
         noun = "batch" if self.batches == 1 else "batches"
-        return f"{self.requests:,} requests are in {self.batches:,} {noun}; run the same again to take in what is done"
+        size = f"{self.requests:,} requests are in {self.batches:,} {noun}"
+        return f"{size}; run the same command again to collect the results"
 
 
 class JudgingInterrupted(KeyboardInterrupt):
-    """Ctrl-C while judges were asked; says what is kept."""
+    """Ctrl-C while judges were answering; says which replies were saved."""
 
     def __init__(self, done: int, total: int, cache: str | None) -> None:
         super().__init__(done, total, cache)
-        self.done, self.total, self.cache = done, total, cache
+        self.done = done
+        self.total = total
+        self.cache = cache
 
     def __str__(self) -> str:
         kept = f"are kept in {self.cache}; run again to continue" if self.cache else "are lost: there is no cache"
         return f"{self.done:,} of {self.total:,} replies {kept}"
 
 
-# ------------------------------------------------------------------------------------------------ hostile arguments
+# ------------------------------------------------------------------------------------------------ wrong arguments
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_OURS = os.path.dirname(__file__)  # pathlib would bring URLs and addresses into every import
-_STANDARD = os.path.dirname(os.__file__)
+# os.path, because importing pathlib here would make every import of rubrank slower.
+_RUBRANK_FOLDER = os.path.dirname(__file__)
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
 def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A public function that answers arguments of the wrong kind with `InvalidInput`, whatever they broke inside.
+    """Decorate a public function: arguments of the wrong type raise `InvalidInput`, wherever inside they fail.
 
-    What a caller's own code raises (a progress function, a verifier) comes through as it is, and so do errors of the
-    system: a full disk is no wrong argument.
+    Errors raised by the caller's own code (a progress function, a verifier) pass through unchanged. So do errors of the
+    system: a full disk is not a wrong argument.
     """
 
     @wraps(function)
@@ -213,12 +228,12 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except (RubrankError, OSError, ImportError, MemoryError, RecursionError, AssertionError, NotImplementedError):
             raise
         except Exception as error:
-            if not _breaks_inside(error):
+            if not _was_raised_inside(error):
                 raise
-            kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
-            got = f"{kinds} ({type(error).__name__}: {str(error)[:120]})"
-            name = function.__name__
-            raise InvalidInput(name, "the arguments", "of the kinds that help() names", got, "") from error
+            types = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
+            got = f"{types} ({type(error).__name__}: {str(error)[:120]})"
+            allowed = "of the types that help() names"
+            raise InvalidInput(function.__name__, "the arguments", allowed, got, "") from error
 
     return guarded
 
@@ -227,22 +242,23 @@ _C = TypeVar("_C", bound=type)
 
 
 def refuses_wrong_kinds(cls: _C) -> _C:
-    """The same for a class: values of the wrong kind that its checks stumble over are `InvalidInput`."""
-    made = only_our_errors(cls.__init__)  # type: ignore[misc]
+    """The same for the constructor of a class. Unknown keywords raise `UnknownOption`."""
+    guarded_init = only_our_errors(cls.__init__)  # type: ignore[misc]
+    parameters = inspect.signature(guarded_init).parameters
+    names = [name for name in parameters if name != "self"]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
-    names = [name for name in inspect.signature(made).parameters if name != "self"]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(made).parameters.values())
-
-    @wraps(made)
+    @wraps(guarded_init)
     def init(self: object, *args: object, **kwargs: object) -> None:
         for name in kwargs:
             if name not in names and not takes_any:
                 raise UnknownOption.of(cls.__name__, "keyword", name, names)
         try:
-            made(self, *args, **kwargs)
+            guarded_init(self, *args, **kwargs)
         except InvalidInput as error:
             if error.owner != "__init__":
                 raise
+            # The message should name the class, and leave out the type of `self`, which is the first in the list.
             got = error.got.partition(", ")[2] or error.got
             raise InvalidInput(cls.__name__, error.parameter, error.allowed, got, "") from error.__cause__
 
@@ -250,26 +266,26 @@ def refuses_wrong_kinds(cls: _C) -> _C:
     return cls
 
 
-def _breaks_inside(error: BaseException) -> bool:
-    """Did a call that rubrank made fail, in rubrank or in a library that it uses?"""
+def _was_raised_inside(error: BaseException) -> bool:
+    """Was it raised by rubrank or a library that it uses, and not by code of the caller?"""
     trace = error.__traceback__
-    frames = []
+    files = []
     while trace is not None:
-        frames.append(trace.tb_frame.f_code.co_filename)
+        files.append(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
-    inside = frames[1:]  # without the guard itself
-    if not inside:  # Python refused the call: a wrong number of arguments
-        return False
-    return all(is_library_file(name) for name in inside)
+    files_inside = files[1:]  # the first frame is the decorator's wrapper
+    if not files_inside:
+        return False  # Python itself refused the call: a missing or an unknown argument
+    return all(is_library_file(file) for file in files_inside)
 
 
 def is_library_file(name: str) -> bool:
-    """Is code of this file rubrank's, Python's or an installed package's?"""
-    compiled = not os.path.isabs(name)  # such as numpy's random numbers
-    return compiled or name.startswith((_OURS, _STANDARD)) or "site-packages" in name
+    """Does this file belong to rubrank, Python or an installed package?"""
+    is_compiled = not os.path.isabs(name)  # extension modules, such as numpy.random, have relative names
+    return is_compiled or name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY)) or "site-packages" in name
 
 
 def counted(number: int, noun: str) -> str:
-    """1 group, 1,024 groups, 2 criteria."""
-    several = "criteria" if noun == "criterion" else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else several}"
+    """A number with its noun: 1 group, 1,024 groups, 2 criteria."""
+    plural = "criteria" if noun == "criterion" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

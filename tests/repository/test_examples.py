@@ -99,7 +99,7 @@ def test_own_verifier(run):
     text = run("06")
     assert numbers_after("What tea?", text)[:3] == [0.0, 1.0, 0.0]
     assert numbers_after("GIVE ME TEA", text)[:3] == [1.0, 0.12, 1.0]
-    assert "got 'WordCount', a name of the library" in text
+    assert "got 'WordCount', a built-in name" in text
 
 
 def test_own_rule(run):

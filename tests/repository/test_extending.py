@@ -122,7 +122,7 @@ def test_partial_functions_and_objects():
 
 @pytest.mark.parametrize("name", ["WordCount", "keywords:existence", "GeneralQuality", "EmptyAnswer"])
 def test_a_name_of_the_library_is_refused_at_once(name):
-    with pytest.raises(rubrank.InvalidInput, match=f"verifier: name must be new; got '{name}', a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match=f"verifier: name must be new; got '{name}', a built-in name"):
         rubrank.verifier(name)(lambda text: True)
 
 
@@ -134,7 +134,7 @@ def test_names_of_judged_criteria_are_those_of_the_catalogue():
 def test_a_library_name_is_refused_before_anything_was_looked_up():
     code = "import rubrank\n@rubrank.verifier('WordCount')\ndef mine(text): return True"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "a name of the library" in done.stderr
+    assert "a built-in name" in done.stderr
 
 
 def test_the_same_function_again_replaces_it_and_another_is_refused():
@@ -146,7 +146,7 @@ def test_the_same_function_again_replaces_it_and_another_is_refused():
     define(True)
     define(False)
     assert scores_of(["Again"]) == [0.0, 0.0]
-    with pytest.raises(rubrank.InvalidInput, match="got 'Again', which test_extending"):
+    with pytest.raises(rubrank.InvalidInput, match="got 'Again', which belongs to test_extending"):
         rubrank.verifier("Again")(lambda text: True)
 
 
@@ -205,7 +205,7 @@ def test_a_rule_under_a_name_of_its_own():
 
 @pytest.mark.parametrize("name", ["gdpo", "rlvr2", "cardinal"])
 def test_a_rule_of_the_library_is_refused(name):
-    with pytest.raises(rubrank.InvalidInput, match="a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
         rubrank.rule(name)(type("Own", (), {"bounded": True, "__call__": lambda self, batch: None}))
 
 
@@ -230,7 +230,7 @@ def test_a_model_as_a_class_or_as_a_function():
 
 @pytest.mark.parametrize("name", ["bradley-terry", "thurstone", "borda"])
 def test_a_model_of_the_library_is_refused(name):
-    with pytest.raises(rubrank.InvalidInput, match="a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
         rubrank.utility_model(name)(lambda wins, ridge: wins)
     assert model.find_model(name).name == name
 
@@ -264,9 +264,9 @@ def test_an_attribute_that_breaks_its_word_is_named(wrong):
 
 
 def test_an_attribute_of_the_library_is_refused():
-    with pytest.raises(rubrank.InvalidInput, match="a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
         rubrank.attribute("markdown")(len)
-    with pytest.raises(rubrank.InvalidInput, match="a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
         rubrank.attribute("answer_length")(lambda text: len(text))
 
 
@@ -325,7 +325,7 @@ def test_a_kind_that_compares_says_so():
 
 
 def test_kinds_that_are_refused():
-    with pytest.raises(rubrank.InvalidInput, match="a name of the library"):
+    with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
         rubrank.judge_kind("pairwise")(yes_or_no)
     with pytest.raises(rubrank.InvalidInput, match="async judge"):
         rubrank.judge_kind("sync")(lambda question, judge, asker: None)
@@ -375,7 +375,7 @@ def test_a_module_that_takes_a_name_of_the_library_is_one_line(folder):
     (folder / "own_checks.py").write_text("import rubrank\nrubrank.verifier('WordCount')(lambda text: True)\n")
     done = run(folder, "--import", "own_checks", "check", "rubric.json")
     assert done.returncode == 2
-    assert done.stderr == ("rubrank: verifier: name must be new; got 'WordCount', a name of the library.\n")
+    assert done.stderr == ("rubrank: verifier: name must be new; got 'WordCount', a built-in name.\n")
 
 
 def install(folder, code):
@@ -402,4 +402,4 @@ def test_a_broken_package_is_left_out_with_a_warning(folder):
     install(folder, "import rubrank\nrubrank.verifier('WordCount')(len)\n")
     done = run(folder, "criteria", "--family", "agentic")
     assert done.returncode == 0, done.stderr
-    assert "the plug-in 'own_checks' of own-checks is left out: InvalidInput: verifier: name" in done.stderr
+    assert "the plug-in 'own_checks' of own-checks is skipped: InvalidInput: verifier: name" in done.stderr
