@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer.testing
 from cases import FULL, QUICK, USUAL
+from crashed_workers import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 # Before numpy or torch is imported: the tests run in one process a core, and threads below that only get in the way.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,23 @@ def test_that_kills_its_worker():
 
 def test_after():
     time.sleep(0.1)
+"""
+# One worker dies: pytest-xdist itself would end with "no tests ran" and exit code 0.
+CRASHING_AT_COLLECTION = """
+import os, signal
+
+if os.environ["PYTEST_XDIST_WORKER"] == "gw1":
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_other():
+    pass
+"""
+DEAF = """
+import signal, time
+
+def test_that_ignores_its_time_limit():
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    time.sleep(3600)
 """
 OTHERS = "def test_other():\n    pass\n"
 ENDLESS = "import time\n\ndef test_that_never_ends():\n    time.sleep(3600)\n"
@@ -41,6 +59,7 @@ def run_suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def write_suite(folder: Path, **files: str) -> None:
     (folder / "pytest.ini").write_text("[pytest]\n")
+    shutil.copy(ROOT / "tests" / "crashed_workers.py", folder / "conftest.py")
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
 
@@ -54,6 +73,14 @@ def test_a_crashed_worker_fails_the_run_and_the_test_is_named(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_worker_that_crashes_while_collecting_fails_the_run(tmp_path):
+    write_suite(tmp_path, crashing=CRASHING_AT_COLLECTION, others=OTHERS)
+    result = run_suite(tmp_path)
+    assert result.returncode == 1
+    assert "worker gw1 crashed: this run has failed" in result.stdout
+
+
+@pytest.mark.slow
 def test_a_test_that_never_ends_fails_by_name_and_the_others_run(tmp_path):
     write_suite(tmp_path, endless=ENDLESS, others=OTHERS)
     result = run_suite(tmp_path, "--timeout", "2")
@@ -62,8 +89,19 @@ def test_a_test_that_never_ends_fails_by_name_and_the_others_run(tmp_path):
     assert "1 failed, 1 passed" in result.stdout
 
 
+@pytest.mark.slow
+def test_a_test_that_ignores_its_time_limit_ends_its_worker(tmp_path):
+    write_suite(tmp_path, deaf=DEAF, others=OTHERS)
+    limits = ("-o", "faulthandler_timeout=4", "-o", "faulthandler_exit_on_timeout=true")
+    result = run_suite(tmp_path, "--timeout", "2", *limits)
+    assert result.returncode == 1
+    assert "test_that_ignores_its_time_limit" in result.stdout
+
+
 def test_every_test_has_a_time_limit(request):
     assert float(request.config.getini("timeout")) > 0
+    assert float(request.config.getini("faulthandler_timeout")) > float(request.config.getini("timeout"))
+    assert request.config.getini("faulthandler_exit_on_timeout")
 
 
 def test_the_gate_ends_long_before_its_time_is_up():
