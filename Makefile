@@ -68,7 +68,7 @@ test: style  ## everything CI runs
 	@$(PY) -m mypy > .venv/types.txt 2>&1 & checking=$$!; \
 	$(PY) -m pytest $(PARALLEL); tested=$$?; \
 	wait $$checking; checked=$$?; cat .venv/types.txt; \
-	exit $$((tested + checked))
+	test $$tested = 0 && test $$checked = 0
 
 test-newest: $(NEWEST)/.ready  ## the tests with the newest versions and all examples of properties, for a run every night
 	$(NEWEST)/bin/python -m pytest $(PARALLEL) --hypothesis-profile thorough
@@ -93,7 +93,7 @@ $(VERL)/.ready: pyproject.toml
 	echo 'torch==2.13.0' > $(VERL)/held.txt
 	$(VERL)/bin/python -m pip install --quiet --upgrade pip
 	$(VERL)/bin/python -m pip install --quiet -r $(VERL)/held.txt
-	$(VERL)/bin/python -m pip install --quiet -c $(VERL)/held.txt --editable '.[verl,judge]' pytest hypothesis
+	$(VERL)/bin/python -m pip install --quiet -c $(VERL)/held.txt --editable '.[verl,judge]' pytest pytest-timeout hypothesis
 	touch $(VERL)/.ready
 
 test-verl: $(VERL)/.ready  ## verl's plug-ins against verl itself, on CPU, in an environment of its own

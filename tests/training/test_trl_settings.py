@@ -223,12 +223,32 @@ def test_without_a_gpu_the_weights_are_float32_and_the_plan_says_so(folder, monk
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     plan = make_plan(tiny.job(folder, model__dtype=dtype, trl__bf16=True, trl__bf16_full_eval=True))
     described = plan.describe()
-    precision.overrule_launcher()
+    precision.overrule_launcher(plan.job)
     config = make_arguments(plan)
     assert config.model_init_kwargs["dtype"] == "float32"
     assert (config.bf16, config.fp16, config.bf16_full_eval, config.mixed_precision) == (False, False, False, "no")
     assert f"float32 instead of model.dtype {dtype}, trl.bf16, trl.bf16_full_eval, accelerate's" in described
     assert "no GPU, and half precision crashes some CPUs" in described
+
+
+def test_a_null_is_no_half_precision_either(folder):
+    """TRL reads `bf16: null` as true."""
+    config = make_arguments(make_plan(tiny.job(folder, trl__bf16=None)))
+    assert (config.bf16, config.mixed_precision) == (False, "no")
+
+
+@pytest.mark.parametrize("chosen_by", ["config", "launcher"])
+def test_a_run_on_the_cpu_of_a_machine_with_a_gpu_is_float32(folder, monkeypatch, chosen_by):
+    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
+    settings: dict[str, Any] = {"model__dtype": "bfloat16", "trl__bf16": True}
+    if chosen_by == "config":
+        settings["trl__use_cpu"] = True
+    else:
+        monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
+    plan = make_plan(tiny.job(folder, **settings))
+    config = make_arguments(plan)
+    assert (config.model_init_kwargs["dtype"], config.bf16) == ("float32", False)
+    assert "float32 instead of model.dtype bfloat16, trl.bf16: the run is on the CPU" in plan.describe()
 
 
 def test_with_a_gpu_the_precision_is_the_one_in_the_config(folder, monkeypatch):

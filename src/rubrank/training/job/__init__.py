@@ -9,7 +9,7 @@ benchmarks.py      benchmarks during the run
 data.py            rows of files and hub datasets → prompts with rubrics, and their order in the run
 batches.py         how a batch is split over devices
 policy.py          is the model there, and is everything installed
-precision.py       float32 without an accelerator
+precision.py       float32 on a CPU
 components.py      modules, tools, environments and rollout functions by their dotted paths
 lora.py            model.lora as PEFT's LoraConfig
 trl_arguments.py   a plan as TRL's GRPOConfig

@@ -77,7 +77,7 @@ class Model(Strict):
     lora: Lora | None = None
     """Left out: all weights are trained."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Type of the weights. GPUs that can compute in bfloat16; without a GPU it is float32, whatever stands here."""
+    """Type of the weights. GPUs that can compute in bfloat16; on a CPU it is float32, whatever stands here."""
     chat: bool | None = None
     """Are texts put to the model as a message of the user? By default where its tokenizer has a chat template."""
 

@@ -160,8 +160,6 @@ def check_init(job: Job) -> None:
     for name, value in given.items():
         _check_kind(job, name, value)
     quantization(job)
-    for name, value in given.items():
-        _check_kind(job, name, value)
 
 
 def _check_kind(job: Job, name: str, value: Any) -> None:

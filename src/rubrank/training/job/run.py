@@ -81,7 +81,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     from transformers import PrinterCallback, set_seed
     from trl import GRPOTrainer
 
-    overrule_launcher()
+    overrule_launcher(plan.job)
     components = load_components(plan.job)
     set_seed(plan.job.config.seed)  # adapters are initialised before the trainer sets its seed
     trainer = GRPOTrainer(

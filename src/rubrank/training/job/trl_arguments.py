@@ -160,7 +160,7 @@ def make_arguments(plan: Plan) -> Any:
         **_evaluation(plan),
     }
     given |= read_trl_arguments(plan.job)
-    turn_off_half_precision(given)
+    turn_off_half_precision(plan.job, given)
     try:
         return GRPOConfig(**given)
     except RubrankError:
