@@ -114,11 +114,11 @@ def answer_times(address: str, groups: int, repeats: int = 5) -> dict[str, float
 
 def search_time(address: str, groups: int) -> float:
     """Seconds until a word that one group has is found, and the search is through."""
-    start = time.perf_counter()
-    start = 0
-    while start < groups:
-        start = ask(address, f"search?run=0&query=-{groups - 1:06d}&start={start}")["next"]
-    return time.perf_counter() - start
+    begun = time.perf_counter()
+    first_group = 0
+    while first_group < groups:
+        first_group = ask(address, f"search?run=0&query=-{groups - 1:06d}&start={first_group}")["next"]
+    return time.perf_counter() - begun
 
 
 def page_time(address: str) -> float | None:
