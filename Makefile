@@ -25,10 +25,14 @@ endif
 .PHONY: demo train-demo quick test test-newest test-verl constraints bench check style fix docs docs-output clean
 
 # The demo needs the package alone; tests and benchmarks need everything.
+# A .venv without a working pip is what an interrupted installation leaves, and is made anew.
 # pip prints errors only (--quiet twice): its warnings about mirrors say nothing to a reader. Each stage is one line.
 PIP := -m pip install --quiet --quiet
 $(BASE): pyproject.toml constraints.txt
-	@test -x $(PY) || { echo "creating .venv"; $(PYTHON) -m venv .venv; }
+	@$(PY) -m pip --version > /dev/null 2>&1 || { \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Python 3.11 or newer is needed, such as: make PYTHON=python3.11"; exit 1; }; \
+	echo "creating .venv"; $(PYTHON) -m venv --clear .venv; }
 	@echo "installing rubrank and what it needs"
 	@$(PY) $(PIP) --upgrade pip
 	@$(PY) $(PIP) $(HELD) --editable .
