@@ -41,7 +41,7 @@ KINDS: dict[str, str | type] = {
     "pairwise": "rubrank.judges.kinds.pairwise:Pairwise",
     "listwise": "rubrank.judges.kinds.listwise:Listwise",
 }
-"""Every kind, and where its class is, or the class itself."""
+"""Every kind: its class, or where to import it from."""
 
 COMPARES = {"pairwise", "listwise"}
 """The kinds that compare rollouts instead of scoring them."""
@@ -89,8 +89,8 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
 def _registered_kind(name: str) -> Any:
     """What a name stands for, in the form in which it was registered."""
     registered = KINDS.get(name)
-    if isinstance(registered, str):  # the library's own, which may not be replaced
-        return find_kind
+    if isinstance(registered, str):
+        return find_kind  # stands for "of the library", whose names `check_free` does not let users replace
     return getattr(registered, "registered", registered)
 
 
@@ -114,7 +114,7 @@ def _make_kind_class(name: str, kind: Any) -> type:
 
 
 def kind_names() -> tuple[str, ...]:
-    """All kinds: the library's, those of plug-ins, and your own."""
+    """All kinds: the library's, those of plug-ins, and the user's."""
     load_plugins()
     return tuple(KINDS)
 
@@ -142,7 +142,7 @@ def count_calls(question: Question, judge: Judge) -> int:
 
 
 async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
-    """The judgment of a judge. asker_of: who answers its calls, or those of a member of its panel."""
+    """The judgment of a judge or panel. asker_of: returns the asker that answers the calls of a judge or member."""
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)

@@ -4,16 +4,17 @@
     arrivals.add(4, rollout, wanted_K)      the first of its group: []
     arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
 
-The design is decided before the first rollout comes, by the size of the group, and belongs to places (the number of a
-rollout among its siblings). So it does not matter who is faster: a run that is repeated, or resumed after a kill, asks
-for the same pairs, finds them in the cache, and gives the same rewards. A design that followed the order of arrival
-would be connected at any time, but it would pay for other pairs whenever that order changed. Here, whatever is fused is
-connected: where a rollout is missing, `design.pairs_among` adds pairs, within the same budget.
+The design (which pairs are compared) depends only on the size of the group. It is a set of pairs of places, where the
+place of a rollout is its number among its siblings. So the order of arrival does not matter: a run that is repeated, or
+resumed after a kill, asks for the same pairs, finds them in the cache, and gives the same rewards. A design that
+followed the order of arrival would be connected at any time, but would pay for other pairs whenever that order changed.
+If a rollout is missing in the end, `design.choose_pairs_among` adds pairs within the same budget, so that the rest is
+connected.
 
-What is answered ahead is in a `Memo`. The group's judgment is made from it by the same code as that of a group that
-came whole; only what is not in the memo is asked then. These wait for the group: judges that rank lists, panels whose
-members have designs of their own, criteria that a program may decide for some, and everything where a hard gate is
-decided about the whole group.
+Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as one
+that came whole; only calls that are not in the memo are sent. Not asked ahead, but once the group is complete: judges
+that rank lists, panels whose members have different designs, criteria that a program decides for some rollouts, and
+everything if a hard gate needs the whole group.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Memo:
         self.unreadable: set[tuple[str, bytes]] = set()
 
     def wrap(self, asker_of: AskerOf, judges: Judges) -> AskerOf:
-        """The same askers, which are not asked again what is in the memo."""
+        """The same askers, except that calls in the memo are answered from it."""
         names = {}
         for judge in judges.judges:
             for number, leaf in enumerate(judge.leaves):
@@ -64,9 +65,10 @@ class _RememberingAsker:
         while key in replies:
             future = replies[key]
             await asyncio.wait([future])
-            if not future.cancelled():  # else that caller was cancelled, and the call is sent again
+            if not future.cancelled():  # if that caller was cancelled, this one sends the call
                 return future.result()
-        future = replies[key] = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
+        replies[key] = future
         try:
             reply = await self._asker.ask(call)
         except BaseException:
@@ -78,26 +80,26 @@ class _RememberingAsker:
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         key = (self._name, self._keys.key(call))
-        if key not in self._memo.unreadable:  # a reply may be parsed twice
+        if key not in self._memo.unreadable:  # a reply is parsed when it comes, and again with the whole group
             self._memo.unreadable.add(key)
             report_unreadable(self._asker, call, reply)
 
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """What is known of a group that came in rollout by rollout."""
+    """The replies and places of a group that came in rollout by rollout."""
 
     memo: Memo
     slots: tuple[int, ...] | None = None
     """The places of the rollouts that came; None: none is missing."""
     size: int | None = None
-    """How many were to come."""
+    """How many rollouts were expected."""
 
 
 class Arrivals:
     """The rollouts of one group that have arrived, and the pairs that each new one makes with them.
 
-    size: how many are to come; None: not known, so that only judges that compare all pairs are asked ahead.
+    size: how many rollouts are expected; None: not known, so that only judges that compare all pairs are asked ahead.
     """
 
     def __init__(self, judges: Judges, id: str, criteria: Sequence[Criterion], size: int | None) -> None:
@@ -128,7 +130,7 @@ class Arrivals:
         return bool(self._pairs_by_column)
 
     def may_enter(self, reasons: Sequence[str]) -> bool:
-        """Is every hard gate of a rollout decided? Once a gate has stopped it, it is not to be compared."""
+        """Is every hard gate of a rollout decided? If not, it cannot be compared yet: a gate may still stop it."""
         if not self._judges.cascade:
             return True
         for criterion, reason in zip(self._criteria, reasons, strict=True):
@@ -137,8 +139,8 @@ class Arrivals:
         return True
 
     def add(self, slot: int, rollout: Rollout, wanted_K: np.ndarray) -> list[tuple[Group, np.ndarray]]:
-        """Its pairs with those that have arrived, each as a group of two with the cells to be judged (2, K)."""
-        if slot in self._arrived:  # it is sent once more
+        """Add a rollout; returns its pairs with earlier ones, each as a group of two with the cells to judge (2, K)."""
+        if slot in self._arrived:  # a repeated request
             return []
         pairs = []
         for other_slot, (other, other_wanted_K) in self._arrived.items():
@@ -154,6 +156,6 @@ class Arrivals:
 
 
 def _has_group_gate(judges: Judges, criteria: Sequence[Criterion]) -> bool:
-    """Is a hard gate decided only about the whole group?"""
+    """Is there a hard gate whose verifier needs the whole group?"""
     gates = [criterion for criterion in criteria if criterion.value_layer == "global_quality"]
     return judges.cascade and any(not gate.judged and gate.decided_by.sees_group for gate in gates)

@@ -1,4 +1,4 @@
-"""Askers answer calls. This module has those that wrap another one, and what all kinds of judges share.
+"""Askers that wrap other askers, and functions that all kinds of judges share.
 
 Asker                     answers a call with a reply: the client of an endpoint, a local model, a script in tests
 SampledAsker(asker, 3)    the fourth answer to every call
@@ -24,14 +24,14 @@ from rubrank.verifiers.verifier import Verdict
 T = TypeVar("T")
 
 AskerOf: TypeAlias = Callable[[Judge], Asker]
-"""Who answers for a judge, or for a member of a panel."""
+"""Returns the asker of a judge, or of a member of a panel."""
 
 _UNDERSTOOD = ("refused", "the judge cannot tell")  # reasons of replies that were parsed, but have no verdict
 _NUMBERS = (int, float, np.number, type(None))
 
 
 class CountedKind(JudgeKind, Protocol):
-    """A kind that knows beforehand how much it will ask."""
+    """A kind that knows beforehand how many calls it will make."""
 
     def calls(self, question: Question, judge: Judge) -> int:
         """How many calls it will make."""
@@ -46,7 +46,7 @@ class _ReportedAsker(Protocol):
 
 
 def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
-    """Tell an asker, if it wants to know, that no verdict could be found in this reply."""
+    """Tell an asker that has `unreadable` that no verdict could be found in this reply."""
     if isinstance(asker, _ReportedAsker):
         asker.unreadable(call, reply)
 
@@ -54,9 +54,10 @@ def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
 async def ask_and_parse(
     asker: Asker, call: Call, parse: Callable[[Reply], T], problems: Callable[[T], Iterable[str]]
 ) -> T:
-    """The parsed reply. problems: the reasons why something is missing in it.
+    """The parsed reply. problems: lists the reasons why answers are missing in it.
 
-    A reply that cannot be parsed is reported to the asker. One that refuses, or says that it cannot tell, was parsed.
+    A reply that cannot be parsed is reported to the asker, so that the next run sends the call again. A reply that
+    refuses, or says that it cannot tell, is not reported: it was understood.
     """
     reply = await asker.ask(call)
     parsed = parse(reply)
@@ -80,11 +81,11 @@ class SampledAsker:
         self._sample = sample
 
     async def ask(self, call: Call) -> Reply:
-        """The reply to the call under its new number."""
+        """The reply to this sample of the call."""
         return await self._asker.ask(replace(call, sample=self._sample))
 
     def unreadable(self, call: Call, reply: Reply) -> None:
-        """Passed on under the new number."""
+        """Report it for this sample of the call."""
         report_unreadable(self._asker, replace(call, sample=self._sample), reply)
 
 
@@ -92,7 +93,7 @@ class SampledAsker:
 
 
 class Throttle:
-    """Limits how many calls of one judge are in flight; one task admits questions, any number answer them.
+    """Limits how many calls of one judge are in flight. Only one task may call `admit`; any number may answer.
 
     A million questions would be a million tasks that all hold their prompts, so questions are started as others end.
     Calls are counted, not groups: a group that waits for its last answer does not hold back the others.
@@ -113,7 +114,7 @@ class Throttle:
         return AdmittedCalls(self, calls)
 
     def release(self, calls: int) -> None:
-        """So many calls are no longer in flight."""
+        """This many calls are no longer in flight."""
         self._in_flight -= calls
         if self._in_flight < self._limit:
             self._has_room.set()
@@ -144,7 +145,7 @@ class AdmittedCalls:
         self._throttle.note_answer()
 
     def close(self) -> None:
-        """The question is done: calls that it announced and did not make are released."""
+        """The question is done: release the calls that it announced but did not make."""
         self._throttle.release(self._remaining)
         self._remaining = 0
 
@@ -174,8 +175,9 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
         raise InvalidInput(owner, "what it returns", "a rubrank.Judgment", brief(judgment), remedy)
     size = len(question.group.rollouts)
     criteria = {criterion.name: criterion for criterion in question.criteria}
+    cells = {(i, name) for i in range(size) for name in criteria}
     for cell, verdict in judgment.verdicts.items():
-        is_cell = cell in {(i, name) for i in range(size) for name in criteria}
+        is_cell = cell in cells
         if not is_cell or not isinstance(verdict, Verdict) or not isinstance(verdict.value, _NUMBERS):
             allowed = "rubrank.Verdict by (rollout, criterion) of the question"
             raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {cell!r}", remedy)

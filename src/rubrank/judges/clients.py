@@ -1,7 +1,7 @@
-"""Opens what answers in one step: a client for every judge with endpoints, or the caller's own askers.
+"""Open the askers of one step: a client for every judge with endpoints, or the caller's own askers.
 
     async with AsyncExitStack() as stack:                                 in the event loop of the runtime
-        clients = await open_clients(judges, asking, stack, None)
+        clients = await open_clients(judges, active_judges, stack, None)
         clients.asker_of(judge)          the client of a judge, or of a member of a panel
         clients.account()                usage of all of them
 
@@ -45,12 +45,15 @@ class JudgeClients:
 
 
 async def open_clients(
-    judges: Judges, asking: Iterable[Judge], stack: AsyncExitStack, asker_of: AskerOf | None
+    judges: Judges, active_judges: Iterable[Judge], stack: AsyncExitStack, asker_of: AskerOf | None
 ) -> JudgeClients:
-    """A client for each judge that asks something; the stack closes them. asker_of: the caller's askers instead."""
+    """A client for each judge that has questions in this step; the stack closes them.
+
+    asker_of: the caller's askers, which are used instead of clients.
+    """
     clients = JudgeClients()
     deadline = Deadline(judges.deadline)
-    leaves = [leaf for judge in asking for leaf in judge.leaves]
+    leaves = [leaf for judge in active_judges for leaf in judge.leaves]
     if asker_of is not None:
         for leaf in leaves:
             timed = _TimedAsker(asker_of(leaf), deadline)
@@ -58,8 +61,8 @@ async def open_clients(
         return clients
     cache = None
     if judges.cache is not None:
-        # A file that is only read stays as it is. But if a run that writes, or was killed, has left replies in
-        # SQLite's log beside it, only a reader that may write gets to see them.
+        # A cache that is only read should be opened read-only. But if another run is writing, or was killed, the latest
+        # replies are in SQLite's write-ahead log, which only a connection that may write can read.
         has_log = Path(f"{judges.cache}-wal").exists()
         cache = stack.enter_context(runtime().cache(judges.cache, read_only=judges.cache_only and not has_log))
     for leaf in leaves:

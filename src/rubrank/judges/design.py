@@ -6,7 +6,8 @@
 A budget of m pairs among n responses is spent as evenly as possible: no response is in two pairs more than another, and
 all are connected as soon as m ≥ n − 1. The first n pairs are a random circle through all responses; further ones start
 as circles too (Walecki's decomposition), and are stirred by exchanging partners, so that the whole is close to a random
-regular graph. Of a shorter circle, every other pair is taken first: m ≤ n/2 pairs share no response.
+regular graph. If the budget does not cover a circle, every other pair of it is taken first, so that m ≤ n/2 pairs share
+no response.
 
 The design belongs to the places of a group, not to the rollouts in them: given the size of the group it is known before
 the first rollout comes, and each pair can be judged as soon as both are there. Once it is known which rollouts take
@@ -32,11 +33,11 @@ from rubrank.rollouts.rollout import Rollout
 
 Pair: TypeAlias = tuple[int, int]
 
-_EXCHANGES = 10  # tried for each pair; the graph forgets its start well before
+_EXCHANGES = 10  # tried for each pair; fewer would be enough to make the graph independent of its start
 
 
 def seeded_random(*names: object) -> Random:
-    """Random numbers that belong to these names."""
+    """A random generator that is seeded with these names."""
     digest = blake2b(repr(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Random(int.from_bytes(digest, "big"))
 
@@ -48,7 +49,7 @@ def shuffle(n: int, random: Random) -> list[int]:
 
 
 def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
-    """For every rollout the first one that a judge cannot tell from it: same answer, tool calls and conversation."""
+    """For every rollout, the index of its first duplicate (same answer, tool calls and conversation), or its own."""
     first_of: list[int] = []
     by_answer: dict[str, list[int]] = {}
     for i, rollout in enumerate(rollouts):
@@ -77,9 +78,9 @@ def choose_pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int 
     """The pairs to compare among the responses that take part, as indices of `classes`.
 
     classes: for each different response the places in the group, out of `size`, of the rollouts that gave it.
-    A response is in the pairs of all its places. There are as many pairs as `choose_pairs` gives for so many responses.
-    If `budget` ≥ size − 1 they connect all responses: a place that drops out frees at least as many pairs as are needed
-    to connect what it leaves apart.
+    A response is in the pairs of all its places. The number of pairs is the same as that of `choose_pairs` for as many
+    responses. If `budget` ≥ size − 1, the pairs connect all responses: a place that drops out frees at least as many
+    pairs as are needed to connect the parts that it leaves.
     """
     n = len(classes)
     if budget is None or budget >= n * (n - 1) // 2:
@@ -95,7 +96,7 @@ def choose_pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int 
 
 
 def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pair]:
-    """Add pairs up to the budget: first those that connect parts, and always of responses in the fewest pairs."""
+    """Add pairs up to the budget: first those that connect parts; among them, responses in the fewest pairs."""
     rank = shuffle(n, random)
     partners: list[set[int]] = [set() for _ in range(n)]
     part_of = list(range(n))  # responses that are connected have the same part
@@ -103,9 +104,9 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
     def connect(i: int, j: int) -> None:
         partners[i].add(j)
         partners[j].add(i)
-        joined = part_of[j]
+        part_of_j = part_of[j]
         for k in range(n):
-            if part_of[k] == joined:
+            if part_of[k] == part_of_j:
                 part_of[k] = part_of[i]
 
     for i, j in pairs:
@@ -126,7 +127,7 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
 
 
 def _list_pairs(n: int) -> list[Pair]:
-    """All pairs, circle by circle; every beginning of the list is even and, from n − 1 on, connected."""
+    """All pairs, circle by circle. Every prefix uses the responses evenly; from n − 1 pairs on, it connects them."""
     pairs: list[Pair] = []
     zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(n - 1)]
     for start in range((n - 1) // 2):
@@ -146,7 +147,7 @@ def _list_pairs(n: int) -> list[Pair]:
 def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
     """Exchange partners at random; every response keeps its number of pairs, and no pair occurs twice."""
     pairs = list(pairs)
-    taken = {*pairs, *fixed}
+    all_pairs = {*pairs, *fixed}
     exchanges = _EXCHANGES * len(pairs) if len(pairs) > 1 else 0
     for _ in range(exchanges):
         x = int(random.random() * len(pairs))
@@ -154,9 +155,9 @@ def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
         a, b = pairs[x]
         c, d = pairs[y] if random.random() < 0.5 else pairs[y][::-1]
         exchanged = (_sort(a, c), _sort(b, d))
-        if len({a, b, c, d}) == 4 and not taken.intersection(exchanged):
-            taken -= {pairs[x], pairs[y]}
-            taken.update(exchanged)
+        if len({a, b, c, d}) == 4 and not all_pairs.intersection(exchanged):
+            all_pairs -= {pairs[x], pairs[y]}
+            all_pairs.update(exchanged)
             pairs[x], pairs[y] = exchanged
     return pairs
 

@@ -47,7 +47,7 @@ from rubrank.verifiers.verifier import Verdict
 JUDGED = "needs a judge"
 """Start of the reason of a cell that no verifier could decide."""
 
-AWAY = "outage"
+OUTAGE = "outage"
 """Start of the reason of an answer that was lost while no endpoint answered."""
 
 Language: TypeAlias = Literal["auto", "en", "zh"]
@@ -70,7 +70,7 @@ class Price(_Confidential):
     input: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     output: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     cached_input: float | None = Field(default=None, ge=0.0, allow_inf_nan=False)
-    """Of input tokens in the server's prefix cache; by default the price of input."""
+    """Price of input tokens in the server's prefix cache; by default the price of input."""
 
 
 class Batching(_Confidential):
@@ -80,9 +80,9 @@ class Batching(_Confidential):
     """Price of tokens in a batch, as a share of the endpoint's prices; see your provider's list."""
     requests: int = Field(default=50_000, ge=1)
     megabytes: float = Field(default=190.0, gt=0.0, allow_inf_nan=False)
-    """Of one file, at most; larger ones are split."""
+    """Maximum size of one file; larger ones are split."""
     window: str = "24h"
-    """The time within which the server should answer; what it leaves open is submitted again."""
+    """Time within which the server should answer; requests that it does not answer are submitted again."""
     poll: float = Field(default=30.0, gt=0.0, allow_inf_nan=False)
     """Seconds between requests for the state of a batch."""
 
@@ -101,16 +101,16 @@ class Endpoint(_Confidential):
     requests_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     tokens_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     structured: Structured = "auto"
-    """How the form of replies is enforced. "auto": a JSON schema, and less once the server has rejected it."""
+    """How the server enforces the form of replies. "auto": by a JSON schema; if it rejects that, JSON; then text."""
     extra_body: Mapping[str, Any] = {}
     headers: Mapping[str, str] = Field(default={}, repr=False)
     price: Price = Price()
     batch: Batching = Batching()
-    """What is so in batches of `rubrank grade`."""
+    """Settings for the batch API, which `rubrank grade` can use."""
 
     @field_validator("base_url")
     @classmethod
-    def _is_url(cls, value: str) -> str:
+    def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise InvalidInput(
                 "endpoint", "base_url", "a URL", repr(public_url(value)), "Such as http://localhost:8000/v1 for vLLM."
@@ -148,7 +148,7 @@ class Retry(_Confidential):
     """Seconds; doubled each time, with jitter, unless the server sends Retry-After."""
     longest_wait: float = Field(default=30.0, ge=0.0)
     breaker_failures: int = Field(default=8, ge=1)
-    """After so many failures in a row the circuit breaker opens, for `breaker_pause` seconds."""
+    """After this many failures in a row the circuit breaker opens, for `breaker_pause` seconds."""
     breaker_pause: float = Field(default=20.0, ge=0.0)
 
 
@@ -163,13 +163,13 @@ class Judge(_Confidential):
     """The criteria it decides; None: all that no other judge names."""
     sampling: Sampling = Sampling()
     language: Language = "auto"
-    """Of the prompts; "auto": Chinese if the query is."""
+    """Language of the prompts; "auto": Chinese if the query is Chinese."""
     order: Order = "question_first"
     """What comes first in a call. "data_first": the data, for long responses that several calls share."""
     prompt: Template | None = None
     """Your own messages, with slots: a text file beside the file of judges (docs/prompts.md)."""
     timeout: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
-    """Seconds for one call."""
+    """Seconds for one request."""
     retry: Retry = Retry()
     # absolute, batched
     expected: bool = False
@@ -191,23 +191,25 @@ class Judge(_Confidential):
     examples: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     """Few-shot examples by criterion: {prompt, response, reasoning, verdict}."""
     seed: int = 0
-    """Of random orders and choices of pairs."""
+    """Seed of random orders and choices of pairs."""
 
     @field_validator("prompt", mode="before")
     @classmethod
-    def _is_read(cls, value: Any, info: ValidationInfo) -> Any:
+    def _read_prompt(cls, value: Any, info: ValidationInfo) -> Any:
         folder = (info.context or {}).get("folder", Path())
-        return None if value is None else Template.read(value, folder, f"judge {info.data.get('name', '')!r}")
+        if value is None:
+            return None
+        return Template.read(value, folder, owner=f"judge {info.data.get('name', '')!r}")
 
     @field_validator("kind")
     @classmethod
-    def _is_known(cls, value: str) -> str:
+    def _check_kind(cls, value: str) -> str:
         if value not in kind_names():
             raise UnknownName.of("judge", "kind", value, kind_names())
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_settings(self) -> Self:
         if not self.endpoints and not self.members:
             raise self.wrong("endpoints", "at least one, or members that have some", "none", "Add an endpoint.")
         if self.endpoints and self.members:
@@ -233,7 +235,7 @@ class Judge(_Confidential):
 
     @property
     def leaves(self) -> tuple[Judge, ...]:
-        """Those that are asked: the members of a panel, or the judge itself."""
+        """The judges that send calls: the members of a panel, or the judge itself."""
         return self.members or (self,)
 
 
@@ -242,9 +244,9 @@ class Judges(_Confidential):
 
     judges: tuple[Judge, ...] = Field(min_length=1)
     cascade: bool = True
-    """Judge no rollout that a hard gate has stopped already."""
+    """Do not judge a rollout that a hard gate has stopped already."""
     deadline: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
-    """Seconds for all calls of one step; what is not answered by then is missing."""
+    """Seconds for all calls of one step; answers that come later are missing."""
     most_missing: float = Field(default=0.2, ge=0.0, le=1.0)
     """Share of the answers that may be missing; the step fails if more are, and always if all are."""
     on_outage: OnOutage = "wait"
@@ -252,7 +254,7 @@ class Judges(_Confidential):
     "stop": at once; "continue": answers are missing meanwhile."""
     outage_wait: float = Field(default=300.0, ge=0.0, allow_inf_nan=False)
     processes: int = Field(default=1, ge=1)
-    """How many processes of the run use the endpoints at the same time: each takes its part of the limits. Trainers
+    """Number of processes of the run that use the endpoints at the same time; each gets its share of the limits. Trainers
     that know the number set it themselves."""
     cache: str | None = None
     """The file of the reply cache."""
@@ -260,7 +262,7 @@ class Judges(_Confidential):
     """Answer from the cache; make no calls."""
 
     @model_validator(mode="after")
-    def _no_overlap(self) -> Self:
+    def _check_overlap(self) -> Self:
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
             raise InvalidInput("judges", "judges", "of different names", repr(names), "")
@@ -329,7 +331,7 @@ class Call:
     """The JSON Schema of the reply, for servers that can enforce it."""
     prompt_version: str = "1"
     sample: int = 0
-    """Number of the answer, if several are wanted."""
+    """Number of the answer, if several answers to the same prompt are needed."""
     logprobs: bool = False
     purpose: str = ""
     """For usage reports: criterion and kind, such as "GeneralQuality (listwise)". Not part of the key."""
@@ -390,7 +392,7 @@ class Question:
     slots: tuple[int, ...] | None = None
     """The places of the rollouts in the complete group; None: none is missing."""
     size: int | None = None
-    """Of the complete group."""
+    """Number of rollouts in the complete group."""
 
     @property
     def places(self) -> tuple[Sequence[int], int]:
@@ -409,19 +411,19 @@ class Judgment:
     outcomes: dict[str, np.ndarray] = field(default_factory=dict)
     """criterion → (G, G): 1 = row beats column, 0.5 = tie, NaN = not compared; the mean of contradicting answers."""
     words: dict[tuple[int, str], str] = field(default_factory=dict)
-    """(rollout, criterion) → what was said in a comparison with it, and as what it was shown."""
+    """(rollout, criterion) → what the judge said about it in a comparison, and how it was labelled there."""
     missing: dict[str, list[str]] = field(default_factory=dict)
     """criterion → reasons of the comparisons that failed."""
     asked: int = 0
-    """Answers asked for: cells, pairs, or lists."""
+    """Number of answers asked for: cells, pairs, or lists."""
     lost: int = 0
-    """Of these, those without an answer."""
+    """Number of these that are missing."""
     disagreement: dict[str, float] = field(default_factory=dict)
     """criterion → how much a panel, or the two orders of a pair, disagree: 0 = never, 1 = always."""
     first_wins: dict[str, tuple[float, int]] = field(default_factory=dict)
     """criterion → (wins of the response shown first, ties counted half; comparisons): position bias, 0.5 = none."""
     replies: list[str] = field(default_factory=list)
-    """Ids of the replies that it was read from."""
+    """Ids of the replies that the judgment was parsed from."""
 
     def add(self, other: Judgment) -> None:
         """Add what another judge said about the same group; their criteria differ."""

@@ -28,7 +28,7 @@ _REPLIES_PER_GROUP = 4  # ids that a file of scores keeps
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a file of scores says about its judging, so that it can be audited later."""
+    """What a file of scores records about its judging, so that it can be audited later."""
 
     positions: Mapping[str, tuple[float, int]]
     """criterion → (wins of the response shown first, ties counted half; comparisons)"""
@@ -69,7 +69,7 @@ class Judgments:
 
     @cached_property
     def lost(self) -> int:
-        """Of these, those without an answer."""
+        """Number of these that are missing."""
         return sum(judgment.lost for judgment in self.groups)
 
     @property
@@ -83,8 +83,8 @@ class Judgments:
         reasons: list[str] = []
         for judgment in self.groups:
             reasons += [verdict.reason for verdict in judgment.verdicts.values() if verdict.value is None]
-            for of_criterion in judgment.missing.values():
-                reasons += of_criterion
+            for criterion_reasons in judgment.missing.values():
+                reasons += criterion_reasons
         return Counter(shortened(reason.partition(":")[0], 80) for reason in reasons)
 
     @property
@@ -92,7 +92,8 @@ class Judgments:
         """For a file of scores."""
         replies = {}
         for group, judgment in zip(self.ids, self.groups, strict=False):
-            # The smallest digests: two lists that have much in common will most likely share some of them.
+            # The smallest digests are a sample that does not depend on order: two runs with many replies in common
+            # most likely share some of them.
             digests = sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in judgment.replies})
             if digests:
                 replies[group] = tuple(digests[:_REPLIES_PER_GROUP])
@@ -116,7 +117,7 @@ class Judgments:
 
     @cached_property
     def missing_throughout(self) -> dict[str, str]:
-        """Criteria about which nothing at all was answered → the first reason."""
+        """Criteria without a single answer → the first reason."""
         answered: set[str] = set()
         reasons: dict[str, str] = {}
         for judgment in self.groups:
@@ -137,8 +138,8 @@ class Judgments:
         """criterion → mean over the groups of how much a panel, or the orders of a pair, disagree: 0 = never."""
         by_criterion: dict[str, list[float]] = {}
         for judgment in self.groups:
-            for name, apart in judgment.disagreement.items():
-                by_criterion.setdefault(name, []).append(apart)
+            for name, value in judgment.disagreement.items():
+                by_criterion.setdefault(name, []).append(value)
         return {name: math.fsum(values) / len(values) for name, values in by_criterion.items()}
 
     @cached_property

@@ -38,12 +38,12 @@ def empty_outcomes(size: int) -> np.ndarray:
 
 
 def spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
-    """The outcomes of the rollouts that were shown, for their duplicates too; these tie among themselves."""
-    shown_for = np.arange(len(outcomes_GG))
+    """Copy the outcomes of the rollouts that were shown to their duplicates; duplicates tie with each other."""
+    first_of = np.arange(len(outcomes_GG))
     for duplicates in duplicate_classes(question, column):
-        shown_for[duplicates] = duplicates[0]
-    spread_GG = outcomes_GG[np.ix_(shown_for, shown_for)]
-    spread_GG[shown_for[:, None] == shown_for] = 0.5
+        first_of[duplicates] = duplicates[0]
+    spread_GG = outcomes_GG[np.ix_(first_of, first_of)]
+    spread_GG[first_of[:, None] == first_of] = 0.5
     absent = ~question.wanted[:, column]
     spread_GG[absent, :] = np.nan
     spread_GG[:, absent] = np.nan
@@ -52,13 +52,13 @@ def spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: in
 
 
 def mean_outcomes(observed_P: np.ndarray) -> np.ndarray:
-    """The mean over the first axis of what was observed; NaN where nothing was."""
+    """The mean over the first axis, without NaN; NaN where nothing was observed."""
     count = (~np.isnan(observed_P)).sum(0)
     return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
-    """The mean distance of two observations of the same thing: 0 = never apart, 1 = always at opposite ends.
+    """The mean distance of two observations of the same value: 0 = always equal, 1 = always at opposite ends.
 
     A tie against a win counts half. NaN if nothing was observed twice.
     """

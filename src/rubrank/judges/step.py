@@ -1,4 +1,4 @@
-"""One step of judging: the cells that verifiers left open are put to judges, and their judgments collected.
+"""One step of judging: put the cells that verifiers left open to judges, and collect the judgments.
 
     wanted = [find_judged_cells(criteria, scores, reasons, judges) for …]  after the verifiers have run
     judgments = judge_groups(groups, criteria, wanted, judges)
@@ -7,8 +7,8 @@
     judgments.account                                                      calls, tokens, cost, cache hits, latency
 
 Judges come after the verifiers because they cost most; a rollout that a hard gate has stopped is not judged at all
-(`cascade`). What fails is missing with a reason. The step goes on with what was observed, and ends in `JudgingFailed`
-only if more is missing than `most_missing` allows; the replies are in the cache by then.
+(`cascade`). An answer that fails is missing with a reason. The step goes on with the other answers, and raises
+`JudgingFailed` only if more are missing than `most_missing` allows; the replies are in the cache by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.judge import AWAY, JUDGED, Judge, Judges, Judgment, Question
+from rubrank.judges.judge import JUDGED, OUTAGE, Judge, Judges, Judgment, Question
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of calls that are answered, and of all calls."""
 
+# Calls that are prepared at the same time: this multiple of the concurrency of the endpoints, so that the next call is
+# ready when one is answered, but at least 64.
+_CALLS_AHEAD = 2
 _MIN_CALLS_AHEAD = 64
-_CALLS_AHEAD = 2  # times the concurrency of the endpoints: so the next call is ready when one is answered
-_MAX_REASONS = 5  # in an error
+_MAX_REASONS = 5  # listed in an error
 _REPORT_EVERY = 1.0  # seconds
 
 _log = logging.getLogger("rubrank.judges")
@@ -74,8 +76,10 @@ def _can_be_asked(criterion: Criterion) -> bool:
 
     if criterion.question is not None:
         return True
-    by_name = criterion.verifier in (None, JUDGE)
-    return has_prompt(criterion.name if by_name else str(criterion.verifier))
+    # Prompt files are named after the verifier, which by default has the name of the criterion.
+    if criterion.verifier in (None, JUDGE):
+        return has_prompt(criterion.name)
+    return has_prompt(str(criterion.verifier))
 
 
 def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
@@ -108,10 +112,11 @@ def judge_groups(
     """Judge all wanted cells of all groups.
 
     criteria: those of every group. wanted: (G, K) for every group; see `find_judged_cells`.
-    progress: a function (done, total) of calls; if it has a method `tell`, that is told cost and failures so far.
-    asker_of: who answers for a judge (or a member of its panel) instead of its endpoints, such as a model in this
-        process; without the cache, retries and limits of the client.
-    check: raise JudgingFailed if too much is missing (see `check_judgments`).
+    progress: called with (done, total) numbers of calls; if it has a method `tell`, that is called with cost and
+        failures so far.
+    asker_of: returns the asker of a judge (or a member of its panel) to use instead of its endpoints, such as a model
+        in this process; without the cache, retries and limits of the client.
+    check: raise JudgingFailed if too many answers are missing (see `check_judgments`).
     """
     from rubrank.judges.client.runtime import runtime
 
@@ -135,9 +140,9 @@ async def judge_groups_async(
     asker_of: AskerOf | None = None,
     arrived: Arrived | None = None,
 ) -> Judgments:
-    """The same in an event loop, which goes on meanwhile; nothing is raised for what is missing.
+    """The same for an event loop, which is not blocked; missing answers never raise an error.
 
-    arrived: what is known of a group that came in rollout by rollout; what was answered before is not asked again.
+    arrived: the state of a group that came in rollout by rollout; calls that it has answered are not sent again.
     """
     from rubrank.judges.client.runtime import runtime
 
@@ -146,7 +151,11 @@ async def judge_groups_async(
 
 
 def check_judgments(judgments: Judgments, judges: Judges) -> None:
-    """Raise JudgingFailed if more is missing than `most_missing` allows, or all of it; warn of criteria without any."""
+    """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
+
+    Also warns, once per process, of criteria for which no answer came. Answers lost to an outage are not counted if the
+    policy is `on_outage: continue`.
+    """
     outage_losses = count_outage_losses(judgments, judgments.reasons, judges)
     all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not outage_losses
     if all_missing or judgments.lost - outage_losses > judges.most_missing * judgments.asked:
@@ -164,10 +173,10 @@ def check_judgments(judgments: Judgments, judges: Judges) -> None:
 
 
 def count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
-    """How many answers an outage took, if training goes on without them (`on_outage: continue`); warns of them."""
+    """How many answers were lost to an outage, if training continues without them (`on_outage: continue`); warns."""
     if judges.on_outage != "continue":
         return 0
-    lost = reasons.get(AWAY, 0)
+    lost = reasons.get(OUTAGE, 0)
     if lost:
         message = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
         _log.warning(message, f"{lost:,}", f"{judgments.asked:,}")
@@ -180,9 +189,9 @@ class _JudgePlan:
 
     judge: Judge
     questions: list[tuple[int, Question]] = field(default_factory=list)
-    """With the number of the group that each is about."""
+    """(index of the group, question about it)"""
     calls: list[int] = field(default_factory=list)
-    """Of each question."""
+    """Number of calls of each question."""
 
 
 class _Step:
@@ -225,16 +234,16 @@ class _Step:
         async with AsyncExitStack() as stack:
             clients = await open_clients(self._judges, [plan.judge for plan in self._plans], stack, asker_of)
             self._usage_so_far = clients.account
-            answering: AskerOf = clients.asker_of
+            asker_of_judge: AskerOf = clients.asker_of
             if self._arrived is not None:
-                answering = self._arrived.memo.wrap(clients.asker_of, self._judges)
+                asker_of_judge = self._arrived.memo.wrap(clients.asker_of, self._judges)
             async with asyncio.TaskGroup() as tasks:
                 for plan in self._plans:
-                    tasks.create_task(self._start_questions(plan, answering, tasks))
+                    tasks.create_task(self._start_questions(plan, asker_of_judge, tasks))
         return clients.account()
 
     async def _start_questions(self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup) -> None:
-        """Start the questions of one judge as there is room for their calls."""
+        """Start the questions of one judge, each as soon as the throttle admits its calls."""
         from rubrank.judges.asker import Throttle
 
         concurrency = sum(endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints)
@@ -256,7 +265,7 @@ class _Step:
         if self._progress is None:
             return
         self._progress(self.done, self.total)
-        # Now and then only: summing up the usage takes longer than an answer from the cache.
+        # Not for every answer: summing up the usage takes longer than an answer from the cache.
         tell = getattr(self._progress, "tell", None)
         now = time.monotonic()
         if tell is None or self._usage_so_far is None or now - self._last_report < _REPORT_EVERY:
@@ -293,8 +302,8 @@ def _plan_questions(
                 if wanted_GK[:, k].any() and judges.judge_of(criterion.name) is plan.judge:
                     columns.append(k)
             if columns:
-                asked_about = tuple(group_criteria[k] for k in columns)
-                question = Question(group, asked_about, wanted_GK[:, columns], slots, size)
+                question_criteria = tuple(group_criteria[k] for k in columns)
+                question = Question(group, question_criteria, wanted_GK[:, columns], slots, size)
                 _check_question(question, plan.judge)
                 plan.questions.append((g, question))
                 plan.calls.append(count_calls(question, plan.judge))
@@ -309,7 +318,7 @@ def _check_question(question: Question, judge: Judge) -> None:
             remedy = "Say what the judge is asked."
             raise InvalidInput(f"criterion {criterion.name!r}", "question", allowed, "none", remedy)
         if judge.kind in COMPARES and criterion.value_layer != "quality":
-            # Which rollout is better does not say which is good enough.
+            # A comparison tells which rollout is better, but a gate needs to know which are good enough.
             allowed = f'"absolute" or "batched" for {criterion.name!r}, which is a gate'
             raise judge.wrong("kind", allowed, repr(judge.kind), "Give its gates to another judge.")
     rollouts = question.group.rollouts

@@ -1,6 +1,6 @@
 """Prompts of the user: the messages of a judge, with slots that each call fills.
 
-    prompt: my_judge.txt                         in a judge's file, next to it; or the text itself, over several lines
+    prompt: my_judge.txt                         in the file of judges, a file next to it; or the text of several lines
 
     [system]
     You grade answers of our help desk.
@@ -12,9 +12,9 @@
     {reference}
     {response}
 
-Without the two headers the whole file is the user's message. `{{name}}` is written for `{name}` as text; braces around
-anything but a name are left as they are. Unknown slots, and missing ones without which nothing could be judged, are
-errors when the judge is loaded. The file is read once; its text is part of every call, and of its key in the cache.
+Without the two headers the whole file is the user message. `{{name}}` gives the text `{name}`; braces around anything
+but a name are left as they are. Unknown slots, and missing slots without which nothing could be judged, are errors when
+the judge is loaded. The file is read once; its text is part of every call, and of its key in the cache.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "pairwise": (("responses", "response_a"), ("responses", "response_b"), ("criteria", "question")),
     "listwise": (("responses",), ("criteria", "question")),
 }
-"""For each kind the slots without which nothing can be judged; one of each tuple will do."""
+"""For each kind the slots without which nothing can be judged; one slot of each tuple is enough."""
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _HEADER = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
@@ -76,30 +76,33 @@ class Template(Strict):
     path: str = ""
 
     @classmethod
-    def read(cls, given: Any, folder: Path, owner: str) -> Template:
-        """From a path relative to `folder`, from a text of several lines, or from what was dumped."""
-        if isinstance(given, Template):
-            return given
-        if isinstance(given, Mapping) and isinstance(given.get("text"), str):
-            return cls(text=given["text"], path=str(given.get("path", "")))
-        if not isinstance(given, str) or not given.strip():
-            raise InvalidInput(owner, "prompt", "the name of a text file", repr(given)[:80], "")
-        if "\n" in given.strip():
-            return cls(text=given)
-        path = folder / given
+    def read(cls, source: Any, folder: Path, owner: str) -> Template:
+        """From a path relative to `folder`, a text of several lines, or the dumped fields of a template.
+
+        owner: what the template belongs to, for errors.
+        """
+        if isinstance(source, Template):
+            return source
+        if isinstance(source, Mapping) and isinstance(source.get("text"), str):
+            return cls(text=source["text"], path=str(source.get("path", "")))
+        if not isinstance(source, str) or not source.strip():
+            raise InvalidInput(owner, "prompt", "the name of a text file", repr(source)[:80], "")
+        if "\n" in source.strip():
+            return cls(text=source)
+        path = folder / source
         remedy = "It is looked for beside the file of judges." if folder != Path() else ""
         require_file(path, owner=owner, what="prompt", remedy=remedy)
         return cls(text=read_text(path), path=str(path))
 
     def check(self, kind: str, owner: str) -> None:
-        """Refuse slots that this kind of judge does not fill, and the lack of those that it must."""
+        """Raise InvalidInput for slots that this kind of judge does not fill, and for missing slots that it needs."""
         where = f"prompt ({self.path})" if self.path else "prompt"
         if len(self.text) > _MAX_LENGTH:
             raise InvalidInput(owner, where, f"of at most {_MAX_LENGTH:,} characters", f"{len(self.text):,}", "")
-        known = _OF_KIND.get(kind, set(SLOTS))
+        allowed_slots = _OF_KIND.get(kind, set(SLOTS))  # a user's own kind may fill any slot
         for slot in self.slots:
-            if slot not in known:
-                raise UnknownName.of(owner, f"{where}: slot", slot, known)
+            if slot not in allowed_slots:
+                raise UnknownName.of(owner, f"{where}: slot", slot, allowed_slots)
         for choice in _NEEDED.get(kind, ()):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
@@ -115,23 +118,25 @@ class Template(Strict):
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
-        """Those that occur, in order."""
+        """The slots in the text, in order."""
         return tuple(dict.fromkeys(match[2] for match in _SLOT.finditer(self.text) if match[2]))
 
     @cached_property
     def version(self) -> str:
-        """A digest of the text, for the version of a call."""
+        """A digest of the text; part of `Call.prompt_version`."""
         return f"template {blake2b(self.text.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
     def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
-        """The messages with all slots filled in one pass: what a value holds is never taken for a slot."""
+        """The messages with all slots filled. This is one pass, so that a slot in the text of a value is not filled."""
 
         def fill(match: re.Match[str]) -> str:
             escaped, slot = match[1], match[2]
             return f"{{{escaped}}}" if escaped else values[slot]
 
-        pieces = _HEADER.split(self.text)
-        parts = dict(zip(pieces[1::2], pieces[2::2], strict=True)) or {"user": self.text}
+        pieces = _HEADER.split(self.text)  # [text before the headers, header, text, header, text]
+        parts = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+        if not parts:
+            parts = {"user": self.text}
         messages = []
         for role in ("system", "user"):
             if role in parts:

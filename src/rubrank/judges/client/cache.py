@@ -14,13 +14,14 @@ The file has four tables:
     claims      calls in flight: key, process, and the end of its lease
     unread      replies in which no verdict could be found
 
-Answered from the ledger: usable replies, and refusals, which would come again at the same cost. A reply without a
-readable verdict is asked for once more by the next run, and then stands.
+The ledger answers a call with a usable reply, or with a refusal, which would come again at the same cost. If the only
+reply has no readable verdict, the next run sends the call once more; after that, the second reply is used.
 
 A claim makes identical calls in several processes wait for one reply. Its lease is renewed while the process lives.
-Claims of a process that has ended are free at once on the same machine, and after the lease on others.
+If the process dies, other processes on its machine can take the claim over at once, those on other machines when the
+lease ends.
 
-Promises about kills, forks and damaged files are those of `rubrank.store`.
+`rubrank.store` describes what happens when a process is killed or forks, and when the file is damaged.
 """
 
 from __future__ import annotations
@@ -74,12 +75,12 @@ SELECT text, failure, finish_reason, logprobs, model, endpoint, at, {is_unreadab
 FROM ledger WHERE key = ? AND (failure IS NULL OR substr(failure, 1, 7) = CAST('refused' AS BLOB)) ORDER BY id
 """
 _IS_UNREADABLE = "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
-_MAX_UNREADABLE = 2  # replies without a verdict, after which the call is not sent once more
+_MAX_UNREADABLE = 2  # after so many replies without a verdict, the call is not sent again
 
+# SQLite releases the GIL in every statement, and getting it back from a busy event loop takes milliseconds. So the
+# writer inserts many rows with one statement, and gathers requests for a few milliseconds before it commits them.
 _ROWS_PER_STATEMENT = 256
-# SQLite releases the interpreter's lock in every statement, and to get it back from a busy event loop takes
-# milliseconds. So rows go in as few statements of many rows, and few commits of many requests.
-_GATHER = 0.004  # seconds that the writer waits for more requests
+_GATHER = 0.004  # seconds
 
 _PROJECT_FOLDER = ".rubrank"
 _PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
@@ -159,7 +160,7 @@ _Origin: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class _Insert:
-    """Write a row of the ledger; one that ends its call ends the claim too."""
+    """Write a row of the ledger; `final` also ends the claim of its call."""
 
     key: bytes
     row: tuple[Any, ...]
@@ -272,9 +273,10 @@ class ReplyCache:
     # ------------------------------------------------------------------------------------------------------- writing
 
     def put(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
-        """Keep a reply, which has the usage of so many requests; on disk when this returns.
+        """Store a reply; it is on disk when this returns.
 
-        final: it ends the call; False for a request that was paid for and is retried.
+        requests: how many requests its usage covers.
+        final: the reply ends the call; False for a request that was paid for and is retried.
         """
         with _explain_errors():
             self._store.write(self._make_insert(key, call, reply, requests, final)).result()
@@ -285,12 +287,12 @@ class ReplyCache:
             await self._store.write_async(self._make_insert(key, call, reply, requests, final))
 
     def count_hit(self, call: Call, reply: Reply) -> None:
-        """Count a call that was answered from here; written soon."""
+        """Count a call that was answered from the cache; returns before the count is on disk."""
         if not self.read_only:
             self._store.write(_CountHit(_origin(call, reply)))
 
     def mark_unreadable(self, key: bytes, reply: Reply) -> None:
-        """No verdict could be found in this reply; written soon."""
+        """Record that this reply has no readable verdict; returns before the record is on disk."""
         if not self.read_only and reply.id:
             self._store.write(_MarkUnreadable(key, _time_of(reply)))
 
@@ -327,7 +329,7 @@ class ReplyCache:
     # -------------------------------------------------------------------------------------------------------- claims
 
     async def claim(self, key: bytes) -> bool:
-        """May this process send the call? If so, others wait until it puts the reply or releases the key."""
+        """True if this process is to send the call; others then wait until it puts the reply or releases the key."""
         with _explain_errors():
             claimed: bool = await self._store.write_async(_Claim(key))
         if claimed:
@@ -361,11 +363,11 @@ class ReplyCache:
     # -------------------------------------------------------------------------------------------- the writer thread
 
     def _apply(self, db: sqlite3.Connection, requests: Sequence[Any]) -> list[Any]:
-        """Run the requests of one transaction, those of a kind together; claims are answered with True or False."""
+        """Run the requests of one transaction, grouped by kind. The result of a claim says whether it was granted."""
         rows: list[tuple[Any, ...]] = []
         answered: list[bytes] = []
         hits: Counter[_Origin] = Counter()
-        # Of claims and releases of one key the last counts: a call may be cancelled before its claim is written.
+        # A call may be cancelled before its claim is written: of several claims and releases of a key, the last wins.
         claims: dict[tuple[bytes, str], _Claim | _Release] = {}
         for request in requests:
             if isinstance(request, _Insert):
@@ -383,25 +385,28 @@ class ReplyCache:
             elif isinstance(request, _RenewClaims):
                 db.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + LEASE, self._owner))
 
-        for part in _split(rows):
-            marks = ", ".join([_ROW_MARKS] * len(part))
-            values = [value for row in part for value in row]
+        for chunk in _split_into_chunks(rows):
+            marks = ", ".join([_ROW_MARKS] * len(chunk))
+            values = [value for row in chunk for value in row]
             db.execute(f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {marks}", values)
-        for part in _split(answered):
-            db.execute(f"DELETE FROM claims WHERE key IN ({', '.join('?' * len(part))})", part)
-        for release in claims.values():
-            if isinstance(release, _Release):
-                db.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (release.key, release.owner))
+        for chunk in _split_into_chunks(answered):
+            db.execute(f"DELETE FROM claims WHERE key IN ({', '.join('?' * len(chunk))})", chunk)
+        keys_to_claim: list[bytes] = []
+        for request in claims.values():
+            if isinstance(request, _Claim):
+                keys_to_claim.append(request.key)
+            else:
+                db.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (request.key, request.owner))
         claimed: set[bytes] = set()
-        for part in _split([claim.key for claim in claims.values() if isinstance(claim, _Claim)]):
-            claimed.update(self._claim_keys(db, part))
+        for chunk in _split_into_chunks(keys_to_claim):
+            claimed.update(self._claim_keys(db, chunk))
+        add_hits = "INSERT INTO hits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = hits + excluded.hits"
         for origin, number in hits.items():
-            count = "INSERT INTO hits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = hits + excluded.hits"
-            db.execute(count, (*origin, number))
+            db.execute(add_hits, (*origin, number))
         return [isinstance(request, _Claim) and request.key in claimed for request in requests]
 
     def _claim_keys(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> list[bytes]:
-        """Claim what nobody else holds; returns the keys that were claimed."""
+        """Claim the keys that no other process holds; returns those."""
         now = time.time()
         values: list[Any] = []
         for key in keys:
@@ -425,8 +430,8 @@ def _explain_errors() -> Iterator[None]:
         raise InvalidInput("judges", "cache", "a file that can be written", str(error), "") from None
 
 
-def _split(items: list[Any]) -> Iterator[list[Any]]:
-    """As many as go into one statement."""
+def _split_into_chunks(items: list[Any]) -> Iterator[list[Any]]:
+    """Split items into chunks for one SQL statement each."""
     for start in range(0, len(items), _ROWS_PER_STATEMENT):
         yield items[start : start + _ROWS_PER_STATEMENT]
 
@@ -445,16 +450,22 @@ def _decode(data: bytes | None) -> str | None:
 
 
 def _choose_reply(key: bytes, rows: Sequence[Any]) -> Reply | None:
-    """The first readable reply; else a refusal; else the last unreadable one, once there are two."""
-    candidates = [row for row in rows if row[1] is None] or list(rows)
-    readable = [row for row in candidates if not row[-1]]
+    """Choose from the rows of `_SELECT_REPLIES`; None if the call must be sent (again).
+
+    Replies are preferred to refusals. Among replies the first readable one is chosen, or the last one if none is
+    readable and there are two.
+    """
+    candidates = [row for row in rows if row[1] is None]  # no failure
+    if not candidates:
+        candidates = list(rows)
+    readable = [row for row in candidates if not row[-1]]  # not is_unreadable
     if readable:
-        row = readable[0]
+        chosen = readable[0]
     elif len(candidates) >= _MAX_UNREADABLE:
-        row = candidates[-1]
+        chosen = candidates[-1]
     else:
         return None
-    text, failure, finish_reason, logprobs, model, endpoint, at, _ = row
+    text, failure, finish_reason, logprobs, model, endpoint, at, _ = chosen
     return Reply(
         _decode(text),
         _decode(failure),
@@ -469,7 +480,7 @@ def _choose_reply(key: bytes, rows: Sequence[Any]) -> Reply | None:
 
 
 def _is_dead(owner: str) -> bool:
-    """Has the process of a claim ended? Known only of processes on this machine."""
+    """Has the process that owns a claim ended? False for processes on other machines, which cannot be checked."""
     host, _, rest = owner.partition(" ")
     if host != socket.gethostname():
         return False

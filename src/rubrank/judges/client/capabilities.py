@@ -21,8 +21,8 @@ _log = logging.getLogger("rubrank.judges")
 
 _TOP_LOGPROBS = 20
 _FEWER_LOGPROBS = 5  # what servers with a small limit allow
-_LEARNABLE = frozenset({400, 422, 501})
-_FORMAT_WORDS = (
+_LEARNABLE = frozenset({400, 422, 501})  # statuses with which servers reject a parameter
+_FORMAT_WORDS = (  # a message with one of these is about the response format
     "response_format",
     "json_schema",
     "json_object",
@@ -31,7 +31,7 @@ _FORMAT_WORDS = (
     "grammar",
     "structured output",
 )
-_UNKNOWN_WORDS = (
+_UNKNOWN_WORDS = (  # a message with one of these rejects the parameter itself, not its value
     "unsupported",
     "not support",
     "unrecognized",
@@ -43,6 +43,7 @@ _UNKNOWN_WORDS = (
     "extra inputs",
     "extra_forbidden",
 )
+# Parameters that a request can do without. "top_logprobs" comes first because its name contains "logprobs".
 _OPTIONAL = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
 _NEXT_FORMAT = {"json_schema": "json_object", "json_object": "text"}
 
@@ -59,7 +60,7 @@ class Capabilities:
         self._unsupported: set[str] = set()
 
     def make_body(self, call: Call, max_tokens: int | None = None) -> dict[str, Any]:
-        """The body of a request; max_tokens: instead of those of the sampling."""
+        """The body of a request. max_tokens: overrides the judge's sampling."""
         sampling = self._sampling
         body: dict[str, Any] = {"model": self._endpoint.model, "messages": [dict(m) for m in call.messages]}
         body[self._length_parameter] = max_tokens or sampling.max_tokens
@@ -99,7 +100,7 @@ class Capabilities:
         may_change = self._endpoint.structured == "auto" and "response_format" not in self._endpoint.extra_body
         if not rejected or not may_change or not any(word in message for word in _FORMAT_WORDS):
             return False
-        if rejected["type"] == self.format:  # else another call has learnt it meanwhile
+        if rejected["type"] == self.format:  # otherwise a concurrent call has learnt it already
             self.format = _NEXT_FORMAT[self.format]
             self._log(f"does not support {rejected['type']}: falls back to {self.format}")
         return True

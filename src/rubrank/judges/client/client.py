@@ -13,7 +13,7 @@ The states of a call:
       ├── identical call in flight in this process ──► wait for its reply ───────────────► hit
       ├── reply in the cache ────────────────────────────────────────────────────────────► hit
       ├── cache only, or the deadline has passed ────────────────────────────────────────► failure, nothing is sent
-      ├── claimed by another process ──► look into the cache again and again ────────────► hit
+      ├── claimed by another process ──► poll the cache for its reply ───────────────────► hit
       ▼
     claimed
       │  ┌──────────────────────────────────────────────────────────────────┐
@@ -26,9 +26,9 @@ The states of a call:
       ▼
     done, or no attempts or endpoints left ──► cache and usage ──────────────────────────► Reply
 
-Whatever fails is a `Reply` with the reason, and the cache has it before `ask` returns. The deadline can end a call in
-every state. Only two errors are raised, because going on is pointless: InvalidInput if every endpoint refuses the key,
-the model or the URL, and JudgeOutage if no endpoint answers any more and the outage policy is not to continue.
+A call that fails returns a `Reply` with the reason, which is in the cache before `ask` returns. The deadline can end a
+call in every state. Only two errors are raised, because going on is pointless: InvalidInput if every endpoint refuses
+the key, the model or the URL, and JudgeOutage if no endpoint answers any more and the outage policy is not "continue".
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
 from rubrank.judges.client.outcome import RequestOutcome, backoff
 from rubrank.judges.client.usage import UsageMeter
-from rubrank.judges.judge import AWAY, Call, Judge, OnOutage, Reply, Usage
+from rubrank.judges.judge import OUTAGE, Call, Judge, OnOutage, Reply, Usage
 
 DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
-_OVERLOAD_COST = 0.25  # of an attempt: an overloaded server will answer when it is sent less at once
-_FEW_CALLS = 3  # in flight
-_FIRST_CLAIM_CHECK = 0.05  # seconds until the first look whether another process has the reply; doubled each time
-_LAST_CLAIM_CHECK = 1.0
+_OVERLOAD_COST = 0.25  # of an attempt: an overloaded server will answer when it is sent fewer requests at once
+_FEW_CALLS = 3  # calls in flight; see `_attempt_cost`
+_FIRST_CLAIM_PAUSE = 0.05  # seconds between looks whether another process has the reply; doubled each time
+_MAX_CLAIM_PAUSE = 1.0
 _MIN_WRITE_TIME = 0.2  # seconds for writing a reply that came just before the deadline
 
 _log = logging.getLogger("rubrank.judges")
 
 
 class Deadline:
-    """When a step must be done; starts to run when it is made. None: no deadline."""
+    """The end of a step, so many seconds after this object is made. None: no deadline."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def remaining(self) -> float | None:
-        """Seconds, never below zero; None: no deadline."""
+        """Seconds left, never below zero; None: no deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
 
 
@@ -106,12 +106,12 @@ class _CallState:
     """Endpoints at which another request is pointless."""
 
     def note_sent(self, endpoint: JudgeEndpoint) -> None:
-        """One more request is in flight."""
+        """A request was sent."""
         self.requests += 1
         self.reply = endpoint.in_flight_reply
 
     def note_outcome(self, outcome: RequestOutcome) -> None:
-        """It has ended."""
+        """The request has ended: add its usage."""
         self.reply = outcome.reply
         usage = outcome.reply.usage
         self.usage = Usage(
@@ -122,7 +122,7 @@ class _CallState:
         )
 
     def make_reply(self, failure: str | None = None) -> Reply:
-        """The reply of the last request, or a failure without text and usage; either with latency and id."""
+        """The reply of the last request with the latency and id of the call; failure: instead of its text and usage."""
         reply = self.reply
         if failure is not None:
             reply = replace(reply, text=None, failure=failure, usage=Usage())
@@ -138,8 +138,8 @@ class Client:
     """Sends the calls of one judge that has endpoints; open it with `async with`, in the event loop that calls it.
 
     cache_only: answer from the cache, and send nothing.
-    endpoints: those of the event loop, so that all judges share limits and health; by default the client has its own.
-    processes: how many of a run send calls at the same time, each with its part of the limits.
+    endpoints: the pool of the event loop, so that all judges share limits and health; by default the client's own.
+    processes: number of processes of this run that send calls at the same time; each gets its share of the limits.
     check_first: make sure before the first request that some endpoint is usable.
     """
 
@@ -219,14 +219,17 @@ class Client:
     async def _join_or_answer(self, state: _CallState) -> Reply:
         """Wait for an identical call in flight in this process, or answer this one for all others."""
         in_flight = self._pool.in_flight
-        place = (id(self if self._cache is None else self._cache), state.key)
-        while place in in_flight:
-            reply = await asyncio.shield(in_flight[place])
+        # Judges that share a cache share replies. Without a cache, every client sends its own calls.
+        owner = self if self._cache is None else self._cache
+        flight_key = (id(owner), state.key)
+        while flight_key in in_flight:
+            reply = await asyncio.shield(in_flight[flight_key])
             if reply is not None:  # None: that call was cancelled, and another must be sent
                 reply = replace(reply, cached=reply.failure is None, usage=Usage())
                 self.meter.add_hit(state.call, reply)
                 return reply
-        future = in_flight[place] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+        in_flight[flight_key] = future
         answer: Reply | None = None
         try:
             answer = await self._look_up(state)
@@ -234,7 +237,7 @@ class Client:
                 answer = await self._answer(state)
             return answer
         finally:
-            del in_flight[place]
+            del in_flight[flight_key]
             future.set_result(answer)
 
     async def _look_up(self, state: _CallState) -> Reply | None:
@@ -270,17 +273,17 @@ class Client:
 
     async def _claim(self, cache: ReplyCache, state: _CallState) -> Reply | None:
         """Claim the call for this process, or wait for the reply that another process gets."""
-        pause = _FIRST_CLAIM_CHECK
+        pause = _FIRST_CLAIM_PAUSE
         while not await cache.claim(state.key):
             await asyncio.sleep(pause)
-            pause = min(2.0 * pause, _LAST_CLAIM_CHECK)
+            pause = min(2.0 * pause, _MAX_CLAIM_PAUSE)
             reply = await self._look_up(state)
             if reply is not None:
                 return reply
         return await self._look_up(state)  # it may have come between the first look and the claim
 
     async def _finish(self, state: _CallState, reply: Reply) -> Reply:
-        """Count and keep the reply of a call; returns it with the usage of all requests."""
+        """Count and store the final reply of a call; returns it with the usage of all its requests."""
         requests = state.requests - state.recorded_requests
         self.meter.add(state.call, reply, requests)
         if self._cache is not None and state.requests:
@@ -288,7 +291,8 @@ class Client:
             remaining = self._deadline.remaining()
             if remaining is None:
                 await put
-            else:  # on disk when this returns if the deadline allows, else a little later
+            else:
+                # A slow disk must not hold up the step beyond its deadline: the write then goes on in the background.
                 task = asyncio.ensure_future(put)
                 await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_TIME))
                 if task.done():
@@ -312,24 +316,24 @@ class Client:
                 await self._wait_for_endpoint(state, candidates)
                 continue
             outcome = await endpoint.request(state.call, state.note_sent)
-            if outcome is None:
+            if outcome is None:  # the breaker opened while the request waited for a slot
                 continue
             state.note_outcome(outcome)
             if outcome.next == "done":
                 break
             await self._prepare_retry(state, endpoint, outcome)
 
-        # A call that failed while all breakers are open was lost to an outage, whatever its last failure says.
         failure = state.reply.failure
-        all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
-        if failure is None or state.reply.text is not None or failure.startswith(AWAY):
+        if failure is None or state.reply.text is not None or failure.startswith(OUTAGE):
             return state.make_reply()
+        # A call that failed while all breakers are open was lost to an outage, whatever its last failure says.
+        all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
         if all_open and self._outage.policy == "continue":
-            return state.make_reply(f"{AWAY}: {failure}")
+            return state.make_reply(f"{OUTAGE}: {failure}")
         return state.make_reply()
 
     async def _check_endpoints(self) -> None:
-        """Check that at least one endpoint is usable; the error of the first if none is."""
+        """Check that at least one endpoint is usable; raises the error of the first if none is."""
         checks = [endpoint.check(self._record_check) for endpoint in self._endpoints]
         results = await asyncio.gather(*checks, return_exceptions=True)
         errors = [error for error in results if error is not None]
@@ -348,7 +352,7 @@ class Client:
             state.attempts_left -= self._attempt_cost(outcome)
             state.failed_at.append(endpoint)
         if state.attempts_left <= 0 or len(state.refused_by) == len(self._endpoints):
-            return
+            return  # there is no retry: `_finish` records the request
         if outcome.reply.usage != Usage():
             await self._record_paid_failure(state)
         if outcome.next == "other_endpoint":
@@ -361,8 +365,8 @@ class Client:
 
     def _attempt_cost(self, outcome: RequestOutcome) -> float:
         """How much of an attempt a failure uses up."""
-        # Requests that only find that an outage goes on use up nothing, if the policy is to wait for its end. But if
-        # there are few calls, they may be what the server cannot cope with, and are not sent for ever.
+        # If the policy is to wait for the end of an outage, requests that only show that it goes on use up nothing. But
+        # if few calls are in flight, these calls may be what brings the server down, and must not be sent for ever.
         many_calls = len(self._pool.in_flight) > _FEW_CALLS
         is_outage = all(endpoint.state.is_down for endpoint in self._endpoints)
         if many_calls and is_outage and self._outage.policy != "continue":
@@ -370,7 +374,7 @@ class Client:
         return _OVERLOAD_COST if outcome.overloaded and outcome.healthy else 1.0
 
     async def _record_paid_failure(self, state: _CallState) -> None:
-        """Count and keep a request that was paid for and is retried, before another one is sent."""
+        """Count and store a request that was paid for, before it is retried."""
         requests = state.requests - state.recorded_requests
         state.recorded_requests = state.requests
         reply = replace(state.reply, latency=time.monotonic() - state.started)
@@ -387,7 +391,8 @@ class Client:
         while state.attempts_left > 0 and not any(endpoint.breaker.is_ready() for endpoint in endpoints):
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
             openings = [endpoint.breaker.openings for endpoint in endpoints]
-            # A closed breaker means rate-limited but reachable: waiting for it is not an attempt.
+            # Every time the breakers open again, a trial request has failed. That uses up one attempt of each waiting
+            # call, or else they would wait for ever. A closed breaker means rate-limited but reachable: no attempt.
             reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
             if self._outage.policy == "continue" and openings != seen_openings and not reachable:
                 state.attempts_left -= 1.0
@@ -399,7 +404,7 @@ class Client:
                 remaining = self._outage_remaining(endpoints, last_failure)
                 if remaining <= 0.0:
                     state.attempts_left = 0
-                    state.reply = Reply(None, f"{AWAY}: {last_failure}")
+                    state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
                     return
                 wait = min(wait, remaining)
             if state.attempts_left > 0:

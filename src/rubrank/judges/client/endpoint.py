@@ -1,4 +1,4 @@
-"""Endpoints at work: circuit breaker, limits and health, which all judges share, and the requests of one judge.
+"""Endpoints: circuit breaker, limits and health, which all judges share, and the requests of a single judge.
 
     pool = EndpointPool()                             one for each event loop
     endpoints = pool.open(judge)                      a JudgeEndpoint for each endpoint of the judge
@@ -51,11 +51,11 @@ _log = logging.getLogger("rubrank.judges")
 
 NO_ANSWER = Reply(None, "no endpoint answers")
 OPENINGS_UNTIL_DOWN = 3
-"""An endpoint is down when its breaker has opened so often in a row."""
+"""An endpoint is down after its breaker has opened this many times in a row."""
 _BYTES_PER_TOKEN = 4.0
-_MAX_REJECTED_PARAMETERS = 8  # in a row; there are not more to learn
-_MIN_TRIAL_TIMEOUT = 30.0  # seconds; or four times the usual latency
-_LEARNING_RATE = 0.1
+_MAX_REJECTED_PARAMETERS = 8  # in a row; `Capabilities` has no more parameters to leave out
+_MIN_TRIAL_TIMEOUT = 30.0  # seconds; a slow server gets four times its average latency
+_LEARNING_RATE = 0.1  # of the moving average of the latency
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -96,7 +96,7 @@ class Breaker:
         self._pause = pause
 
     def is_ready(self) -> bool:
-        """May a request be sent now?"""
+        """Can a request be sent now?"""
         return self.ready_in() <= 0.0
 
     def ready_in(self) -> float:
@@ -113,11 +113,11 @@ class Breaker:
         return True
 
     def hold(self, seconds: float) -> None:
-        """Send nothing for so long, because the server asks for it."""
+        """Send nothing for this many seconds."""
         self._not_before = max(self._not_before, self._clock() + seconds)
 
     def record_success(self) -> None:
-        """The endpoint answered, whatever the answer."""
+        """The endpoint answered, if only with an error about the call."""
         self._consecutive_failures = 0
         self.consecutive_openings = 0
         self.down_since = None
@@ -127,7 +127,7 @@ class Breaker:
             self._on_change()
 
     def record_failure(self) -> None:
-        """The endpoint did not answer, or with an error of its own."""
+        """The endpoint did not answer, or reported an error of the server."""
         self._consecutive_failures += 1
         trial_failed = self.state == "half-open"
         too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
@@ -162,7 +162,7 @@ class Terms:
 
     @classmethod
     def of(cls, endpoint: Endpoint, judge: Judge, processes: int) -> Terms:
-        """For one process among several of a run, each of which gets its part."""
+        """The terms for one of the processes of a run; each gets its share."""
         if processes > endpoint.concurrency:
             _warn_of_few_slots(endpoint.where, endpoint.concurrency, processes)
         requests = endpoint.requests_per_minute
@@ -188,11 +188,11 @@ class EndpointState:
     def __init__(self, endpoint: Endpoint, transport: Transport, on_change: Callable[[], None]) -> None:
         self.address = Address(endpoint)
         self.transport = transport
-        self.breaker = Breaker(1, 0.0, on_change)
+        self.breaker = Breaker(1, 0.0, on_change)  # `join` configures it
         self.slots = ConcurrencyLimit(endpoint.concurrency)
         self.rates = RateLimits(None, None)
         self.capabilities: dict[str, Capabilities] = {}
-        """By the settings that they depend on."""
+        """By the judge's settings, as JSON: judges with different settings send different parameters."""
         self.last_failure = ""
         self.has_answered = False
         self.consecutive_refusals = 0
@@ -213,7 +213,7 @@ class EndpointState:
         return self.breaker.consecutive_openings >= OPENINGS_UNTIL_DOWN
 
     def set_share(self, slots: int) -> None:
-        """Use at most so many slots, and the same part of the rates: other processes have the rest."""
+        """Use at most this many slots, and the same fraction of the rates; other processes use the rest."""
         self._share = slots
         self._apply_terms()
 
@@ -233,15 +233,18 @@ class EndpointState:
         if not self._terms:
             return
         slots = self.ceiling
-        part = 1.0
+        fraction = 1.0
         if self._share is not None:
             slots = min(self._share, self.ceiling)
-            part = max(slots, 1) / self.ceiling
+            fraction = max(slots, 1) / self.ceiling
         self.slots.set_ceiling(slots)
         requests = [terms.requests_per_minute for terms in self._terms if terms.requests_per_minute is not None]
         tokens = [terms.tokens_per_minute for terms in self._terms if terms.tokens_per_minute is not None]
-        rates = (min(requests) * part if requests else None, min(tokens) * part if tokens else None)
-        if rates != self._rates_per_minute:
+        rates = (
+            min(requests) * fraction if requests else None,
+            min(tokens) * fraction if tokens else None,
+        )
+        if rates != self._rates_per_minute:  # a new RateLimits forgets what was sent in the last minute
             self._rates_per_minute = rates
             self.rates = RateLimits(*rates)
         self.breaker.configure(
@@ -250,7 +253,7 @@ class EndpointState:
         )
 
     def trial_timeout(self, timeout: float) -> float:
-        """Seconds for the trial of an open breaker."""
+        """Seconds for the trial of an open breaker: less than a call's timeout, so that recovery is noticed early."""
         return min(timeout, max(_MIN_TRIAL_TIMEOUT, 4.0 * self._latency))
 
     def record(self, outcome: RequestOutcome, started: float) -> None:
@@ -277,10 +280,10 @@ class EndpointState:
 # --------------------------------------------------------------------------------------------------- of a single judge
 
 _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
-_CHECK_PAUSES = (0.3, 1.0)  # seconds between tries: a single hiccup of a server does not stop a run
+_CHECK_PAUSES = (0.3, 1.0)  # seconds between attempts, so that a single network error does not stop a run
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
-"""Is told of a completion that a health check has paid for."""
+"""Called with each completion that a health check has paid for."""
 
 
 class JudgeEndpoint:
@@ -293,12 +296,12 @@ class JudgeEndpoint:
         self.credit = 0.0
         """See `choose_endpoint`."""
         self.in_flight_reply = replace(NO_ANSWER, model=endpoint.model, endpoint=self.where)
-        """The reply of a call whose request is in flight, should it be given up."""
+        """The reply of a call that is given up while its request is in flight."""
         self._judge = judge
         self._terms = Terms.of(endpoint, judge, processes)
         settings = [endpoint.structured, dict(endpoint.extra_body), judge.sampling.model_dump()]
-        form = json.dumps(settings, default=repr)
-        self._capabilities = state.capabilities.setdefault(form, Capabilities(endpoint, judge.sampling))
+        settings_key = json.dumps(settings, default=repr)
+        self._capabilities = state.capabilities.setdefault(settings_key, Capabilities(endpoint, judge.sampling))
         state.join(self._terms)
 
     def close(self) -> None:
@@ -312,9 +315,10 @@ class JudgeEndpoint:
 
     @property
     def is_misconfigured(self) -> bool:
-        """Does the server refuse key, model or URL for good?
+        """Does the server refuse the key, the model or the URL permanently?
 
-        A server that has answered before may refuse a single call; only several in a row, or a 401, are for good.
+        A server that has answered before may refuse a single call; only a 401 or several refusals in a row are taken
+        as permanent.
         """
         refusals = self.state.consecutive_refusals
         if not refusals:
@@ -356,7 +360,7 @@ class JudgeEndpoint:
     async def _send(
         self, call: Call, on_sent: Callable[[JudgeEndpoint], None], max_tokens: int | None, timeout: float
     ) -> RequestOutcome:
-        """Send the call, again without a parameter that the server rejects."""
+        """Send the call; if the server rejects a parameter, send it again without that parameter."""
         outcome = RequestOutcome(NO_ANSWER)
         for number in range(_MAX_REJECTED_PARAMETERS):
             body = self._capabilities.make_body(call, max_tokens)
@@ -371,7 +375,7 @@ class JudgeEndpoint:
             usage = outcome.reply.usage
             used: int | None = usage.input_tokens + usage.output_tokens
             if not used and outcome.reply.text is not None:
-                used = None  # it was answered, but the server does not count tokens; without a text it cost nothing
+                used = None  # the server answered but does not report tokens; a response without a text used none
             self.state.rates.settle(charge, used)
             if not is_rejected:
                 break
@@ -412,14 +416,14 @@ class JudgeEndpoint:
     # -------------------------------------------------------------------------------------------------- health check
 
     async def check(self, on_paid: OnPaid) -> None:
-        """Is the server there, does it take the key, and does it serve the model? InvalidInput if not."""
+        """Check that the server answers, accepts the key and serves the model; InvalidInput if not."""
         for pause in (*_CHECK_PAUSES, None):
             try:
                 await self._check_once(on_paid)
                 return
             except InvalidInput as error:
-                may_pass = error.parameter == "base_url" and "redirect" not in error.got
-                if pause is None or not may_pass:
+                is_transient = error.parameter == "base_url" and "redirect" not in error.got
+                if pause is None or not is_transient:
                     raise
                 await asyncio.sleep(pause)
 
@@ -538,11 +542,11 @@ class EndpointPool:
         if name not in self._states:
             self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
             if self._shares_limits:
-                self._states[name].set_share(0)  # until it is known what other processes have left
+                self._states[name].set_share(0)  # until the first report tells what other processes have left
         return self._states[name]
 
     def demands(self) -> dict[str, Demand]:
-        """What this process needs of each endpoint in use. From the first time on, new endpoints wait for a share."""
+        """What this process needs of each endpoint in use. After the first call, new endpoints start without slots."""
         self._shares_limits = True
         demands = {}
         for name, state in self._states.items():
@@ -557,6 +561,7 @@ class EndpointPool:
                 self._states[name].set_share(number)
 
     def _announce_change(self) -> None:
+        # Wakes the calls that wait now; later ones wait for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -571,7 +576,7 @@ def _normalize_url(url: str) -> str:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port
-    except ValueError:  # the first request will say what is wrong
+    except ValueError:  # the first request fails and explains what is wrong with the URL
         return url
     if ":" in host:
         host = f"[{host}]"

@@ -1,18 +1,21 @@
 """Limits of an endpoint: concurrency that adapts to overload, requests and tokens per minute, shares among processes.
 
-slots = ConcurrencyLimit(ceiling=256)
-await slots.acquire()              waits while all slots are in use
-slots.note_overload(started)       a 429 or a timeout: half as many slots from now on
-slots.note_success()               a few more after every round of answers
-slots.release()
+    slots = ConcurrencyLimit(ceiling=256)
+    await slots.acquire()              waits while all slots are in use
+    slots.note_overload(started)       a 429 or a timeout: half as many slots from now on
+    slots.note_success()               a few more after every round of answers
+    slots.release()
 
-rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
-charge = await rates.admit(1500)   waits for its turn; 1500 tokens are an estimate
-rates.settle(charge, used=900)     the next calls are admitted the earlier
+    rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
+    charge = await rates.admit(1500)   waits for its turn; 1500 tokens are an estimate
+    rates.settle(charge, used=900)     the 600 that were not used are credited to the next calls
 
-shares = LimitShares()                                          in one place, such as a Ray actor
-shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 57}: slots that it may use
-shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}
+    shares = LimitShares()                                          in one place, such as a Ray actor
+    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 57}: slots that it may use
+    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}
+
+Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. `LimitShares` divides the slots of an endpoint
+that several processes use.
 """
 
 from __future__ import annotations
@@ -26,16 +29,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from aiolimiter import AsyncLimiter  # of the extra `judge`: replies from the cache need none of it
+    from aiolimiter import AsyncLimiter  # in the extra `judge`, which is not needed to answer from the cache
 
 # -------------------------------------------------------------------------------------------------------- concurrency
 
 _DECREASE = 0.5
-_INCREASE = 1 / 16  # of the ceiling, after as many answers as there are slots
+_INCREASE = 1 / 16  # of the ceiling; added after as many answers as there are slots
 
 
 class ConcurrencyLimit:
-    """How many requests an endpoint is sent at once: as many as it can take, and never more than the ceiling.
+    """The number of requests in flight at an endpoint: as many as it can take, but never more than the ceiling.
 
     Additive increase, multiplicative decrease, as in TCP. Belongs to one event loop.
     """
@@ -59,7 +62,7 @@ class ConcurrencyLimit:
         return self.in_use + len(self._waiting)
 
     def set_ceiling(self, ceiling: int) -> None:
-        """Change the ceiling; a limit that overload has brought below it stays."""
+        """Change the ceiling; a limit that was lowered because of overload stays low."""
         was_full = self.limit >= self.ceiling
         self.ceiling = ceiling
         self.limit = float(ceiling) if was_full else min(self.limit, float(ceiling))
@@ -76,7 +79,7 @@ class ConcurrencyLimit:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.release()  # the slot was given at the very moment of the cancellation
+                self.release()  # the slot was granted and the call cancelled in the same turn of the event loop
             else:
                 with suppress(ValueError):  # `_wake` has removed it
                     self._waiting.remove(turn)
@@ -100,7 +103,7 @@ class ConcurrencyLimit:
     def note_overload(self, started: float) -> None:
         """The server was overloaded by a request that was sent at `started` (time.monotonic).
 
-        Requests that were sent before the last decrease complain about the same moment, and do not count again.
+        Requests that were sent before the last decrease report the same overload, and do not count again.
         """
         if started < self._decreased_at:
             return
@@ -120,8 +123,8 @@ class ConcurrencyLimit:
 # -------------------------------------------------------------------------------------------------------------- rates
 
 _MINUTE = 60.0
-_TOKEN_BURST = 5.0  # seconds' worth of tokens that may be sent at once
-_LEARNING_RATE = 0.1
+_TOKEN_BURST = 5.0  # tokens of this many seconds may be sent at once
+_LEARNING_RATE = 0.1  # of the moving average of `_scale`
 
 
 @dataclass(frozen=True)
@@ -133,54 +136,54 @@ class Charge:
 
 
 class RateLimits:
-    """Requests and tokens per minute, respected before the server has to complain. None: no limit.
+    """Requests and tokens per minute; calls wait here instead of being rejected by the server. None: no limit.
 
-    Both are leaky buckets (aiolimiter) of a few seconds' worth: a bucket of a whole minute would let twice the limit
-    through in the first one. What a call was charged too much or too little is carried over to the next calls, so
-    that the sum is right, and estimates are scaled by what earlier calls really used.
+    Both are leaky buckets (aiolimiter) that hold a few seconds of the rate: a bucket that holds a whole minute would
+    let through twice the limit in the first minute. The difference between estimated and used tokens is carried over
+    to the next calls, so that the sum is right, and estimates are scaled by what earlier calls really used.
     """
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
         self._requests: AsyncLimiter | None = None
         self._tokens: AsyncLimiter | None = None
         if requests_per_minute is not None:
-            # A second's worth at once, and no more than the limit in any minute.
+            # One second of the rate may go at once. The rest is spread so that no minute has more than the limit.
             burst = max(1.0, requests_per_minute / _MINUTE)
             self._requests = _make_bucket(burst, requests_per_minute - burst + 1.0)
         if tokens_per_minute is not None:
             burst = tokens_per_minute * _TOKEN_BURST / _MINUTE
             self._tokens = _make_bucket(burst, tokens_per_minute - burst)
         self._turn = asyncio.Lock()
-        self._carried = 0.0
-        self._scale = 1.0
+        self._carried = 0.0  # tokens that the next calls are charged in addition; negative: credit
+        self._scale = 1.0  # used / estimated tokens
 
     @property
     def counts_tokens(self) -> bool:
-        """Is an estimate of the tokens needed?"""
+        """Is there a limit on tokens, so that `admit` needs an estimate?"""
         return self._tokens is not None
 
     async def admit(self, estimate: float) -> Charge:
-        """Wait until a call of about so many tokens may be sent."""
+        """Wait until a call of about this many tokens may be sent."""
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is None:
             return Charge(estimate, estimate)
-        async with self._turn:  # one after another: each is charged by what is known when its turn comes
+        async with self._turn:  # one call at a time, so that each sees what the calls before it carried over
             tokens = estimate * self._scale
             due = tokens + self._carried
             self._carried = min(due, 0.0)
             try:
-                while due > 0.0:  # in parts, if it is more than the bucket holds
+                while due > 0.0:  # in parts, because aiolimiter rejects more than the bucket holds
                     part = min(due, self._tokens.max_rate)
                     await self._tokens.acquire(part)
                     due -= part
-            except BaseException:  # cancelled: what was paid already is credited to the next calls
+            except BaseException:  # cancelled: what was charged already is credited to the next calls
                 self._carried += due - tokens
                 raise
         return Charge(estimate, tokens)
 
     def settle(self, charge: Charge, used: int | None) -> None:
-        """Correct a charge by the tokens that the call really used; None: the server does not say."""
+        """Correct a charge by the tokens that the call really used; None: the server does not report them."""
         if self._tokens is None or used is None:
             return
         self._carried += used - charge.tokens
@@ -197,7 +200,7 @@ def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
 # ------------------------------------------------------------------------------------------------------------- shares
 
 LEASE = 3.0
-"""Seconds after which a process that has not reported is taken for dead."""
+"""Seconds without a report after which a process is considered dead."""
 
 
 @dataclass(frozen=True)
@@ -224,14 +227,16 @@ class _Holder:
 
     @property
     def held(self) -> int:
+        """Slots that no other process may get yet: more than granted while calls of an earlier grant are in flight."""
         return max(self.granted, self.demand.in_use)
 
 
 class LimitShares:
-    """Divides the slots of endpoints among processes on any number of machines, by what each needs.
+    """Divides the slots of endpoints among processes on any number of machines, in proportion to their demand.
 
-    Never more slots are held than the endpoint has: a process that must give some up does so when its calls end, and
-    only then are they granted to another. The slots of a process are free `lease` seconds after its last report.
+    The processes together never hold more slots than the endpoint has: a process that must give some up does so when
+    its calls end, and only then are they granted to another. The slots of a process are freed `lease` seconds after
+    its last report.
     """
 
     def __init__(self, lease: float = LEASE, clock: Callable[[], float] = time.monotonic) -> None:
@@ -275,7 +280,7 @@ class LimitShares:
 
 
 class LimitsActor:
-    """`LimitShares` as a Ray actor: `ray.remote(LimitsActor).remote()`. Nothing here imports Ray."""
+    """`LimitShares` as a Ray actor: `ray.remote(LimitsActor).remote()`. This module does not import Ray."""
 
     def __init__(self) -> None:
         self._shares = LimitShares()

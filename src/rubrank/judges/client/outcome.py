@@ -1,4 +1,4 @@
-"""What one request to a judge's model came to: the reply that could be read, and whether to send it again.
+"""The outcome of one request to a judge's model: the reply that could be read, and whether to send it again.
 
     200 {"choices": [{"message": {"content": "…"}, "finish_reason": "stop"}]}      done
     200 {"choices": [{"message": {"refusal": "I cannot"}}]}                        done: refused: I cannot
@@ -10,7 +10,7 @@
     400, 413, 422                                                                  other endpoint: wrong call
     401, 403, 404, redirects                                                       other endpoint: wrong key, model, URL
 
-A reply that cannot be used keeps what could be read of it: its text and its usage, since both were paid for. The
+A reply that cannot be used still has its text and usage, as far as they could be read: both were paid for. The
 thoughts of reasoning models (`reasoning_content`, `reasoning`) are not part of the text; thoughts inside the text
 (<think>) are left to the parser.
 """
@@ -30,12 +30,12 @@ from typing import Any, Literal, TypeAlias
 from rubrank.judges.judge import Price, Reply, Retry, Usage
 
 MAX_RETRY_AFTER = 60.0
-"""Seconds waited at most, whatever Retry-After says; or `longest_wait` of the judge, if that is more."""
+"""Longest wait in seconds that Retry-After can impose, unless the judge's `longest_wait` is longer."""
 
-_MAX_MESSAGE = 300  # characters of a server's message in a reason
-_MAX_KEPT_BODY = 20_000  # bytes of a body that cannot be used
-_MAX_TOKENS = 10**12  # a larger count is wrong, and does not fit into a file
-_COMPLETE = (None, "stop")  # finish reasons of a complete reply; whatever else a server says is a fault
+_MAX_MESSAGE = 300  # characters of a server's message in a failure
+_MAX_KEPT_BODY = 20_000  # bytes of a malformed body that are stored
+_MAX_TOKENS = 10**12  # a larger count is wrong, and may not fit into a column of the cache
+_COMPLETE = (None, "stop")  # finish reasons of a complete reply
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _RETRY_AFTER_APPLIES = frozenset({429, 503, 529})  # elsewhere the header is about the call, not about the server
@@ -64,7 +64,7 @@ class RequestOutcome:
 
 
 def shorten(text: object) -> str:
-    """The text on one line, cut to a length that fits into a reason."""
+    """The text on one line, cut to the length allowed in a failure."""
     line = " ".join(str(text).split())
     if len(line) <= _MAX_MESSAGE:
         return line
@@ -121,8 +121,8 @@ def _read_choice(choice: Mapping[str, Any], message: Mapping[str, Any], usage: U
         finish_reason=finish_reason if isinstance(finish_reason, str) else None,
         logprobs=read_logprobs(choice.get("logprobs")),
     )
-    # An empty or aborted reply is often a passing fault of the server. A refusal or a cut-off reply would come again,
-    # at the same cost.
+    # An empty or aborted reply is often a transient fault of the server. A refusal or a cut-off reply would come
+    # again, at the same cost.
     if failure and failure.startswith(("empty reply", "not finished")):
         return RequestOutcome(reply, "retry")
     return RequestOutcome(reply)
@@ -167,7 +167,7 @@ def _malformed(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
 
 
 def read_usage(usage: object, price: Price) -> Usage:
-    """Tokens and their cost; a server that does not report them counts as none."""
+    """Tokens and their cost; zero if the server does not report them."""
     if not isinstance(usage, dict):
         return Usage()
     input_tokens = _token_count(usage.get("prompt_tokens"))
@@ -259,7 +259,7 @@ def classify_status(
 
 
 def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
-    """The outcome of a request that was not answered, or not as HTTP says."""
+    """The outcome of a request without a usable HTTP response."""
     return RequestOutcome(Reply(None, failure), "retry", healthy=False, overloaded=overloaded)
 
 
@@ -274,7 +274,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
         return seconds
     try:
         date = parsedate_to_datetime(value)
-        if date.tzinfo is None:  # "-0000" means UTC from a server that does not say where it is
+        if date.tzinfo is None:  # the zone "-0000": UTC, from a server with an unknown local zone
             date = date.replace(tzinfo=UTC)
         return max(date.timestamp() - time.time(), 0.0)
     except (ValueError, TypeError, OverflowError):
@@ -290,12 +290,12 @@ def _parse_seconds(value: str) -> float | None:
 
 
 def backoff(retry: Retry, failures: int, retry_after: float | None) -> float:
-    """Seconds to wait before the next request, after so many failures.
+    """Seconds to wait before the next request, after this many failures.
 
-    Random, so that calls that failed together do not come back together; never shorter than the server asked.
+    Random, so that calls that failed together are not retried together; never shorter than the server asked for.
     """
     if retry_after:
         return retry_after + random.uniform(0.0, min(0.1 * retry_after, 1.0))
-    doublings = min(failures - 1, 100)  # a float overflows at a thousand
+    doublings = min(failures - 1, 100)  # 2.0**1024 would overflow
     longest = min(retry.first_wait * 2.0**doublings, retry.longest_wait)
     return random.uniform(0.5, 1.0) * longest

@@ -7,7 +7,7 @@
 
 All steps, groups and trainers of a process use it, so that the limits of an endpoint hold for all of them together,
 connections stay open from step to step, and what was learnt about a server is known to all. A forked process makes its
-own.
+own runtime.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
 
 _CLOSE_TIMEOUT = 5.0  # seconds, at the end of a process
-_SIGNAL_CHECK = 0.1  # seconds
+_SIGNAL_CHECK = 0.1  # seconds between checks for signals
 
 
 async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:
-    """The result; of an exception group (asyncio.TaskGroup) only the first error."""
+    """Await a coroutine; an exception group (from asyncio.TaskGroup) is replaced by its first error."""
     try:
         return await main
     except BaseExceptionGroup as group:
@@ -115,7 +115,7 @@ class Runtime:
                     self.endpoints.set_shares(await report(process, demands))
                     last_report = time.monotonic()
                 except Exception as error:
-                    # Without reports the lease ends, and other processes may hold these slots.
+                    # Without reports the lease ends and other processes get these slots: use one slot per endpoint.
                     if time.monotonic() - last_report > LEASE:
                         _log.warning("limits are no longer shared: %s", error)
                         self.endpoints.set_shares(dict.fromkeys(demands, 1))
@@ -129,10 +129,9 @@ class Runtime:
         """A reply cache: opened by the first user, closed by the last."""
         name = (os.path.realpath(path), read_only)
         with self._lock:
-            if name in self._caches:
-                cache, users = self._caches[name]
-            else:
-                cache, users = ReplyCache(path, read_only=read_only), 0
+            if name not in self._caches:
+                self._caches[name] = (ReplyCache(path, read_only=read_only), 0)
+            cache, users = self._caches[name]
             self._caches[name] = (cache, users + 1)
         try:
             yield cache
@@ -199,7 +198,7 @@ def close_runtime() -> None:
 
 
 def _forget_runtime() -> None:
-    """In a forked child: the threads stayed with the parent, and one of them may have held the lock."""
+    """Reset a forked child: its parent's threads do not exist here, and one of them may have held the lock."""
     global _runtime, _lock
     _runtime = None
     _lock = RLock()

@@ -1,11 +1,11 @@
-"""HTTP requests to judge servers, by aiohttp: one pool of connections for all endpoints of an event loop.
+"""HTTP requests to judge servers with aiohttp: one pool of connections for all endpoints of an event loop.
 
     async with Transport() as transport:
         response = await transport.request("POST", address, "/chat/completions", content)
         response.status, response.body                     200, b'{"choices": …'
 
-Redirects are not followed: prompt and key are meant for one host. A body larger than `MAX_BODY` is given up, compressed
-or not, so that a small reply that unpacks to gigabytes costs a few megabytes. The number of connections is not limited
+Redirects are not followed: prompt and key are meant for one host. A body larger than `MAX_BODY` is rejected, also while
+it is decompressed, so that a decompression bomb costs a few megabytes at most. The number of connections is not limited
 here; the concurrency of an endpoint limits it.
 """
 
@@ -27,15 +27,15 @@ from rubrank.judges.client.outcome import shorten
 from rubrank.judges.judge import Endpoint
 
 if TYPE_CHECKING:
-    import aiohttp  # of the extra `judge`: replies from the cache need none of it
+    import aiohttp  # in the extra `judge`, which is not needed to answer from the cache
 
 MAX_BODY = 8 * 2**20
 """Bytes; the longest replies with log-probabilities have about five million."""
 
 CONNECT_TIMEOUT = 20.0
-"""Seconds, with the TLS handshake; the rest of a call has the timeout of its judge."""
-_KEEP_ALIVE = 30.0  # seconds; servers close idle connections too, in the worst case just as a request arrives
-_MIN_SECRET = 6  # characters; shorter ones would blot out ordinary words
+"""Seconds, including the TLS handshake; the timeout of the judge covers the whole request."""
+_KEEP_ALIVE = 30.0  # seconds; short, because a server may close an idle connection just as a request arrives
+_MIN_SECRET = 6  # characters; hiding shorter secrets would also hide ordinary words
 
 
 class RequestFailed(ConnectionError):  # noqa: N818
@@ -118,7 +118,7 @@ def open_session(*, read_timeout: float | None = None, decompress: bool = False)
     import aiohttp
 
     return aiohttp.ClientSession(
-        # The context is made here, and not by aiohttp at import, so that SSL_CERT_FILE can be set until now.
+        # aiohttp makes its default context at import; making our own here respects an SSL_CERT_FILE that was set later.
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=ssl.create_default_context()),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -161,7 +161,7 @@ class Transport:
                 allow_redirects=False,
                 proxy=address.proxy,
             ) as response:
-                # Of headers that come twice the first one counts.
+                # If a header comes twice, the first one counts.
                 headers = {name.lower(): value for name, value in reversed(list(response.headers.items()))}
                 body = await _read_body(response)
         except aiohttp.ServerTimeoutError:
@@ -179,20 +179,20 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > MAX_BODY:
-            response.close()  # the rest is not waited for
+            response.close()  # without waiting for the rest
             raise BadBody(f"it has more than {MAX_BODY // 2**20} MB")
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 def _decompress(body: bytes, encoding: str) -> bytes:
-    """aiohttp could do this, but without a limit on the size."""
+    """Decompress with a limit on the size, which aiohttp does not have."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
         raise BadBody(f"its encoding is {name[:20]!r}, which was not asked for")
-    decompressor = zlib.decompressobj(47)  # gzip or zlib, whichever comes
+    decompressor = zlib.decompressobj(zlib.MAX_WBITS + 32)  # + 32: detect gzip or zlib by the header
     try:
         body = decompressor.decompress(body, MAX_BODY + 1)
     except zlib.error as error:
@@ -210,5 +210,5 @@ def _describe(error: BaseException) -> str:
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
-    # Not repr(): that of aiohttp's errors has the headers of the request, and with them the key.
+    # Not repr(): the repr of aiohttp's errors contains the headers of the request, and with them the key.
     return shorten(str(error) or type(error).__name__)

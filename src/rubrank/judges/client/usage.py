@@ -45,7 +45,7 @@ class UsageLine:
     """Usage of some calls."""
 
     calls: int = 0
-    """That were sent to a server; each may have taken several requests."""
+    """Calls that were sent to a server; each may have taken several requests."""
     requests: int = 0
     hits: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class UsageLine:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Of the input, those in the server's prefix cache."""
+    """Input tokens that were in the server's prefix cache."""
     cost: float = 0.0
     latencies: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
     """Seconds of every call, sorted."""
@@ -138,7 +138,7 @@ class Account(UsageLine):
 
 @dataclass
 class _Counts:
-    """A line while calls are counted."""
+    """A mutable `UsageLine`, for counting."""
 
     calls: int = 0
     requests: int = 0
@@ -164,7 +164,7 @@ class UsageMeter:
         return self._counts[key]
 
     def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
-        """Count a reply, which has the usage of so many requests. final: the call ends with it."""
+        """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
         counts = self._counts_of(call, reply)
         usage = reply.usage
         counts.requests += requests
@@ -174,7 +174,7 @@ class UsageMeter:
         counts.cost += usage.cost
         if not final:
             return
-        if reply.attempts:
+        if reply.attempts:  # else nothing was sent
             counts.calls += 1
             counts.latencies.append(reply.latency)
         if reply.failure is not None:
