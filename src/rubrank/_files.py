@@ -1,9 +1,11 @@
-"""Files: read as UTF-8 text, decompressed, and written so that a failure leaves what was there.
+"""Read files as UTF-8 text, decompressed if necessary, and write them atomically.
 
-require_file("scores.csv")                           the path, or one clear error
-open_text("rollouts.jsonl.zst")                      lines of UTF-8, decompressed
-check_output_path("scores.parquet", SUFFIXES, inputs=…)   before any work: suffix, folder, space, what is there already
-with atomic_write(path) as temporary: …              the file appears when it is complete, or stays as it was
+    require_file("scores.csv")                           the path, or one clear error
+    open_text("rollouts.jsonl.zst")                      lines of UTF-8, decompressed
+    check_output_path("scores.parquet", SUFFIXES, …)     before any work: suffix, folder, free space, existing file
+    with atomic_write(path) as temporary: …              the file appears when it is complete, or stays as it was
+
+Errors are `InvalidInput` about the file.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from typing import IO, Any
 from rubrank.errors import InvalidInput
 
 COMPRESSED = (".gz", ".zst")
-"""Suffixes of compressed files, which are read as what is in them."""
+"""Suffixes of compressed files, which are decompressed when they are read."""
 _MIN_FREE_SPACE = 1 << 20  # bytes
+# The phrases with which operating systems and libraries report a full disk.
 _DISK_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -40,7 +43,7 @@ def require_file(
 ) -> Path:
     """The path of a file that can be read; an error if it cannot.
 
-    owner, what: the file and the key in it that name this file, if the user did not name it directly.
+    owner, what: if the path comes from another file (such as a file of judges), that file and the key in it.
     """
     path = Path(path)
     parameter = f"{what} {path}" if owner else "the file"
@@ -77,7 +80,9 @@ def suffix_error(
     error_type: type[InvalidInput] = InvalidInput,
 ) -> InvalidInput:
     """The error about a file whose name ends in none of the suffixes."""
-    names = " or ".join([", ".join(suffixes[:-1]), suffixes[-1]] if len(suffixes) > 1 else suffixes)
+    names = suffixes[-1]
+    if len(suffixes) > 1:
+        names = f"{', '.join(suffixes[:-1])} or {names}"
     got = repr(Path(path).name or str(path))
     return error_type(owner or str(Path(path)), what, f"a file that ends in {names}", got, remedy)
 
@@ -100,9 +105,9 @@ def decompress_file(file: IO[bytes], path: Path) -> Any:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Reads a .zst file of one or more frames. A frame that is cut off raises EOFError, as it does in a .gz.
+    """Reads a .zst file of one or more frames. A truncated frame raises EOFError, as in a .gz file.
 
-    The reader of the zstandard package would end there silently.
+    The reader of the zstandard package would end there without an error.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
@@ -148,7 +153,7 @@ def import_zstandard(path: Path) -> Any:
 
 
 def find_rotated(path: Path) -> list[Path]:
-    """The parts of a file that a run writes in several, in order: records.000100.jsonl, … of records.jsonl."""
+    """The parts of a file that a run writes in several parts, in order: records.000100.jsonl, … of records.jsonl."""
     compression = path.suffix if path.suffix in COMPRESSED else ""
     suffix = Path(path.name.removesuffix(compression)).suffix + compression
     stem = path.name.removesuffix(suffix)
@@ -186,7 +191,7 @@ def explain_read_errors(path: str | Path, error_type: type[InvalidInput] = Inval
     except UnicodeDecodeError:
         raise encoding_error(path, error_type=error_type) from None
     except Exception as error:
-        # zstandard is not installed everywhere, so that its error is known by name only.
+        # zstandard may not be installed, so its error class is checked by name.
         is_damage = isinstance(error, EOFError | zlib.error | gzip.BadGzipFile) or type(error).__name__ == "ZstdError"
         if not is_damage:
             raise
@@ -214,7 +219,7 @@ def check_output_path(
 ) -> Path:
     """The path of an output that can be written; an error, before any work is done, if it cannot.
 
-    suffixes: allowed ones; none: any. inputs: files that must never be overwritten. force: replace what is there.
+    suffixes: those allowed; (): any. inputs: files that must never be overwritten. force: replace an existing file.
     verb, option: the command and the option that gave the path, for errors.
     """
     path = Path(path)
@@ -245,7 +250,10 @@ def _is_same_file(target: Path, source: Path) -> bool:
 
 
 def check_folder(path: Path, *, owner: str, what: str) -> None:
-    """Raise an error if the folder of a file cannot be written to or created, or has no space. owner, what: for it."""
+    """Raise InvalidInput if the folder of a file cannot be written to or created, or its disk is full.
+
+    owner, what: the command and its option, for the error.
+    """
     if "\0" in str(path):
         raise InvalidInput(owner, what, "a path", repr(str(path)), "")
     target = path.resolve()
@@ -258,9 +266,9 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """A temporary file that replaces the target at the end; after an error the target is as it was.
+    """A temporary file that replaces the target at the end; after an error the target is unchanged.
 
-    Folders are created. What is not a regular file, such as /dev/stdout, is written to directly.
+    Folders are created. A device such as /dev/stdout is written to directly.
     """
     target = Path(path).resolve()
     if _is_device(target):
@@ -280,7 +288,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         remedy = "Change the id or name, or write .jsonl, which escapes it."
         raise InvalidInput(str(path), "the output", "text without lone surrogates", got, remedy) from None
     except Exception as error:
-        # Libraries report a full disk as errors of their own: only the message is common to them.
+        # Libraries report a full disk with different errors, so the message is checked.
         if not any(phrase in str(error).lower() for phrase in _DISK_FULL):
             raise
         remedy = "What was there before is unchanged. Free some space, and run it again."

@@ -70,8 +70,8 @@ class Store:
     """One SQLite file; safe for all threads of a process, and for several processes at once.
 
     schema: statements such as CREATE TABLE IF NOT EXISTS, run when the file is opened.
-    name: who owns the file, for the log.
-    version: the user_version of the file; another version is refused with sqlite3.DatabaseError. 0: not checked.
+    name: the component that owns the file, for the log.
+    version: the user_version of the file; another version raises sqlite3.DatabaseError. 0: not checked.
     apply: runs the requests of one transaction, if they are not plain functions.
     recover: see `Recover`.
     gather: seconds that the writer waits for more requests before it commits.
@@ -102,11 +102,11 @@ class Store:
         self._reset()
         with _registry_lock:
             _stores.add(self)
-        self.read("SELECT 1")  # opens the file, so that what is wrong with it is raised here
+        self.read("SELECT 1")  # opens the file, so that errors about it are raised here
 
     def _reset(self) -> None:
-        """The state of a store without connections: at the beginning, and in a forked child."""
-        # Both locks are held by a fork. Who needs both takes the write lock first.
+        """Set the state of a store without connections: in `__init__`, and in a forked child."""
+        # A fork holds both locks. To avoid a deadlock, code that needs both takes the write lock first.
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
@@ -155,7 +155,8 @@ class Store:
             with self._read_lock:
                 reader = self._reader
                 if reader is None:
-                    reader = self._reader = self._open_or_replace()
+                    reader = self._open_or_replace()
+                    self._reader = reader
                 return reader.execute(sql, values).fetchall()
         except sqlite3.DatabaseError as error:
             if not self._replace_if_damaged(error, reader):
@@ -213,7 +214,7 @@ class Store:
         try:
             results = self._commit(requests)
             outcomes += [(waiter, result, None) for waiter, result in zip(waiters, results, strict=True)]
-        except Exception:  # a full disk, a bad value, …: whatever it is, the callers must hear of it
+        except Exception:  # a full disk, a bad value, …: each caller gets the error of its own request
             for request, waiter in zip(requests, waiters, strict=True):
                 try:
                     result = self._commit([request])[0]
@@ -235,9 +236,9 @@ class Store:
         return _retry_while_locked(lambda: self._commit_once(requests))
 
     def _commit_once(self, requests: Sequence[Request]) -> Sequence[Any]:
-        """Raises "database is locked" at once while another process writes.
+        """Run the requests in one transaction; raises "database is locked" at once if another process is writing.
 
-        SQLite itself could wait, but a fork would have to wait with it: it needs the lock that is held here.
+        SQLite itself could wait, but then a fork would also have to wait: it needs the lock that is held here.
         """
         with self._write_lock:
             if self._writer is None:
@@ -270,7 +271,7 @@ class Store:
         """A connection to the file, which is created with permissions for its owner only."""
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # isolation_level=None: transactions begin where this module says so.
+        # isolation_level=None: Python begins no transactions, only this module does.
         db = sqlite3.connect(self.path, timeout=0.0, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -309,7 +310,7 @@ class Store:
             raise sqlite3.DatabaseError("a database of another program or of another version")
 
     def _replace_if_damaged(self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None) -> bool:
-        """Make the store usable after an error on the connection `failed`; False if the file is not damaged."""
+        """Replace the file if it is damaged; False if it is not. failed: the connection that raised the error."""
         if self.read_only or not is_damaged(self.path, error):
             return False
         with self._write_lock, self._read_lock:
@@ -339,17 +340,17 @@ class Store:
 
 
 def _resolve(outcomes: Sequence[_Outcome]) -> None:
-    """Set the results of futures. Those of one event loop are set in one call into it, since each call costs."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+    """Set the results of futures; one call for each event loop, because calls from another thread are slow."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
     for outcome in outcomes:
         waiter = outcome[0]
         if isinstance(waiter, asyncio.Future):
-            loops.setdefault(waiter.get_loop(), []).append(outcome)
+            by_loop.setdefault(waiter.get_loop(), []).append(outcome)
         else:
             _set_results([outcome])
-    for loop, of_loop in loops.items():
+    for loop, loop_outcomes in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(_set_results, of_loop)
+            loop.call_soon_threadsafe(_set_results, loop_outcomes)
 
 
 def _set_results(outcomes: Sequence[_Outcome]) -> None:
@@ -370,13 +371,13 @@ def _is_locked(error: sqlite3.OperationalError) -> bool:
 
 
 def _retry_while_locked(action: Callable[[], T]) -> T:
-    """Call until the file is not locked by another process; the error after `LOCK_TIMEOUT` seconds."""
-    give_up = time.monotonic() + LOCK_TIMEOUT
+    """Retry while another process has locked the file, for up to `LOCK_TIMEOUT` seconds."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            if not _is_locked(error) or time.monotonic() > give_up:
+            if not _is_locked(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_LOCK_RETRY)
 
@@ -439,7 +440,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_damaged(path: str | Path, error: Exception) -> bool:
-    """Is this an error of a damaged SQLite file? A text file, which never was one, is not damaged."""
+    """Does this error mean that a SQLite file is damaged? False for a text file, which never was a database."""
     if not isinstance(error, sqlite3.DatabaseError) or not any(word in str(error) for word in _DAMAGE):
         return False
     try:
@@ -450,14 +451,14 @@ def is_damaged(path: str | Path, error: Exception) -> bool:
     if b"\x00" in start:
         return True
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
+        codecs.getincrementaldecoder("utf-8")().decode(start)  # incremental: a character may be cut off at the end
     except UnicodeDecodeError:
         return True
     return False
 
 
 def set_aside(path: str | Path, name: str) -> Path:
-    """Rename a damaged file and what SQLite keeps beside it, and log it; returns the new path."""
+    """Rename a damaged file and its -wal and -shm files, and log a warning; returns the new path."""
     aside = Path(f"{path}.damaged")
     number = 1
     while aside.exists():

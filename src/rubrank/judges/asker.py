@@ -1,10 +1,11 @@
 """Askers that wrap other askers, and functions that all kinds of judges share.
 
-Asker                     answers a call with a reply: the client of an endpoint, a local model, a script in tests
-SampledAsker(asker, 3)    the fourth answer to every call
-throttle.admit(calls)     limits how many calls of a judge are in flight
-ask_and_parse(…)          ask, parse, and report a reply that cannot be parsed
-gather_all(…)             several at the same time, in order; the first error cancels the rest
+    SampledAsker(asker, 3)    the fourth answer to every call
+    throttle.admit(calls)     limits how many calls of a judge are in flight
+    ask_and_parse(…)          ask, parse, and report a reply that cannot be parsed
+    gather_all(…)             run several coroutines at the same time; the first error cancels the rest
+
+An `Asker` answers a call with a reply: the client of an endpoint, a local model, or a script in tests.
 """
 
 from __future__ import annotations

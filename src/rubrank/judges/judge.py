@@ -254,8 +254,8 @@ class Judges(_Confidential):
     "stop": at once; "continue": answers are missing meanwhile."""
     outage_wait: float = Field(default=300.0, ge=0.0, allow_inf_nan=False)
     processes: int = Field(default=1, ge=1)
-    """Number of processes of the run that use the endpoints at the same time; each gets its share of the limits. Trainers
-    that know the number set it themselves."""
+    """Number of processes of the run that use the endpoints at the same time; each gets its share of the limits.
+    Trainers that know the number set it themselves."""
     cache: str | None = None
     """The file of the reply cache."""
     cache_only: bool = False

@@ -1,8 +1,10 @@
 """The judgments of one step, and what a file of scores keeps of them.
 
-judgments.groups[0].verdicts[2, "CoreIntentMatch"]                 Verdict(1.0, "asks for a lake, gets one")
-judgments.missing, judgments.reasons                               0.02, {"timeout after 120 s": 3}
-judgments.provenance                                               for an audit: positions, replies, usage
+    judgments.groups[0].verdicts[2, "CoreIntentMatch"]             Verdict(1.0, "asks for a lake, gets one")
+    judgments.missing, judgments.reasons                           0.02, {"timeout after 120 s": 3}
+    judgments.provenance                                           for an audit: positions, replies, usage
+
+`step.py` makes them.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
     POST /files                     a file of requests, one per line                   → file id
     POST /batches                   {"input_file_id": …, "metadata": {"rubrank": …}}   → batch id
     GET  /batches/ID                validating, in_progress, finalizing, completed, expired, failed, cancelled
-    GET  /files/ID/content          replies one per line, in any order; failures are in a file of their own
+    GET  /files/ID/content          replies one per line, in any order; failures are in a separate file
 
-What fails for now (429, 5xx, no connection) is retried; `ServerUnavailable` is raised if it keeps failing. What fails
-for good is InvalidInput with the server's message; `NotFound` says that a batch or a file of replies is gone, as
+Transient errors (429, 5xx, no connection) are retried; `ServerUnavailable` is raised if all attempts fail. Permanent
+errors are raised as InvalidInput with the server's message. `NotFound` means that a batch or a file of replies is gone:
 servers delete them after some weeks. A batch can be found by the token in its metadata, so that it is not created twice
-if a process is killed, or a response lost, between creating it and writing down its id.
+if the process is killed, or a response is lost, before the id of the batch is on disk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOKEN_NAME = "rubrank"  # in the metadata of a batch
 _READ_TIMEOUT = 120.0  # seconds without a byte
 _PAGE_SIZE = 100
 _MAX_PAGES = 50
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes
 _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 
 
@@ -43,7 +43,7 @@ def batch_endpoint(judge: Judge) -> Endpoint:
 
 
 def batch_price(endpoint: Endpoint) -> Price:
-    """What tokens cost in a batch."""
+    """The price of tokens in a batch."""
     share = endpoint.batch.price
     price = endpoint.price
     cached_input = None if price.cached_input is None else price.cached_input * share
@@ -77,7 +77,7 @@ class BatchState:
 
     @property
     def is_over(self) -> bool:
-        """Will nothing more come of it?"""
+        """Has the server finished with it, so that no more replies will come?"""
         return self.status in ("completed", "expired", "failed", "cancelled")
 
     @classmethod
@@ -85,10 +85,14 @@ class BatchState:
         """From the server's JSON, of which any part may be missing."""
         status = str(data.get("status")).lower()
         counts = data.get("request_counts")
-        counts = counts if isinstance(counts, dict) else {}
+        if not isinstance(counts, dict):
+            counts = {}
         errors = data.get("errors")
-        errors = errors.get("data") if isinstance(errors, dict) else errors
-        errors = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+        if isinstance(errors, dict):  # {"object": "list", "data": […]}
+            errors = errors.get("data")
+        if not isinstance(errors, list):
+            errors = []
+        errors = [error for error in errors if isinstance(error, dict)]
         messages = [str(error.get("message") or error.get("code")) for error in errors]
         return cls(
             _SPELLINGS.get(status, status),
@@ -127,11 +131,11 @@ class BatchApi:
         await close_session(self._session)
 
     async def upload(self, path: Path) -> str:
-        """Upload a file of requests, and return its id; doing so again costs nothing."""
+        """Upload a file of requests, and return its id. Uploading it twice costs nothing."""
         return str((await self._request("POST", "/files", upload=path))["id"])
 
     async def create(self, file: str, token: str) -> str:
-        """Create a batch, and return its id; if the response is lost, the batch is looked for before a retry."""
+        """Create a batch, and return its id. If the response is lost, look for the batch before trying again."""
         body = {
             "input_file_id": file,
             "endpoint": "/v1/chat/completions",
@@ -190,7 +194,7 @@ class BatchApi:
         target: Path | None = None,
         attempts: int | None = None,
     ) -> dict[str, Any]:
-        """The object that the server answers with; target: a file to which the body is written instead."""
+        """The JSON object that the server answers with. target: write the body to this file instead."""
         attempts = attempts or self._judge.retry.attempts
         failures = 0
         while True:
@@ -201,7 +205,7 @@ class BatchApi:
             message = self._address.hide_secrets(shorten(error_message(error)))
             if status in (404, 410) and method == "GET" and "?" not in path:  # "?": a list of batches
                 raise NotFound(f"HTTP {status}: {message}")
-            is_transient = status in (0, 200)
+            is_transient = status in (0, 200)  # 0: no response; 200: a body that is not an object
             if not is_transient:
                 is_transient = classify_status(status, message, None, {}, self._judge.retry).next == "retry"
             if not is_transient:
@@ -218,7 +222,7 @@ class BatchApi:
     async def _request_once(
         self, method: str, path: str, body: Any, upload: Path | None, target: Path | None
     ) -> tuple[int, Any, float | None]:
-        """Status (0: no response), what was answered, and how long the server asks to wait."""
+        """Status (0: no response), parsed body or error message, and the server's Retry-After in seconds."""
         import aiohttp
 
         assert self._session is not None
@@ -231,7 +235,7 @@ class BatchApi:
             try:
                 headers = self._address.headers
                 if upload is not None:
-                    del headers["Content-Type"]  # aiohttp sets that of the form
+                    del headers["Content-Type"]  # aiohttp sets the type of the form
                     file = stack.enter_context(upload.open("rb"))
                     data = aiohttp.FormData({"purpose": "batch"})
                     data.add_field("file", file, filename=upload.name, content_type="application/jsonl")
@@ -260,7 +264,7 @@ class BatchApi:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects in a file of replies; lines that are no reply (one that is cut off, say) are skipped."""
+    """The objects in a file of replies; lines that are not replies (such as one that is cut off) are skipped."""
     with path.open("rb") as file:
         for line in file:
             try:

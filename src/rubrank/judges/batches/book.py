@@ -1,12 +1,12 @@
-"""Which requests are in which batch, on disk: what was submitted is not submitted again, whenever a process is killed.
+"""A record on disk of which requests are in which batch, so that no request is submitted twice after a kill.
 
     with BatchBook("replies.sqlite.batches") as book:
         number = book.add(token, endpoint, model, file_id, {key: purpose, …})     before the batch is created
         book.set_batch_id(number, batch_id)                                       when it has an id
         book.close_batch(number)                                                  when its replies are in the cache
 
-A batch without an id may have been created all the same: the server is asked (`BatchApi.find`) before it is created
-again. A book is used by one process at a time; InvalidInput in another.
+A batch without an id may exist on the server: the process may have been killed before it wrote the id. So look for it
+(`BatchApi.find`) before creating it again. Only one process at a time can open a book; others get InvalidInput.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OpenBatch:
     model: str
     file: str
     batch_id: str | None
-    """None: it may have been created, or not."""
+    """None: not known whether it was created."""
 
 
 class BatchBook:
@@ -68,7 +68,7 @@ class BatchBook:
             self._lock.close()
 
     def add(self, token: str, endpoint: str, model: str, file: str, requests: Mapping[bytes, str]) -> int:
-        """Write down a batch that is about to be created; requests: key → purpose. Returns its number."""
+        """Record a batch that is about to be created; requests: key → purpose. Returns its number."""
 
         def insert(db: sqlite3.Connection) -> int:
             values = (token, endpoint, model, file, time.time())
@@ -88,7 +88,7 @@ class BatchBook:
         self._store.write(lambda db: db.execute(update, (batch_id, number))).result()
 
     def close_batch(self, number: int) -> None:
-        """Nothing more will come of it."""
+        """All replies of the batch are in the cache, or will never come."""
 
         def close(db: sqlite3.Connection) -> None:
             db.execute("UPDATE batches SET done = 1 WHERE number = ?", (number,))
@@ -97,7 +97,7 @@ class BatchBook:
         self._store.write(close).result()
 
     def open_batches(self) -> list[OpenBatch]:
-        """In the order in which they were added."""
+        """All open batches, in the order in which they were added."""
         columns = "number, token, endpoint, model, file, batch"
         rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
         return [OpenBatch(*row) for row in rows]

@@ -10,13 +10,13 @@ A run is a sequence of rounds:
       │                                     ▼
       └── replies ──► cache ◄── wait ◄── submit the collected calls as batches
 
-More than one round is needed by kinds that ask again after an answer, by requests that expired or failed for now, and
-by parameters that a server rejects. With wait=False a round that leaves batches open ends in `BatchesPending`; the same
-call continues from there later.
+More than one round is needed if a kind asks again after an answer, if requests expired or failed temporarily, or if the
+server rejects a parameter. With wait=False, a round that leaves batches open raises `BatchesPending`; calling the
+function again later continues from there.
 
-Replies go to the same cache as those of ordinary calls, under the same keys: neither way pays for what the other has.
-Only keys are held in memory, and a batch is closed in the book when all of its replies are in the cache, so that a kill
-loses nothing.
+Replies go to the same cache as those of ordinary calls, under the same keys, so that neither pays for what the other
+has. Only keys are held in memory. A batch is closed in the book when all of its replies are in the cache, so that a
+kill loses nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _MIN_FAILED_POLLS = 10  # before a server counts as down
 
 
 def check_batch_mode(batch: str, judges: Judges | None) -> None:
-    """Refuse what batches cannot do, before anything is spent."""
+    """Raise InvalidInput for settings that do not work with batches, before any call is paid for."""
     if batch not in ("wait", "submit"):
         raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
     if judges is None:
@@ -89,10 +89,10 @@ def judge_in_batches(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> Judgments:
-    """What `judge_groups` returns, by way of batches; parameters as there. wait: until all batches are over."""
+    """Like `judge_groups`, but through batch APIs. wait: wait until all batches are over."""
     check_batch_mode("wait" if wait else "submit", judges)
     assert judges.cache is not None
-    # In a round the askers look into the cache themselves.
+    # No cache here: `BatchAsker` looks into the cache itself. "continue": a call without a reply yet is not an error.
     judges_of_round = judges.model_copy(update={"cache": None, "on_outage": "continue"})
     with ExitStack() as stack:
         cache = stack.enter_context(runtime().cache(judges.cache))
@@ -123,7 +123,7 @@ def judge_in_batches(
 
 @dataclass
 class _RequestFile:
-    """A file of requests that is filled until it is as large as a server allows."""
+    """A file of requests, filled up to the size that the endpoint allows."""
 
     path: Path
     token: str
@@ -133,7 +133,7 @@ class _RequestFile:
 
 
 class BatchAsker:
-    """Answers the calls of one judge in one round: from the cache, or not yet."""
+    """Answers the calls of one judge in one round from the cache, and collects those without a reply."""
 
     def __init__(self, run: BatchRun, judge: Judge, capabilities: Capabilities) -> None:
         self.judge = judge
@@ -189,21 +189,25 @@ class BatchRun:
         self.cache = cache
         self.meter = UsageMeter()
         self.failed: dict[bytes, Reply] = {}
-        """Calls that get no reply in this run, and why."""
+        """Calls that failed permanently in this run, with the reason."""
         self.answered: set[bytes] = set()
         """Calls that were paid for in this run."""
         self.unanswered: dict[bytes, tuple[BatchAsker, dict[str, Any]]] = {}
-        """Calls of this round without a reply: who asked, and the parameters of the request."""
+        """Calls of this round without a reply: their asker, and the parameters of the request."""
         self.unreadable: dict[bytes, Reply] = {}
-        """Replies of this round without a verdict. The next run asks once more, this one does not."""
+        """Replies of this round without a verdict. The next run asks again; this one does not."""
         self._judges = judges
         self._book = book
         self._folder = folder
         self._progress = progress
         self._submissions: Counter[bytes] = Counter()
+        """How often each call was submitted in this run."""
         self._submitted: dict[bytes, int] = {}
+        """Calls in open batches, from this run or earlier ones → number of the batch."""
         self._awaited: set[int] = set()
+        """Numbers of the batches that have calls of this round."""
         self._foreign: dict[int, str] = {}
+        """Open batches at endpoints that are not among the judges of this run: number → endpoint."""
         self._askers: dict[int, BatchAsker] = {}
         self._capabilities: dict[str, Capabilities] = {}
         self._leaves = [leaf for judge in judges.judges for leaf in judge.leaves]
@@ -223,17 +227,17 @@ class BatchRun:
                 self._foreign[batch.number] = batch.endpoint
 
     def asker_of(self, judge: Judge) -> Asker:
-        """Who answers for a judge in this round."""
+        """The asker of a judge in this round."""
         if id(judge) not in self._askers:
             endpoint = batch_endpoint(judge)
             settings = [endpoint.base_url, endpoint.model, endpoint.structured, dict(endpoint.extra_body)]
-            name = json.dumps([*settings, judge.sampling.model_dump()], default=repr)
-            capabilities = self._capabilities.setdefault(name, Capabilities(endpoint, judge.sampling))
+            settings_key = json.dumps([*settings, judge.sampling.model_dump()], default=repr)
+            capabilities = self._capabilities.setdefault(settings_key, Capabilities(endpoint, judge.sampling))
             self._askers[id(judge)] = BatchAsker(self, judge, capabilities)
         return self._askers[id(judge)]
 
     def collect(self, asker: BatchAsker, key: bytes, call: Call) -> None:
-        """A call without a reply: it is submitted with the next batch, unless it is in one already."""
+        """Note a call without a reply; it is added to the next batch, unless it is in an open batch already."""
         if key in self.unanswered:
             return
         body = asker.capabilities.make_body(call)
@@ -250,7 +254,7 @@ class BatchRun:
             raise InvalidInput("grade", "batch", allowed, got, remedy)
 
     def mark_unreadable_replies(self) -> None:
-        """After the last round."""
+        """Mark the unreadable replies in the cache; called after the last round."""
         for key, reply in self.unreadable.items():
             self.cache.mark_unreadable(key, reply)
 
@@ -264,7 +268,7 @@ class BatchRun:
                     await self._submit_file(api, asker.judge, file)
 
     async def _submit_file(self, api: BatchApi, judge: Judge, file: _RequestFile) -> None:
-        # The order survives a kill at any point: a batch is in the book before it may exist on the server.
+        # The order matters, because a kill can happen at any point: the batch is in the book before it is created.
         file_id = await self._retry_during_outage(judge, lambda _: api.upload(file.path))
         number = self._book.add(file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes)
         file.path.unlink(missing_ok=True)
@@ -276,7 +280,7 @@ class BatchRun:
         self._awaited.add(number)
 
     async def _retry_during_outage(self, judge: Judge, request: Callable[[bool], Awaitable[str]]) -> str:
-        """The result of a request; JudgeOutage if it fails for `outage_wait` seconds. request: is told of a retry."""
+        """Retry a request for up to `outage_wait` seconds, then raise JudgeOutage. request: called with is_retry."""
         started = time.monotonic()
         is_retry = False
         while True:
@@ -292,20 +296,20 @@ class BatchRun:
     # ------------------------------------------------------------------------------------------------------- waiting
 
     def open_batches(self) -> list[OpenBatch]:
-        """The batches that calls of this round are in."""
+        """The open batches that have calls of this round."""
         return [batch for batch in self._book.open_batches() if batch.number in self._awaited]
 
     async def collect_finished(self) -> None:
-        """Take in the batches of earlier runs that are over."""
+        """Store the replies of earlier runs' batches that are over by now."""
         for batch in self._book.open_batches():
             judge = self._judge_of(batch)
-            if judge is None:  # of other judges that share the cache
+            if judge is None:  # it belongs to other judges, which share the cache
                 continue
             async with BatchApi(judge) as api:
                 try:
                     await self._finish_if_over(api, judge, batch)
                 except ServerUnavailable:
-                    continue  # `wait` will deal with it
+                    continue  # `wait` tries again
 
     async def wait(self, batches: Sequence[OpenBatch]) -> None:
         """Wait until all these batches are over; JudgeOutage if a server does not answer for too long."""
@@ -316,7 +320,7 @@ class BatchRun:
             poll = 0.0
             for batch in pending:
                 judge = self._judge_of(batch)
-                assert judge is not None  # `collect` refuses others
+                assert judge is not None  # `collect` raises for batches of other judges
                 poll = batch_endpoint(judge).batch.poll
                 try:
                     async with BatchApi(judge) as api:
@@ -334,7 +338,7 @@ class BatchRun:
                 await asyncio.sleep(poll)
 
     async def _finish_if_over(self, api: BatchApi, judge: Judge, batch: OpenBatch) -> bool:
-        """Is the batch over? Then its replies are in the cache. One that the server no longer has is over too."""
+        """Is the batch over? If so, its replies are stored. A batch that the server no longer has is over too."""
         try:
             batch_id = batch.batch_id
             if batch_id is None:
@@ -344,10 +348,10 @@ class BatchRun:
             self._report_progress(state)
             if not state.is_over:
                 return False
-            await self._take_in(api, judge, batch, state)
+            await self._finish(api, judge, batch, state)
         except NotFound as error:
             state = BatchState("expired", message=f"the server no longer has it ({error})")
-            await self._take_in(api, judge, batch, state)
+            await self._finish(api, judge, batch, state)
         return True
 
     def _report_progress(self, state: BatchState) -> None:
@@ -361,40 +365,45 @@ class BatchRun:
 
     # ------------------------------------------------------------------------------------------------------- replies
 
-    async def _take_in(self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState) -> None:
+    async def _finish(self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState) -> None:
         """Download the replies of a batch that is over into the cache, and close it."""
         requests = self._book.requests(batch.number)
-        seen: set[bytes] = set()
-        # All requests that the server counts as completed must be in the file; of failures it may report none.
+        answered: set[bytes] = set()
+        # The output file must have all requests that the server counts as completed; the error file may be incomplete.
         for file, min_lines in ((state.output_file, state.completed), (state.error_file, 0)):
             if file is not None:
                 path = self._folder / f"{batch.token}.replies"
                 await api.download(file, path, min_lines)
-                await self._store_replies(path, judge, requests, seen)
+                await self._store_replies(path, judge, requests, answered)
                 path.unlink(missing_ok=True)
-        for key in requests.keys() - seen:
-            # In neither file. The next round submits it again, if attempts are left.
+        for key in requests.keys() - answered:
+            # The key is in neither file. The next round submits the call again, if attempts are left.
             if state.status == "cancelled" or self._submissions[key] >= judge.retry.attempts:
                 failure = f"batch {state.status}: {state.message or 'no answer'}"
                 self.failed[key] = Reply(None, failure, attempts=0)
         self._book.close_batch(batch.number)
-        hit_limit = any("limit" in code for code in state.codes)  # too many requests are queued: it passes
+        hit_limit = any("limit" in code for code in state.codes)  # too many requests in the queue: transient
         if state.status == "failed" and not hit_limit:
             got = state.message or "it failed"
             remedy = "Replies so far are kept."
             raise InvalidInput(f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy)
 
-    async def _store_replies(self, path: Path, judge: Judge, requests: Mapping[bytes, str], seen: set[bytes]) -> None:
-        """Put the replies of a file into the cache; what was not asked for, and what comes twice, is skipped."""
+    async def _store_replies(
+        self, path: Path, judge: Judge, requests: Mapping[bytes, str], answered: set[bytes]
+    ) -> None:
+        """Put the replies of a file into the cache, and add their keys to `answered`.
+
+        Replies to unknown requests, and second replies to the same request, are skipped.
+        """
         writes: list[Awaitable[None]] = []
         for line in read_lines(path):
             try:
                 key = bytes.fromhex(line["custom_id"])
             except ValueError:
                 continue
-            if key not in requests or key in seen:
+            if key not in requests or key in answered:
                 continue
-            seen.add(key)
+            answered.add(key)
             call = Call((), purpose=requests[key])
             outcome, is_rejected = self._read_line(key, judge, line)
             reply = replace(outcome.reply, id=make_reply_id(key, time.time()))
@@ -402,7 +411,8 @@ class BatchRun:
                 continue  # it was stored before a kill
             attempts_left = self._submissions[key] < judge.retry.attempts
             final = not is_rejected and not (outcome.next == "retry" and attempts_left)
-            # The last round counts the call itself; here its usage is counted, and the request if it is repeated.
+            # The last round, which reads the reply from the cache, counts the call and its request. Here only the usage
+            # is counted, and the request if there will be another one.
             self.meter.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
@@ -418,7 +428,8 @@ class BatchRun:
         """The outcome of a request, and whether the server rejected a parameter that the next round leaves out."""
         endpoint = batch_endpoint(judge)
         response = line.get("response")
-        response = response if isinstance(response, dict) else {}
+        if not isinstance(response, dict):
+            response = {}
         status = response.get("status_code")
         body = response.get("body")
         is_rejected = False
@@ -448,6 +459,7 @@ class BatchRun:
         return replace(outcome, reply=reply), is_rejected
 
     def _judge_of(self, batch: OpenBatch) -> Judge | None:
+        """The judge whose endpoint a batch was sent to; None: no judge of this run."""
         for leaf in self._leaves:
             endpoint = batch_endpoint(leaf)
             if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
@@ -465,7 +477,7 @@ async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool
 
 
 def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A request without its texts: what a server may reject about it. Bodies themselves would fill the memory."""
+    """The parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
     parameters = {name: value for name, value in body.items() if name not in ("messages", "response_format")}
     response_format = body.get("response_format")
     if isinstance(response_format, dict):

@@ -14,8 +14,8 @@
     shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 57}: slots that it may use
     shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}
 
-Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. `LimitShares` divides the slots of an endpoint
-that several processes use.
+Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. If several processes use an endpoint,
+`LimitShares` divides its slots among them.
 """
 
 from __future__ import annotations

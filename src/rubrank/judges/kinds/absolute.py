@@ -3,10 +3,10 @@
     8 rollouts × 3 judged criteria → 24 calls → 24 verdicts
 
 `expected: true` takes the mean of all values of the domain, weighted by the probabilities that the model gave them at
-the place of the verdict: 0.83 instead of 1. Such a value lies between the values of the domain. It breaks ties that a
-coarse domain leaves, and needs a server that returns log-probabilities.
+the place of the verdict: 0.83 instead of 1. Such a value may lie between the values of the domain. It breaks ties that
+a coarse domain leaves, and needs a server that returns log-probabilities.
 
-Rollouts that a judge cannot tell apart are judged once.
+Duplicate rollouts are judged once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Absolute:
     """Kind "absolute"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every wanted cell of a different rollout."""
+        """One for every wanted cell, not counting duplicates."""
         return len(set(_call_of_cell(question).values()))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
@@ -43,7 +43,7 @@ class Absolute:
 
 
 def _call_of_cell(question: Question) -> dict[tuple[int, int], tuple[int, int]]:
-    """Every wanted cell (rollout, criterion) → the cell whose call answers it, which duplicates share."""
+    """Every wanted cell (rollout, criterion) → the cell whose call answers it; duplicates share a call."""
     first_of = find_duplicates(question.group.rollouts)
     calls = {}
     for i, row in enumerate(question.wanted):

@@ -1,9 +1,9 @@
-"""All judged criteria of one response in one call: the cheapest way, since the response is read once.
+"""All judged criteria of one response in one call: the cheapest kind, because the response is read once.
 
     8 rollouts × 3 judged criteria → 8 calls → 24 verdicts
 
-What fails as a whole is missing for all criteria of that response; what fails for one criterion, for that one alone.
-Rollouts that a judge cannot tell apart, and of which the same is wanted, are judged once.
+If a call fails, the verdicts of that response are missing for all criteria. If only one entry of a reply cannot be
+read, its verdict alone is missing. Duplicate rollouts that are judged on the same criteria share a call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Batched:
     """Kind "batched"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every different rollout of which something is wanted."""
+        """One for every rollout with a wanted cell, not counting duplicates."""
         return len(set(_request_of_rollout(question).values()))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
@@ -43,7 +43,7 @@ class Batched:
 
 
 def _request_of_rollout(question: Question) -> dict[int, _Request]:
-    """Every rollout of which something is wanted → its request, which duplicates share."""
+    """Every rollout with a wanted cell → its request; duplicates share a request."""
     first_of = find_duplicates(question.group.rollouts)
     requests = {}
     for i, row in enumerate(question.wanted):
@@ -56,7 +56,8 @@ def _request_of_rollout(question: Question) -> dict[int, _Request]:
 async def _ask(question: Question, judge: Judge, asker: Asker, request: _Request) -> dict[str, Verdict]:
     i, columns = request
     criteria = tuple(question.criteria[k] for k in columns)
-    examples = {name: judge.examples[name] for name in (c.name for c in criteria) if name in judge.examples}
+    names = [criterion.name for criterion in criteria]
+    examples = {name: judge.examples[name] for name in names if name in judge.examples}
     call = batched_call(criteria, question.group.rollouts[i], examples=examples, **prompt_options(judge))
     return await ask_and_parse(asker, call, lambda reply: read_batched(reply, criteria, call=call), _missing_reasons)
 

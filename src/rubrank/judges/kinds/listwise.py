@@ -7,7 +7,7 @@ The order is shuffled for every call. Every second pass shows the order before i
 each pair both ways and cancel the judge's position bias; the outcome of a pair is the mean over the passes that were
 answered. How often the response shown earlier ranks higher is reported, and how much passes disagree.
 
-Rollouts that a judge cannot tell apart are shown once, and share their rank.
+Duplicate rollouts are shown once, and share their rank.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from rubrank.judges.parsing import read_listwise
 from rubrank.judges.prompting import listwise_call, prompt_options
 
 _NUMBER = re.compile(r"\d{1,4}")
+# "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
 _AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
 _RESPONSES = re.compile(rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)")
 
@@ -43,7 +44,7 @@ class _RankedList:
     order: list[int]
     """Rollouts in the order shown."""
     ranks: tuple[int, ...] | None
-    """Of the rollouts in this order; None: missing."""
+    """Ranks of the rollouts in this order; None: missing."""
     reason: str
 
 
@@ -61,8 +62,8 @@ class Listwise:
         lists = await gather_all(_ask(question, k, order, judge, asker) for k, order in passes)
         judgment = Judgment()
         for k in range(len(question.criteria)):
-            of_criterion = [ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k]
-            _add_outcomes(judgment, question, k, of_criterion)
+            lists_of_criterion = [ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k]
+            _add_outcomes(judgment, question, k, lists_of_criterion)
         return judgment
 
 
@@ -99,7 +100,7 @@ def _add_outcomes(judgment: Judgment, question: Question, column: int, lists: li
     """Add the lists of one criterion to the judgment."""
     name = question.criteria[column].name
     size = len(question.group.rollouts)
-    observed = [empty_outcomes(size)]
+    observed = [empty_outcomes(size)]  # so that there is something to stack if all passes are lost
     first_wins = 0.0
     comparisons = 0
     lost = []
@@ -125,9 +126,9 @@ def _add_outcomes(judgment: Judgment, question: Question, column: int, lists: li
     judgment.lost += len(lost)
     if lost:
         judgment.missing[name] = lost
-    apart = disagreement(observed)
-    if not math.isnan(apart):
-        judgment.disagreement[name] = apart
+    pass_disagreement = disagreement(observed)
+    if not math.isnan(pass_disagreement):
+        judgment.disagreement[name] = pass_disagreement
     if comparisons:
         judgment.first_wins[name] = (first_wins, comparisons)
 
@@ -138,7 +139,7 @@ def name_rollouts(reason: str, order: list[int]) -> str:
     def rename(match: re.Match[str]) -> str:
         positions = [int(number) for number in _NUMBER.findall(match[1])]
         if not all(0 < position <= len(order) for position in positions):
-            return match[0]  # not a position in this list: some other number
+            return match[0]  # some other number, not a position in this list
         numbers = _NUMBER.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
         return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
 

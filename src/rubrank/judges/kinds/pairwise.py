@@ -5,13 +5,14 @@
 
 A judge that always prefers the response it sees first says "A" twice, and contradicts itself: the pair counts as a tie,
 which cancels the position bias. How often the first one wins, and how much the two orders disagree, is reported. If one
-of the two answers is lost, the other counts alone; if both are, the pair is not compared.
+of the two answers is lost, the other counts alone; if both are lost, the pair is not compared.
 
-Which pairs are compared follows from the size of the group (`plan_pairs`), so that each can be asked for before all
-rollouts are there (`judges/arrivals.py`); pairs of those who take no part are replaced (`design.choose_pairs_among`).
+Which pairs are compared depends only on the size of the group (`plan_pairs`), so that a pair can be judged before all
+rollouts are there (`judges/arrivals.py`). Pairs of rollouts that take no part are replaced
+(`design.choose_pairs_among`).
 
-Rollouts that a judge cannot tell apart tie without a call, and share what is observed about one of them. Outcomes say
-who is *better* on the criterion: a criterion whose direction is "lower" is not to be turned round once more.
+Duplicate rollouts tie without a call, and share the outcomes of the one that is shown. Outcomes say which rollout is
+*better* on the criterion: if its direction is "lower", they must not be inverted again.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[Pair]:
 
 
 def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
-    """A random order that depends on the two responses, not on their places: of duplicates, any may come first."""
+    """A random order that depends on the texts of the two responses, not on their places, which duplicates share."""
     texts = {i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls)) for i in pair}
     first, second = sorted(pair, key=texts.__getitem__)
     random = seeded_random(seed, question.group.id, criterion, texts[first], texts[second])
@@ -127,8 +128,8 @@ def _add_outcomes(judgment: Judgment, question: Question, column: int, verdicts:
     for pair in lost:
         reasons = [verdicts[order].reason for order in (pair, pair[::-1]) if order in verdicts]
         judgment.missing.setdefault(name, []).append("; ".join(dict.fromkeys(reasons)))
-    apart = disagreement(observed)
-    if not math.isnan(apart):
-        judgment.disagreement[name] = apart
+    order_disagreement = disagreement(observed)
+    if not math.isnan(order_disagreement):
+        judgment.disagreement[name] = order_disagreement
     if first_wins:
         judgment.first_wins[name] = (float(sum(first_wins)), len(first_wins))

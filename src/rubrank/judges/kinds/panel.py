@@ -1,24 +1,24 @@
 """Several answers to the same question, combined into one: from several judges, or several samples of one judge.
 
-    members: [a, b, c]             three judges are asked the same
+    members: [a, b, c]             three judges answer the same questions
     samples: 5                     one judge is asked five times (give it a temperature above 0)
-    members and samples            each member so many times
+    members and samples            each member is asked that many times
 
-A setting that a member leaves out (sampling, language, passes, pairs, samples …) is that of the panel.
+A setting that a member leaves out (sampling, language, passes, pairs, samples …) is taken from the panel.
 
 How verdicts are combined:
 
-    majority    the value most of them said (default). A tie goes to the tied value nearest the median of all answers,
-                and of two equally near to the less favourable one. It stays in the criterion's domain; where every
-                answer differs, as on a continuous domain, it is the median answer.
-    mean        a fraction: two of three said 1 → 0.67. It may lie between the values of the domain; rankings need
-                order only, but a hard gate is stopped by one dissenting member.
-    median      the mean of the two middle answers where their number is even: it may lie between the values too.
+    majority    the most frequent value (default). A tie goes to the tied value nearest the median of all answers; if
+                two are equally near, to the less favourable one. The result is a value of the criterion's domain. If
+                all answers differ, as on a continuous domain, it is the median answer.
+    mean        a fraction: two of three said 1 → 0.67. It may lie between the values of the domain. That does not
+                matter for rankings, but it means that a single dissenting member stops a rollout at a hard gate.
+    median      for an even number of answers, the mean of the two middle ones: it may lie between the values too.
 
 Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
-two of whom prefer i, give 0.67. Members that do not answer are left out; if none does, the answer is missing with all
-reasons. `asked` and `lost` count every member's answer, and `missing` has the reasons, so that the loss of a member is
-seen.
+two of whom prefer i, give 0.67. Members that do not answer are left out; if no member answers, the answer is missing,
+with all reasons. `asked` and `lost` count the answers of every member, and `missing` has the reasons, so that a member
+that fails is noticed.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def complete_members(judge: Judge) -> Judge:
 
 
 class Panel:
-    """Asks through a kind, once for every member and sample."""
+    """Asks in the way of another kind, once for every member and sample."""
 
     def __init__(self, kind: CountedKind) -> None:
         self._kind = kind
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Those of all members and samples."""
+        """The calls of all members and samples."""
         return sum(member.samples * self._kind.calls(question, member) for member in judge.leaves)
 
     async def judge(self, question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
-        """Ask all, and combine what they say."""
+        """Ask all members, and combine their judgments."""
         coroutines = []
         for member in judge.leaves:
             for sample in range(member.samples):
@@ -74,7 +74,7 @@ class Panel:
             asked=sum(judgment.asked for judgment in judgments), lost=sum(judgment.lost for judgment in judgments)
         )
         for judgment in judgments:
-            combined.words = {**judgment.words, **combined.words}
+            combined.words = {**judgment.words, **combined.words}  # the first member that said something counts
         for k, criterion in enumerate(question.criteria):
             _combine_scores(combined, judgments, criterion, judge.combine)
             _combine_outcomes(combined, judgments, question, k)
@@ -87,7 +87,9 @@ class Panel:
 def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion: Criterion, combine: Combine) -> None:
     """Add the combined verdicts of one criterion."""
     name = criterion.name
-    rollouts = sorted({i for judgment in judgments for i, about in judgment.verdicts if about == name})
+    rollouts = sorted(
+        {i for judgment in judgments for i, criterion_name in judgment.verdicts if criterion_name == name}
+    )
     scores = np.full((len(judgments), len(rollouts)), math.nan)
     for column, i in enumerate(rollouts):
         verdicts = []
@@ -99,13 +101,13 @@ def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion
         combined.verdicts[i, name] = combine_verdicts(verdicts, criterion, combine)
         lost = [verdict.reason for verdict in verdicts if verdict.value is None]
         if len(lost) == len(verdicts):
-            lost = lost[1:]  # the combined verdict is missing too, and stands for one of them
+            lost = lost[1:]  # the combined verdict is missing as well, and is counted for one of them
         if lost:
             combined.missing.setdefault(name, []).extend(lost)
     domain = criterion.value_domain
-    apart = disagreement(scores) / (domain.high - domain.low)
-    if not math.isnan(apart):
-        combined.disagreement[name] = apart
+    member_disagreement = disagreement(scores) / (domain.high - domain.low)
+    if not math.isnan(member_disagreement):
+        combined.disagreement[name] = member_disagreement
 
 
 def combine_verdicts(verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine) -> Verdict:
@@ -152,9 +154,9 @@ def _combine_outcomes(combined: Judgment, judgments: Sequence[Judgment], questio
         return
     combined.outcomes[name] = mean_outcomes(np.stack(observed))
     rollouts = distinct_rollouts(question, column)  # no judge was asked about duplicates
-    apart = disagreement([outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed])
-    if not math.isnan(apart):
-        combined.disagreement[name] = apart
+    member_disagreement = disagreement([outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed])
+    if not math.isnan(member_disagreement):
+        combined.disagreement[name] = member_disagreement
     wins = 0.0
     comparisons = 0
     reasons: list[str] = []

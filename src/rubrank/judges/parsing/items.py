@@ -4,8 +4,8 @@
     SummaryRecall          [stated, in part, absent]                   0.5: the mean
     MaterialFaithfulness   [supported, contradicted]                   0: one is enough
 
-Missing: a reply that lists nothing, an unknown verdict, an item without a text, or another number of items than the
-reference has. Whether the judge looked at the right items, no parser can tell.
+The value is missing if the list is empty, a verdict is unknown, an item has no text, or the number of items is not that
+of the reference. A parser cannot tell whether the judge looked at the right items.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOLERABLE_DEFECTS = 2
 
 
 def _score_facts(verdicts: Sequence[str]) -> float:
-    """All right: 1. None wrong, the first not missing, and half of them right or more (imprecise: half): 0.5."""
+    """1 if all are right. 0.5 if none is wrong, the first is there, and they get half of the credit (imprecise: ½)."""
     if set(verdicts) == {"right"}:
         return 1.0
     credit = sum({"right": 1.0, "imprecise": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
@@ -33,7 +33,7 @@ def _score_facts(verdicts: Sequence[str]) -> float:
 
 
 def _score_mean(verdicts: Sequence[str]) -> float:
-    """Stated counts 1, in part a half."""
+    """The mean credit: 1 if stated, ½ if stated in part."""
     return sum({"stated": 1.0, "part": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
 
 
@@ -43,12 +43,12 @@ def _score_none_bad(verdicts: Sequence[str]) -> float:
 
 
 def _score_share(verdicts: Sequence[str]) -> float:
-    """The share that holds."""
+    """The share of items with "yes"."""
     return sum(verdict == "yes" for verdict in verdicts) / len(verdicts)
 
 
 def _score_composed(verdicts: Sequence[str]) -> float:
-    """The mean of two: whether all hold, and the share that does."""
+    """The mean of two numbers: 1 if all items are "yes" (else 0), and the share of "yes"."""
     share = _score_share(verdicts)
     return (float(share == 1.0) + share) / 2
 
@@ -60,7 +60,7 @@ RULES: dict[str, Callable[[Sequence[str]], float]] = {
     "share": _score_share,
     "composed": _score_composed,
 }
-"""How the items of a prompt file make a share of the domain; "few" counts them instead."""
+"""Rule in a prompt file → how the verdicts on the items give a share of the domain. The rule "few" counts items."""
 
 
 def items_form(criterion: Criterion) -> Items | None:
@@ -69,7 +69,7 @@ def items_form(criterion: Criterion) -> Items | None:
 
 
 def value_of_items(entries: Any, criterion: Criterion, count: int | None = None) -> tuple[float | None, str]:
-    """The value and how it came about; None, and what is wrong with the list. count: how many items there must be."""
+    """The value and its explanation, or None and what is wrong. count: how many items there must be."""
     form = items_form(criterion)
     if form is None or not isinstance(entries, list):
         return None, "no list of items in the reply"

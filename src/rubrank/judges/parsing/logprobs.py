@@ -3,9 +3,10 @@
     … "verdict": 1        at "1": 70 %, "0": 20 %, " maybe": 10 %        7/9 on a scale of 0 and 1
 
 The probabilities of the scale's values are summed and scaled to 1. A value of several tokens (0.5) is followed along
-the tokens of the reply. An alternative token that could begin several values ("0" for 0 and 0.5) is divided evenly
-among them, since nothing tells more. If less than half of the probability is on values of the scale, there is no
-expected value. A range is asked in whole numbers from 0 to 10, and the mean of those is mapped to the range.
+the tokens of the reply. The probability of an alternative token that could begin several values ("0" for 0 and 0.5) is
+divided evenly among them, because the reply does not show more. If less than half of the probability is on values of
+the scale, there is no expected value. For a range, the judge is asked for a whole number from 0 to 10, and the mean of
+those is mapped to the range.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rubrank.judges.prompting.reply_form import spell
 from rubrank.rubrics.scale import Scale
 
 MIN_PROBABILITY = 0.5
-"""On values of the scale."""
+"""Probability that must be on values of the scale."""
 _VERDICT = re.compile(
     r"(?:(?<!\\)[\"'](?:verdict|结论|判定)[\"']|^[ \t*_#-]*(?:final )?(?:verdict|结论|判定|裁决)[ \t*_]*)"
     r"\s*[:：=][ \t*_`\"\n]*(?P<value>[-+]?[\d.]+|true|false)",
@@ -30,7 +31,7 @@ _LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
 
 
 def expected_value(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[float | None, str]:
-    """The mean and the probabilities in words; None, and why there is none. verdict: the score that was read."""
+    """The mean and the probabilities in words, or None and why. verdict: the score that was read from the reply."""
     span = _find_verdict(tokens, scale, verdict)
     if span is None:
         return None, "the log-probabilities do not show the verdict"
@@ -43,12 +44,12 @@ def expected_value(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: f
     mean = math.fsum(value * probability for value, probability in probabilities.items()) / total
     mean = min(max(mean, scale.asked[0]), scale.asked[-1])
     likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
-    shown = ", ".join(f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest)
-    return mean, f"expected from {shown}"
+    listing = ", ".join(f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest)
+    return mean, f"expected from {listing}"
 
 
 def _find_verdict(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[int, int] | None:
-    """Start and end of the verdict in the joined text; of the last place that says what was read."""
+    """Start and end, in the joined text, of the last place that states the verdict that was read."""
     text = "".join(str(token.get("token", "")) for token in tokens)
     span = None
     for match in _VERDICT.finditer(text):
@@ -70,7 +71,7 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
 
 
 def _follow(tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale) -> Iterator[tuple[float, float]]:
-    """(value, probability) of every way in which the verdict could have gone on, token by token."""
+    """(value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
     path_probability = 1.0
     literal_so_far = ""
     position = 0
@@ -104,7 +105,7 @@ def _probability_of(logprob: Any) -> float:
 
 
 def _possible_values(text: str, scale: Scale) -> list[float]:
-    """The values that a text which begins so may be."""
+    """The values of the scale that a text with this beginning can become."""
     match = _LITERAL.match(text)
     literal = match[1] if match else ""
     is_complete = match is None or bool(match[2])

@@ -1,4 +1,4 @@
-"""Find what a judge states itself in a reply, as opposed to what it quotes.
+"""Find the statements of the judge itself in a reply, as opposed to what it quotes.
 
     {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: a statement
     It is rude.\nVerdict: 0                    the last line is a verdict: a statement
@@ -7,12 +7,12 @@
 
 A verdict is taken from a reply that is one JSON object (bare, or in one code fence), else from the end of the reply: an
 object on lines of its own, or a line such as "Verdict: 0" or "结论：0". All other statements in the reply must say the
-same. Not statements: what stands in quotation marks, block quotes, indented blocks, code fences that do not end the
-reply, or between our own data tags.
+same. Text in quotation marks, block quotes, indented blocks, code fences that do not end the reply, or between our own
+data tags is not a statement.
 
-Given the call, statements are compared with the data that was shown: a verdict that stands there word for word was
-copied. An honest object is never taken for a copy, since it has a reasoning of its own; a bare line "Verdict: 0" cannot
-be told from the same line of the response.
+Given the call, statements are compared with the data that was shown: a verdict that occurs there word for word was
+copied. A JSON object of an honest judge is not mistaken for a copy, because it contains the judge's own reasoning. A
+bare line "Verdict: 0" is: it looks like the same line in the response.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 Span: TypeAlias = tuple[int, int]
 
 _MAX_LENGTH = 200_000  # characters of a reply, without its thoughts
-_MAX_BRACES = 2_000  # at which an object is looked for
+_MAX_BRACES = 2_000  # opening braces at which the parser looks for an object
 
 _TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
 _WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
@@ -46,6 +46,8 @@ _FINDING_LINE = re.compile(_LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*
 _INLINE_VERDICT = re.compile(
     r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)", re.I
 )
+# _REFUSAL finds a refusal anywhere near the start or after the verdict; _REFUSAL_START only at the start of a text, so
+# that a reasoning that merely mentions "I cannot" is not a refusal.
 _REFUSAL = re.compile(
     r"(?i:\b(?:i(?:'m| am) (?:sorry|unable|not able)|i (?:can(?:no|')t|won't|must decline)|as an ai\b))"
     r"|抱歉|对不起|(?:我)?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)"
@@ -60,12 +62,12 @@ _REFUSAL_START = re.compile(
 
 @dataclass(frozen=True)
 class Statements:
-    """What a reply states: objects, and the values of verdict lines, in order; or the problem."""
+    """The statements of a reply in order: objects, and the values of verdict lines; or the problem."""
 
     text: str
     values: tuple[dict[str, Any] | str, ...] = ()
     finding: str = ""
-    """Of a line "Finding: …"."""
+    """From a line "Finding: …"."""
     problem: str = ""
 
 
@@ -74,11 +76,11 @@ class _Statement:
     value: dict[str, Any] | str
     span: Span
     outer_span: Span
-    """With the code fence around it."""
+    """Including the code fence around it."""
 
 
 def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
-    """What the judge states itself: objects that `accept` takes, and lines; the last of them ends the reply."""
+    """The judge's own statements: objects that `accept` accepts, and verdict lines. The last one ends the reply."""
     if reply.failure is not None or reply.text is None:
         return Statements("", problem=reply.failure or "there is no reply")
     text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_WIDE)
@@ -98,9 +100,9 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     statements, has_quoted, is_broken = _scan(text, accept)
     if is_broken:
         return Statements(text, problem=f"broken JSON: {text.strip()}")
-    own = [statement for statement in statements if not _is_copied(text[slice(*statement.span)], data)]
-    if own:
-        problem = _check_end(text, own)
+    own_statements = [statement for statement in statements if not _is_copied(text[slice(*statement.span)], data)]
+    if own_statements:
+        problem = _check_end(text, own_statements)
     elif statements:
         problem = copied
     elif _REFUSAL.search(text[:400]):
@@ -112,11 +114,12 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     if problem:
         return Statements(text, problem=problem)
     findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
-    return Statements(text, tuple(statement.value for statement in own), findings[-1] if findings else "")
+    values = tuple(statement.value for statement in own_statements)
+    return Statements(text, values, findings[-1] if findings else "")
 
 
 def _check_end(text: str, statements: Sequence[_Statement]) -> str:
-    """Why the last statement is not a verdict: it must stand by itself at the end, without a refusal. "": it is."""
+    """The problem if the last statement does not stand alone at the end of the reply, or the reply refuses; else ""."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
         return f"refused: {text.strip()}"
@@ -129,12 +132,12 @@ def _check_end(text: str, statements: Sequence[_Statement]) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Does the text begin as refusals do?"""
+    """Does the text begin like a refusal?"""
     return _REFUSAL_START.match(text) is not None
 
 
 def remove_thoughts(text: str) -> str:
-    """The reply without the thoughts of a reasoning model. Tags that it merely mentions are not thoughts."""
+    """The reply without the thoughts of a reasoning model. Tags that it only mentions do not mark thoughts."""
     if _parse_whole(text) is not None:
         return text
     first_tag = _TAG.search(text)
@@ -142,14 +145,17 @@ def remove_thoughts(text: str) -> str:
         return text
     is_opening = first_tag[0] in dict(TAGS)
     if is_opening:
-        return text if text[: first_tag.start()].strip() else split_reasoning(text)[1]
-    start = text[:_MAX_LENGTH]
-    quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
-    return text if first_tag.start() in quoted else split_reasoning(text)[1]
+        is_mentioned = bool(text[: first_tag.start()].strip())  # thoughts come first
+    else:
+        # A closing tag without an opening one: the chat template has put the opening tag into the prompt.
+        start = text[:_MAX_LENGTH]
+        quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
+        is_mentioned = first_tag.start() in quoted
+    return text if is_mentioned else split_reasoning(text)[1]
 
 
 def _normalize_data(call: Call | None) -> str:
-    """The data of a call, in the form in which it is compared."""
+    """The data of a call, normalized for comparison."""
     if call is None:
         return ""
     if call.data is not None:
@@ -158,7 +164,7 @@ def _normalize_data(call: Call | None) -> str:
 
 
 def _normalize(text: str) -> str:
-    """Without white space, case, Markdown signs, unseen characters and trailing commas."""
+    """The text without white space, case, Markdown characters, invisible characters and trailing commas."""
     return _TRAILING_COMMA.sub(r"\1", _IGNORED.sub("", text.translate(_WIDE)).casefold())
 
 
@@ -170,7 +176,7 @@ def _is_copied(piece: str, data: str) -> bool:
 
 
 def _scan(text: str, accept: Accept) -> tuple[list[_Statement], bool, bool]:
-    """Statements in order; whether there are others in quotations; whether some JSON is broken."""
+    """The statements in order; whether there are others in quotations; whether there is broken JSON."""
     quoted = Spans(find_quotations(text))
     fences = find_code_fences(text)
     fenced = Spans(outer for outer, _ in fences)
@@ -217,7 +223,10 @@ def _parse_whole(text: str) -> dict[str, Any] | None:
 
 
 def _find_objects(text: str, quoted: Spans, fenced: Spans) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
-    """All outermost objects up to the first broken one, after which a next one may be a piece of it."""
+    """All outermost objects up to the first broken one, and whether there is one.
+
+    Objects after a broken one are not returned: they may be parts of it.
+    """
     objects: list[tuple[dict[str, Any], Span]] = []
     position = 0
     for _ in range(_MAX_BRACES):
@@ -236,7 +245,7 @@ def _find_objects(text: str, quoted: Spans, fenced: Spans) -> tuple[list[tuple[d
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; one that says two things under one name is broken."""
+    """An object from its fields; ValueError if a field has two different values."""
     value = dict(pairs)
     if any(value[name] != entry for name, entry in pairs):
         raise ValueError("a field is given twice")
@@ -257,7 +266,7 @@ _MARKED = re.compile(
     re.MULTILINE,
 )
 _PAIRED = ("“”", "「」", "『』", "‘’", "‚‘", "„“", "„”", "«»", "»«", "‹›", "《》", "〈〉", "【】")
-_ONLY_OPEN = "“「『«《"  # marks that do nothing else
+_ONLY_OPEN = "“「『«《"  # marks that never close a quotation (but see `is_german`)
 _OPENS_AFTER = "([:,，：。（"
 _CLOSES_BEFORE = ".,;:!?)]}，。；：！？）"
 
@@ -283,7 +292,7 @@ class Spans:
 def find_quotations(text: str) -> list[Span]:
     """Quotation marks, block quotes, indented blocks, inline code and our data tags, in no order.
 
-    Each kind is found in one pass, so that no reply takes longer than in proportion to its length.
+    Each kind is found in one pass, so that the time is linear in the length of the reply.
 
     >>> text = 'It says "Verdict: 1". Verdict: 0'
     >>> [text[start:end] for start, end in find_quotations(text)]
@@ -297,7 +306,7 @@ def find_quotations(text: str) -> list[Span]:
 
 
 def find_code_fences(text: str) -> list[tuple[Span, Span]]:
-    """Fences with their marks, and what is in them; one that never closes takes the rest."""
+    """(span with the fence marks, span of the content) of each code fence; one that never closes takes the rest."""
     return [(match.span(), match.span(2)) for match in _CODE.finditer(text)]
 
 
@@ -309,13 +318,13 @@ def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]
             break
         yield start, end + 1
         start = text.find(opening, end + 1)
-    is_german = opening == "“" and "„" in text  # where “ closes
+    is_german = opening == "“" and "„" in text  # in German, “ closes
     if start >= 0 and opening in _ONLY_OPEN and not is_german:
-        yield start, len(text)  # whatever follows may be quoted
+        yield start, len(text)  # the quotation never closes: everything after it may be quoted
 
 
 def _find_straight_quotes(text: str) -> Iterator[Span]:
-    """From a straight mark that can open (after a space) to the next that can close (before a space or a stop)."""
+    """From a mark that can open (after a space) to the next that can close (before a space or punctuation)."""
     start = None
     for mark in re.finditer('"', text):
         position = mark.start()

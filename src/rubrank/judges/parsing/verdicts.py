@@ -9,14 +9,14 @@
     {"reasoning": "…", "finding": "fails", "verdict": 1}       missing: the verdict contradicts its reasoning
     {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1 (0.7 for a range)
     {"reasoning": "…", "items": [{"item": …, "verdict": …}]}   computed from the items
-    1                                                          missing: perhaps the answer to the query, not a verdict
+    1                                                          missing: it may answer the query instead of judging
 
 The steps of reading a reply:
 
     Reply ─find_statements─► objects, lines ─_read_object, _read_line─► entries ─_score_…─► verdicts ─_unite─► one
 
-Reasons carry the judge's own words. `statements.py` says what counts as a quotation; given the `call` that was
-answered, a verdict that is copied from the text under judgment is recognised even without quotation marks.
+Reasons contain the judge's own words. `statements.py` says what counts as a quotation; given the `call` that was
+answered, the parser recognises a verdict that is copied from the text under judgment, even without quotation marks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rubrank.rubrics.rubric import Criterion, shortened
 from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _MAX_REASON = 400  # characters
-_MAX_REASON_PER_RESPONSE = 250  # of a list that is discussed as a whole
+_MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
 _REST_OF_LINE = re.compile(r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*")
 _CHOICE = re.compile(r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE)
@@ -164,7 +164,7 @@ def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tu
 
 
 def missing_reasons(verdict: Verdict) -> list[str]:
-    """Why it is missing, if it is."""
+    """The reason in a list if the verdict is missing; else an empty list."""
     return [verdict.reason] if verdict.value is None else []
 
 
@@ -184,16 +184,15 @@ def _has_items(value: Mapping[str, Any]) -> bool:
 
 
 def _read_object(value: Mapping[str, Any]) -> _Entry:
-    """An object of the schema. One with other fields is a problem: they may take the verdict back."""
+    """Read an object of the schema. Unknown fields are a problem: they may withdraw the verdict."""
     fields: dict[str, Any] = {}
     for name, content in value.items():
         field = _field_of(name)
         if field is None:
             return _Entry(problem=f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}")
         if field in fields:
-            return _Entry(
-                problem=f"two different verdicts: {value}" if field == "verdict" else f"twice {name}: {value}"
-            )
+            problem = "two different verdicts" if field == "verdict" else f"twice {name}"
+            return _Entry(problem=f"{problem}: {value}")
         fields[field] = content
     reasoning = fields.get("reasoning")
     if reasoning is None:
@@ -206,7 +205,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
 
 
 def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, statements: Statements) -> _Entry:
-    """A line such as "1" or "A (better)". One that says more is a problem: it may take the verdict back."""
+    """Read a line such as "1" or "A (better)". More text is a problem: it may withdraw the verdict."""
     line = line.strip()
     match = pattern.match(line)
     rest = None if match is None else _REST_OF_LINE.fullmatch(line[match.end() :])
@@ -234,7 +233,8 @@ def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
     if number is None or value is None:
         allowed = "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.asked))
         return _missing(f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}")
-    return _check_finding(entry, number, numbers_of_findings(criterion)) or Verdict(value, _reason_of(entry))
+    contradiction = _check_finding(entry, number, numbers_of_findings(criterion))
+    return contradiction or Verdict(value, _reason_of(entry))
 
 
 def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
@@ -277,7 +277,8 @@ def _score_choice(entry: _Entry, numbers: NumbersOfFindings) -> Verdict:
     if match is None:
         return _missing(f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}")
     value = _CHOICES[match[1].lower()]
-    return _check_finding(entry, value, numbers) or Verdict(value, _reason_of(entry))
+    contradiction = _check_finding(entry, value, numbers)
+    return contradiction or Verdict(value, _reason_of(entry))
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...] | None, str]:
@@ -296,8 +297,8 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...] | None, str]:
             if isinstance(rank, int | float) and not isinstance(rank, bool) and rank in range(1, n + 1):
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
-        shown = shortened(str(by_number), 120)
-        return None, _shorten(f"not a rank from 1 to {n} for each response: {shown}: {entry.reasoning}")
+        got = shortened(str(by_number), 120)
+        return None, _shorten(f"not a rank from 1 to {n} for each response: {got}: {entry.reasoning}")
     order = sorted(set(ranks))
     dense_ranks = tuple(order.index(rank) + 1 for rank in ranks)
     best = entry.finding if isinstance(entry.finding, list) else []
@@ -310,8 +311,8 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...] | None, str]:
 
 def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> Verdict | None:
     """Missing if the finding agrees only with other numbers; None if it fits, or is in the judge's own words."""
-    fitting = numbers.get(fold_word(entry.finding)) if entry.finding else None
-    if fitting is None or any(number == other or abs(number - other) <= 5e-5 for other in fitting):
+    agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
+    if agreeing_numbers is None or any(abs(number - agreeing) <= 5e-5 for agreeing in agreeing_numbers):
         return None
     contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
     return _missing(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
@@ -329,7 +330,7 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
 
 
 def _unite(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
-    """The verdict, if it is stated once, or always the same."""
+    """The verdict, if all statements agree."""
     if not verdicts:
         return _missing(f"no verdict in the reply: {statements.text}")
     if len({verdict.value for verdict in verdicts}) > 1:
@@ -341,7 +342,7 @@ def _unite(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
 
 
 class _SeveralEntries(tuple[Any, ...]):
-    """Entries under one name."""
+    """Several entries about one criterion, from a list in which its name occurs more than once."""
 
 
 def _unwrap_batch(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -361,7 +362,7 @@ def _unwrap_batch(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _BatchFields:
-    """Which criterion a field of a batch is about: its key or its name, apart from spaces, hyphens and case."""
+    """Finds the criterion that a field of a batch is about, by key or name; spaces, hyphens and case do not matter."""
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
         self._exact: dict[str, int] = {}
@@ -373,13 +374,13 @@ class _BatchFields:
         self._loose = {name: numbers.pop() for name, numbers in loose.items() if len(numbers) == 1}
 
     def criterion_of(self, field: str) -> int | None:
-        """The number of the criterion."""
+        """The index of the criterion; None: no criterion, or an ambiguous name."""
         if field in self._exact:
             return self._exact[field]
         return self._loose.get(_fold_name(field))
 
     def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int) -> tuple[list[_Entry], str]:
-        """The entries about criterion number i, or the problem."""
+        """The entries about criterion i, or the problem."""
         names = [_fold_name(name) for name, number in self._exact.items() if number == i]
         entries: list[Any] = []
         for value in objects:
@@ -389,7 +390,7 @@ class _BatchFields:
                     entries += content if isinstance(content, _SeveralEntries) else (content,)
                 elif criterion is None and any(_fold_name(field).startswith(name) for name in names):
                     return [], "two different verdicts"  # "Tone (final)" beside "Tone"
-        if not entries and set(self._exact.values()) == {i}:  # the only criterion: its verdict may lack the name
+        if not entries and set(self._exact.values()) == {i}:  # a batch of one: its verdict may come without the name
             entries = [value for value in objects if _has_verdict(value) or _has_items(value)]
         if not entries:
             return [], "no verdict about it in the reply"

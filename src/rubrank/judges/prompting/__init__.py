@@ -9,5 +9,5 @@ __all__ = ["absolute_call", "batched_call", "has_prompt", "listwise_call", "pair
 
 
 def prompt_options(judge: Judge) -> dict[str, Any]:
-    """What a judge says about the making of its calls: language, order, template."""
+    """The settings of a judge that its calls depend on, as keyword arguments of `absolute_call` and the others."""
     return {"language": judge.language, "order": judge.order, "template": judge.prompt}

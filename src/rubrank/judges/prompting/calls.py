@@ -12,9 +12,10 @@ Every call has a system and a user message:
     a template       as its slots say
 
 With question_first all calls about one criterion share a prefix, and those about one query share all but the response;
-with data_first calls about one response share all but the criteria. Servers with a prefix cache read the rest once.
+with data_first calls about one response share all but the criteria. Servers with a prefix cache process a shared prefix
+once.
 
-In a batch, what all questions of a user share (how to read one, what the usual values mean) is said once. In
+In a batch, instructions that all questions of a user share (how to read them, what the usual values mean) come once. In
 comparisons "better" takes the direction of the criterion into account: if it is "lower", A is better if it has less of
 what is described. Absolute verdicts are values of the domain, whatever the direction.
 """
@@ -62,7 +63,7 @@ Example: TypeAlias = Mapping[str, Any]
 
 
 def has_prompt(name: str) -> bool:
-    """Is there a prompt for the criterion of this name? One with a question of its own needs none."""
+    """Is there a prompt file for the criterion of this name? A criterion with a question needs none."""
     return name in prompt_names()
 
 
@@ -77,9 +78,9 @@ def absolute_call(
     template: Template | None = None,
     whole: bool = False,
 ) -> Call:
-    """One response by one criterion; the verdict is a value of its domain.
+    """Judge one response by one criterion; the verdict is a value of its domain.
 
-    whole: ask for one verdict even if the library would have items listed.
+    whole: ask for one verdict even if the prompt file asks for a list of items.
     """
     prompt_language = choose_language(language, rollout)
     prompt = _find_prompt(criterion, prompt_language)
@@ -113,7 +114,7 @@ def batched_call(
     order: Order = "question_first",
     template: Template | None = None,
 ) -> Call:
-    """One response by several criteria; the reply has an entry for each."""
+    """Judge one response by several criteria; the reply has an entry for each."""
     if not criteria:
         raise InvalidInput("batched_call", "criteria", "at least one", "none", "")
     prompt_language = choose_language(language, rollout)
@@ -155,7 +156,7 @@ def pairwise_call(
     order: Order = "question_first",
     template: Template | None = None,
 ) -> Call:
-    """Two responses to one query, shown as A and B; the verdict says which is better, or that neither is."""
+    """Compare two responses to one query, shown as A and B; the verdict says which is better, or that they tie."""
     prompt_language = choose_language(language, first)
     prompt = _find_prompt(criterion, prompt_language)
     frame = load_prompt("_pairwise", prompt_language)
@@ -195,7 +196,7 @@ def listwise_call(
     order: Order = "question_first",
     template: Template | None = None,
 ) -> Call:
-    """All responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
+    """Rank all responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     if len(rollouts) < 2:
         raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
     prompt_language = choose_language(language, rollouts[0])
@@ -245,7 +246,7 @@ class _PromptParts:
     examples: str
     data: _SharedData
     responses: Mapping[str, str]
-    """By slot of a template; the first holds all of them."""
+    """Text by template slot; the first one contains all responses."""
     end: str
     criterion_slots: Mapping[str, str] = field(default_factory=dict)
     """Slots of a template that only a call about one criterion fills."""
@@ -329,7 +330,7 @@ def _find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
 
 
 def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = "") -> str:
-    """What is asked, what counts, and what the values mean. key: of the criterion in a batch."""
+    """The question, what counts, and what the values mean. key: the field of the criterion in a batch reply."""
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
     if key and key != name:
@@ -344,7 +345,7 @@ def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, k
 
 
 def _describe_comparison(criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt) -> str:
-    """The same for comparisons, which have findings of their own."""
+    """The same for comparisons, without the criterion's findings: comparisons have their own."""
     text = _describe_criterion(criterion, prompt, replace(form, findings={}))
     return f"{text}\n{frame['lower']}" if criterion.direction == "lower" else text
 
@@ -354,7 +355,7 @@ def _question_of(criterion: Criterion, prompt: Prompt) -> str:
 
 
 def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
-    """What the values mean, or what is listed."""
+    """What the values mean, or which items the judge lists."""
     if form.items is None:
         return [labels["anchors"], *describe_scale(form, labels)]
     heading = fill(labels["items"], each=form.items.each)
@@ -384,7 +385,7 @@ def _reply_kind(form: ReplyForm) -> str:
 
 
 def _describe_cannot_judge(form: ReplyForm, language: PromptLanguage, section: str = "") -> str:
-    """When the judge may say that it cannot judge, and how. section: of the common frame; by default by the form."""
+    """When and how the judge may decline to judge. section: of the common frame; by default chosen by the form."""
     if not form.cannot_judge:
         return ""
     if not section:
@@ -412,7 +413,7 @@ class _BatchEntry:
 
 
 def _describe_library_criteria(entries: Sequence[_BatchEntry]) -> list[str]:
-    """Criteria with prompt files of their own."""
+    """The descriptions of criteria that have prompt files."""
     texts = []
     for entry in entries:
         if not entry.is_question:
@@ -422,7 +423,7 @@ def _describe_library_criteria(entries: Sequence[_BatchEntry]) -> list[str]:
 
 
 def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[str]:
-    """The user's questions: first what they share, then a line for each, with what is special to it below."""
+    """The user's questions: first the shared instructions, then a line for each, followed by its own settings."""
     questions = [entry for entry in entries if entry.is_question]
     if not questions:
         return []
@@ -447,7 +448,7 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
 
 
 def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
-    """c3: Is it polite?"""
+    """A line such as "c3: Is it polite?"; scale: its values, if they are not the usual ones."""
     criterion = entry.criterion
     question = _question_of(criterion, entry.prompt)
     name_is_shown = entry.key == criterion.name or question.startswith(criterion.name.rstrip(" …"))
@@ -461,7 +462,7 @@ def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]
 
 def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
     keys = [entry.key for entry in entries]
-    if len(keys) > 3 and keys == [f"c{number}" for number in range(1, len(keys) + 1)]:
+    if len(keys) > 3 and keys == [f"c{number}" for number in range(1, len(keys) + 1)]:  # save tokens
         shown_keys = f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
     else:
         shown_keys = ", ".join(f'"{key}"' for key in keys)

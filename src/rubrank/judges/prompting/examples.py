@@ -4,9 +4,9 @@
     pairwise    {prompt, response: [A, B], reasoning, verdict: "A", "B" or "tie"}
     listwise    {prompt, response: [1, 2, 3], reasoning, verdict: [2, 1, 2]}      ranks, 1 = best
 
-`prompt` may be left out. Example responses are fenced like all data. The reply is shown in the form that is asked of
-the judge, with the finding that belongs to the verdict. A criterion with examples is asked for one verdict, as the
-examples have it, even if the library would have items listed.
+`prompt` may be left out. Example responses are fenced like all data. The reply has the form that the judge must use,
+with the finding that belongs to the verdict. If a criterion has examples, the judge is asked for one verdict, as in the
+examples, even if the prompt file asks for a list of items.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Ex
         verdict = example["verdict"]
         if verdict not in _LEVEL_OF_CHOICE:
             raise _invalid(criterion, "verdict", '"A", "B" or "tie"', verdict)
-        shown = [fence("response_A", responses[0]), fence("response_B", responses[1])]
-        texts.append(_show_example(example, shown, findings[_LEVEL_OF_CHOICE[verdict]], verdict))
+        fenced = [fence("response_A", responses[0]), fence("response_B", responses[1])]
+        texts.append(_show_example(example, fenced, findings[_LEVEL_OF_CHOICE[verdict]], verdict))
     return _number_examples(prompt, texts)
 
 
@@ -84,18 +84,18 @@ def examples_of_list(criterion: Criterion, prompt: Prompt, examples: Sequence[Ex
         ranks = example["verdict"]
         if not isinstance(ranks, list | tuple) or len(ranks) != len(responses) or 1 not in ranks:
             raise _invalid(criterion, "verdict", "a rank for each response, 1 = best", ranks)
-        shown = [fence(f"response_{i}", response) for i, response in enumerate(responses, 1)]
+        fenced = [fence(f"response_{i}", response) for i, response in enumerate(responses, 1)]
         best = [i for i, rank in enumerate(ranks, 1) if rank == 1]
         verdict = {str(i): rank for i, rank in enumerate(ranks, 1)}
-        texts.append(_show_example(example, shown, best, verdict))
+        texts.append(_show_example(example, fenced, best, verdict))
     return _number_examples(prompt, texts)
 
 
 def _check_keys(criterion: Criterion, example: Example) -> None:
-    lacking = [key for key in _KEYS if key != "prompt" and key not in example]
+    missing = [key for key in _KEYS if key != "prompt" and key not in example]
     unknown = sorted(set(example) - set(_KEYS))
-    if lacking or unknown:
-        got = f"no {lacking[0]!r}" if lacking else f"{unknown[0]!r} too"
+    if missing or unknown:
+        got = f"no {missing[0]!r}" if missing else f"{unknown[0]!r} too"
         remedy = "`prompt` may be left out."
         raise InvalidInput(f"example of {criterion.name!r}", "keys", ", ".join(_KEYS), got, remedy)
 
@@ -113,7 +113,7 @@ def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> In
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
-    """Query, responses, and the reply in the form that is asked of the judge."""
+    """Query, responses, and the reply in the form that the judge must use."""
     lines = []
     if example.get("prompt"):
         lines.append(fence("user", as_text(example["prompt"])))

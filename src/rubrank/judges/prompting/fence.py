@@ -7,8 +7,8 @@
 
 The code is a digest of the text: the same text gets the same fence (and so hits a server's prefix cache), and no text
 can contain its own code. Control tokens of chat templates are broken up by an invisible character, because a server
-could take them for the end of the message. This is done to everything that a judge is shown, questions and examples
-too.
+could mistake them for the end of the message. This applies to everything that a judge is shown, including questions and
+examples.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _TOKEN = re.compile(
 
 
 def defuse(text: str) -> str:
-    """The text as it may be sent: encodable, with control tokens of chat templates broken up."""
+    """Make a text safe to send: encodable, with control tokens of chat templates broken up."""
     return _TOKEN.sub(lambda match: match[0] + UNSEEN, encodable(text))
 
 
 def nonce(text: str) -> str:
-    """Twelve digits that do not occur in the text."""
+    """Twelve hexadecimal digits that do not occur in the text."""
     data = text.encode()
     for attempt in count():
         code = blake2b(data, digest_size=6, person=b"rubrank fence", salt=attempt.to_bytes(8)).hexdigest()

@@ -4,8 +4,8 @@
     Name a lake in Hangzhou.
     </user 5d41402abc4b>
 
-Everything is shown whole, however long it is: a judge that sees half a response judges another one. The thoughts of
-reasoning models are left out, since a reader does not see them either.
+Nothing is truncated, however long it is: a judge that sees half of a response would judge a different response. The
+thoughts of reasoning models are left out, because a reader does not see them either.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rubrank.rubrics.rubric import Criterion
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER = re.compile("[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-_MAX_QUERY = 20_000  # characters that show the language of a query
+_MAX_QUERY = 20_000  # characters of a query that are checked for its language
 
 
 def choose_language(language: Language, rollout: Rollout) -> PromptLanguage:
@@ -69,7 +69,7 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
 def show_references(
     criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout], labels: Mapping[str, str]
 ) -> str:
-    """The criterion's reference material, or what the judge is told in its absence; "" if none is needed."""
+    """The criterion's reference material, or the instruction for the case without it; "" if none is needed."""
     texts = list(dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts)))
     blocks = [fence("reference", text) for text in texts]
     roles = {message.role for message in rollouts[0].prompt}
@@ -86,14 +86,14 @@ def show_references(
 
 
 def count_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
-    """How many pieces the reference has, if it is a list; None: it does not say."""
+    """How many items the reference has, if it is a list; else None."""
     references = _find_references(criterion, prompt, rollouts)
     sizes = {len(value) if isinstance(value, list | tuple) else None for value in references}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def _find_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[Any]:
-    """The criterion's reference, and parameters or metadata of the names in the prompt file."""
+    """The criterion's reference, and the parameters or metadata that the prompt file names."""
     references = [criterion.reference]
     sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
     for name in prompt.needs.get("reference", ()):
@@ -140,7 +140,7 @@ def as_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON that people can read; what JSON does not know is written as Python writes it."""
+    """Readable JSON; values that JSON cannot represent are written as Python does."""
     try:
         return json.dumps(value, ensure_ascii=False, default=_to_json)
     except (TypeError, ValueError, RecursionError):
@@ -152,5 +152,5 @@ def _to_json(value: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, as it may stand in a sentence of ours."""
+    """The text on one line, safe to insert into a sentence of the prompt."""
     return " ".join(defuse(text).split())

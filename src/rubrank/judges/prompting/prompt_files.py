@@ -9,7 +9,7 @@
     1: All core facts are there and right.
     0.5: The larger part is.
     0: The main point is wrong or missing.
-    [findings]                      in a word, what the reasoning comes to; must agree with the verdict
+    [findings]                      the conclusion of the reasoning in a word; must agree with the verdict
     high: accurate
     between: partly accurate
     low: inaccurate
@@ -18,7 +18,7 @@ And if a criterion needs them:
 
     [needs]                         what a judge needs besides query and response: "system prompt", "earlier turns", or
     reference: core_facts, facts    reference material: `criterion.reference`, and parameters or metadata of these names
-    [without]                       what the judge is told if that is not there
+    [without]                       instruction to the judge if that is not there
     [cannot]                        when it may say that it cannot judge (the verdict is then missing)
     [params]                        how a parameter is put into words; {} is its value, `name=true` for truth values
     keys: It must hold these keys or columns: {}.
@@ -28,8 +28,9 @@ And if a criterion needs them:
     each: every core fact
     right: right | stated, and right        a verdict's name in code, the word for it, what it means
 
-A line `[name]` alone opens a section; blank lines around one do not count. Files that begin with `_` are frames: what
-all criteria share (`_common`), a user's own question (`_question`), and the four forms of asking.
+A line that consists of `[name]` starts a section; blank lines around a section are ignored. Files that begin with `_`
+are frames: texts that all criteria share (`_common`), the frame of a user's question (`_question`), and one frame for
+each kind of judge.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Items:
 
     rule: str
     values: int
-    """How many values the domain has for which the rule computes one; 0: a range."""
+    """The rule is for domains with this many values; 0: a range."""
     each: str
     words: Mapping[str, tuple[str, str]]
     """Name in code → (the word for it, what it means)."""
@@ -77,7 +78,7 @@ class Prompt:
         return self.sections[section]
 
     def get(self, section: str) -> str:
-        """The section, or nothing."""
+        """The section, or ""."""
         return self.sections.get(section, "")
 
     @cached_property
@@ -141,28 +142,31 @@ class Prompt:
 def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
     """A prompt from the text of its file."""
     pieces = _HEADER.split(text)
-    headers, bodies = pieces[1::2], pieces[2::2]
+    headers = pieces[1::2]
+    bodies = pieces[2::2]
     return Prompt(name, language, {header: body.strip() for header, body in zip(headers, bodies, strict=True)})
 
 
 @lru_cache(maxsize=256)
 def load_prompt(name: str, language: PromptLanguage) -> Prompt:
-    """The prompt of that name, as the package brings it."""
+    """The prompt of that name in this package."""
     return parse_prompt((FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language)
 
 
 @lru_cache(maxsize=1)
 def prompt_names() -> frozenset[str]:
-    """The criteria that have a prompt of their own."""
+    """The names of the criteria that have a prompt file."""
     return frozenset(path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_"))
 
 
 def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:
     """The criterion's own prompt, or the frame for its question."""
     name = criterion.prompt_name
-    return load_prompt(name if criterion.question is None and name in prompt_names() else "_question", language)
+    if criterion.question is not None or name not in prompt_names():
+        name = "_question"
+    return load_prompt(name, language)
 
 
 def fill(text: str, **values: object) -> str:
-    """The text with {slots} filled, in one pass: what a value holds is never taken for a slot."""
+    """The text with {slots} filled. This is one pass, so that a slot in the text of a value is not filled."""
     return _SLOT.sub(lambda slot: str(values.get(slot[1], slot[0])), text)

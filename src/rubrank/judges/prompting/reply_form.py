@@ -4,9 +4,10 @@
     {"reasoning": "Strong opening, no ending.", "verdict": 6}                          a range, asked from 0 to 10
     {"reasoning": "…", "items": [{"item": "West Lake", "verdict": "right"}, …]}        decomposed: the value is computed
 
-The finding is the reasoning in a word, stated before the number. On scales of two or three values every value has one,
-and a judge whose number does not agree with its finding contradicts itself: its verdict is missing. Longer scales have
-no finding, unless the user gives the words. Anchors of the user are the scale; short ones are the findings too.
+The finding is the conclusion of the reasoning in a word, stated before the number. On scales of two or three values
+every value has a finding, and a judge whose number does not agree with its finding contradicts itself: its verdict is
+missing. Longer scales have no findings, unless the user gives the words. If the user gives anchors, they define the
+scale; short anchors also serve as findings.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ Level: TypeAlias = Literal["high", "between", "low"]
 _LEVELS: tuple[Level, ...] = ("high", "between", "low")
 _MAX_VALUES_WITH_FINDINGS = 3
 _MAX_FINDING = 40  # characters of an anchor that can serve as a finding
+# Names that can be fields of a reply. "c3" cannot: it is the key of a criterion without such a name (`batch_keys`).
 _PLAIN_NAME = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
 
 
@@ -56,7 +58,7 @@ def agrees(level: Level, number: float, asked: Sequence[float]) -> bool:
 
 
 def levels(asked: Sequence[float]) -> tuple[Level, ...]:
-    """Those that the scale has numbers for, best first."""
+    """The levels for which the scale has numbers, best first."""
     return tuple(level for level in _LEVELS if any(agrees(level, number, asked) for number in asked))
 
 
@@ -77,11 +79,11 @@ class ReplyForm:
     items: Items | None = None
     """What is listed instead of a verdict."""
     item_count: int | None = None
-    """How many items there must be, if the reference says."""
+    """How many items there must be, if the reference is a list."""
 
 
 def make_form(criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None) -> ReplyForm:
-    """The form of the reply. whole: one verdict, even if the library would ask for items."""
+    """The form of the reply. whole: one verdict, even if the prompt file asks for items; count: items expected."""
     items = None if whole else _find_items(criterion, prompt)
     findings = {number: words[0] for number, words in _words_by_number(criterion, [prompt]).items()}
     item_count = count if items is not None and items.counted else None
@@ -91,10 +93,10 @@ def make_form(criterion: Criterion, prompt: Prompt, *, whole: bool = False, coun
 
 
 def _find_items(criterion: Criterion, prompt: Prompt) -> Items | None:
-    """What is listed, if the library's own scale is asked; a scale of the user is asked as it is."""
+    """The items that the judge lists; None if the user has set the scale, or no rule fits the domain."""
     if prompt.items is None or criterion.anchors or criterion.findings:
         return None
-    # A rule for items computes either a range (0) or so many values.
+    # A rule computes either a number of a range (values = 0) or one of so many values.
     fits = len(criterion.value_domain.values) == prompt.items.values
     return prompt.items if fits else None
 
@@ -135,7 +137,7 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
     findings = criterion.findings
     if findings and all(isinstance(key, str) for key in findings):  # by level
         for number in asked:
-            for level in levels(asked)[::-1]:
+            for level in levels(asked)[::-1]:  # worst first, so that the best level that agrees wins
                 if agrees(level, number, asked):
                     words[number] = [findings[level]]
         return words
@@ -161,13 +163,12 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
 
 def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
     """Every word for a finding, in either language → the numbers that agree with it; none for "cannot be judged"."""
-    numbers: dict[str, tuple[float, ...]] = _numbers_of_cannot_judge()
-    found: dict[str, tuple[float, ...]] = {}
+    numbers: dict[str, tuple[float, ...]] = {}
     prompts = [prompt_of(criterion, language) for language in LANGUAGES]
     for number, words in _words_by_number(criterion, prompts).items():
         for word in set(map(fold_word, words)):
-            found[word] = (*found.get(word, ()), number)
-    return numbers | found
+            numbers[word] = (*numbers.get(word, ()), number)
+    return _numbers_of_cannot_judge() | numbers
 
 
 def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
@@ -194,7 +195,7 @@ def cannot_judge_word(language: PromptLanguage) -> str:
 
 
 def join_options(options: Sequence[str], language: PromptLanguage) -> str:
-    """1, 2 or 3."""
+    """A list such as "1, 2 or 3", in the language of the prompt."""
     if len(options) == 1:
         return options[0]
     word = load_prompt("_common", language).labels["or"]
@@ -207,7 +208,8 @@ def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """What the verdict may be."""
     if not scale.steps:
         return join_options([spell(number) for number in scale.asked], language)
-    low, high = spell(scale.asked[0]), spell(scale.asked[-1])
+    low = spell(scale.asked[0])
+    high = spell(scale.asked[-1])
     return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
 
 

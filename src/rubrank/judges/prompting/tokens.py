@@ -1,4 +1,4 @@
-"""How many tokens a text has: by a tokenizer in a file, or by an estimate that needs none.
+"""Count the tokens of a text, with a tokenizer from a file or by an estimate.
 
     count, name = token_counter(None)                       name: "estimate"
     count("Name a lake in Hangzhou.")                       6
@@ -6,8 +6,8 @@
 
 The estimate takes a token for every four ASCII characters and one for every other character. For the library's prompts
 that is 2 to 5 % more than OpenAI's o200k_base and Qwen's tokenizer count in English, and 15 to 30 % more in Chinese
-(docs/prompts.md). Files: `tokenizer.json` of Hugging Face (package `tokenizers`),
-or ranks as tiktoken has them, `.tiktoken` (package `tiktoken`), read with the splitting pattern of o200k_base.
+(docs/prompts.md). Supported files: `tokenizer.json` of Hugging Face (package `tokenizers`), and `.tiktoken` ranks
+(package `tiktoken`), which are read with the splitting pattern of o200k_base.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _load_tokenizer_json(path: Path) -> Counter:
         raise _invalid(path, "left out if the package tokenizers is not installed", "pip install tokenizers") from None
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the package raises Exception itself
+    except Exception as error:  # tokenizers raises plain Exception
         raise _invalid(path, f"a tokenizer.json ({error})", "") from None
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
@@ -67,7 +67,7 @@ def _load_tiktoken(path: Path) -> Counter:
         pairs = (line.split() for line in path.read_bytes().splitlines() if line.strip())
         ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
         encoding = Encoding(path.name, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
-    except Exception as error:  # whatever stands in the file
+    except Exception as error:  # the file may contain anything
         raise _invalid(path, f"lines of a token in base64 and its rank ({error})", "") from None
     return lambda text: len(encoding.encode_ordinary(text))
 
