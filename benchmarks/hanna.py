@@ -26,15 +26,18 @@ from hanna_rules import ALL, CRITERIA, DATA, JUDGES, RIVALS, Hanna, load, mean, 
 
 from rubrank.studies.audit.audit import Audit, audit
 from rubrank.studies.audit.tables import tell
-from rubrank.studies.statistics.correlation import kendall_each, spearman, tau_b, weighted_mean
-from rubrank.studies.statistics.resampling import (
+from rubrank.studies.statistics import (
     Draws,
     Estimate,
     Measure,
     Resampling,
-    interval,
-    mean_measured,
-    resampling,
+    kendall,
+    kendall_by_cluster,
+    make_resampling,
+    mean_draws,
+    percentile_interval,
+    spearman,
+    weighted_mean,
 )
 
 NAMES = ("tau", "tau_fused", "rho", "system_tau", "system_rho")
@@ -63,19 +66,19 @@ class Compared:
 
     def __init__(self, data: Hanna, bootstrap: int, seed: int = 0) -> None:
         self.data = data
-        self.draw: Resampling = resampling("hanna", len(data.prompts), data.prompts.tolist(), bootstrap, seed)
+        self.draw: Resampling = make_resampling("hanna", len(data.prompts), data.prompts.tolist(), bootstrap, seed)
 
     def ranked(self, values: np.ndarray, reference: np.ndarray, fused: np.ndarray | None = None) -> Ranked:
         """All measures of one ranking; `fused` is the other reading of the reference."""
         rhos = np.array([spearman(values[rows], reference[rows]).value for rows in _rows_of(self.data.prompts)])
-        taus = kendall_each(values, reference, self.draw)
-        others = np.full(len(taus), np.nan) if fused is None else kendall_each(values, fused, self.draw)
+        taus = kendall_by_cluster(values, reference, self.draw)
+        others = np.full(len(taus), np.nan) if fused is None else kendall_by_cluster(values, fused, self.draw)
         return Ranked(
-            self.draw.measured(Measure(weighted_mean(taus), len(taus))),
-            self.draw.measured(Measure(weighted_mean(others), len(others))),
-            self.draw.measured(Measure(weighted_mean(rhos), len(rhos))),
-            self.draw.measured(self._systems(values, reference, tau_b)),
-            self.draw.measured(self._systems(values, reference, lambda a, b: spearman(a, b).value)),
+            self.draw.measure(Measure(weighted_mean(taus), len(taus))),
+            self.draw.measure(Measure(weighted_mean(others), len(others))),
+            self.draw.measure(Measure(weighted_mean(rhos), len(rhos))),
+            self.draw.measure(self._systems(values, reference, lambda a, b: kendall(a, b).value)),
+            self.draw.measure(self._systems(values, reference, lambda a, b: spearman(a, b).value)),
         )
 
     def _systems(
@@ -84,8 +87,8 @@ class Compared:
         """Of the means of the systems over the prompts drawn."""
         ours, theirs = (self._by_system(x) for x in (values, reference))
 
-        def statistic(times: np.ndarray) -> np.ndarray:
-            return np.array([coefficient(row @ ours, row @ theirs) for row in times])
+        def statistic(times: np.ndarray) -> float:
+            return coefficient(times @ ours, times @ theirs)
 
         return Measure(statistic, ours.shape[1])
 
@@ -100,7 +103,7 @@ def _rows_of(prompts: np.ndarray) -> list[np.ndarray]:
 
 def difference(a: Draws, b: Draws) -> Estimate:
     """a − b, draw by draw."""
-    return interval(Draws(a.value - b.value, a.draws - b.draws, a.n))
+    return percentile_interval(Draws(a.value - b.value, a.draws - b.draws, a.n))
 
 
 def compare(data: Hanna, bootstrap: int) -> dict[str, dict[str, Ranked]]:
@@ -124,7 +127,7 @@ def _one_human(data: Hanna, compared: Compared) -> Ranked:
     for i, rater in enumerate(data.raters):
         others = np.mean([other for j, other in enumerate(data.raters) if j != i], axis=(0, 2))
         each.append(compared.ranked(rater.mean(axis=1), others))
-    return Ranked(*(mean_measured([getattr(one, name) for one in each]) for name in NAMES))
+    return Ranked(*(mean_draws([getattr(one, name) for one in each]) for name in NAMES))
 
 
 def audited(data: Hanna, bootstrap: int) -> Audit:
@@ -156,7 +159,10 @@ def by_measure(found: dict[str, dict[str, Ranked]]) -> list[Sequence[str]]:
     heading = (ALL, "tau", "tau, humans fused", "rho", "systems: tau", "systems: rho")
     return [
         heading,
-        *((rule, *(tell(interval(getattr(ranked[ALL], name))) for name in NAMES)) for rule, ranked in found.items()),
+        *(
+            (rule, *(tell(percentile_interval(getattr(ranked[ALL], name))) for name in NAMES))
+            for rule, ranked in found.items()
+        ),
     ]
 
 
@@ -237,7 +243,9 @@ def report(data: Hanna, found: dict[str, dict[str, Ranked]], judged: Audit, boot
 
 def as_json(found: dict[str, dict[str, Ranked]], judged: Audit) -> dict[str, Any]:
     ranked = {
-        rule: {judge: {n: interval(getattr(one, n)).as_dict() for n in NAMES} for judge, one in ranked.items()}
+        rule: {
+            judge: {n: percentile_interval(getattr(one, n)).as_dict() for n in NAMES} for judge, one in ranked.items()
+        }
         for rule, ranked in found.items()
     }
     return {"aggregation": ranked, "audit": judged.as_dict()}

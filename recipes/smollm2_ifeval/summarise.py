@@ -24,7 +24,7 @@ import numpy as np
 
 from rubrank import read_records
 from rubrank.records.record import GroupRecord
-from rubrank.studies.statistics.resampling import Measure, Resampling, ratio_measure
+from rubrank.studies.statistics import Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
 SHOWN = 12

@@ -28,7 +28,7 @@ from rubrank.studies.audit.inputs import Cases, JudgeRun, Runs, Scores, read_cas
 from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated
 from rubrank.studies.audit.provenance import counted_positions, refuse_same_replies
 from rubrank.studies.audit.result import Audit, Unmeasured
-from rubrank.studies.statistics.resampling import resampling
+from rubrank.studies.statistics import make_resampling
 
 __all__ = ["HUMANS", "Audit", "audit"]
 
@@ -67,7 +67,7 @@ def audit(
     """
     cases = read_cases(scores, humans, groups, criteria)
     refuse_same_replies(cases.provenance)
-    draw = resampling(_OWNER, int(cases.starts[-1]), cases.of_row, bootstrap, seed, level)
+    draw = make_resampling(_OWNER, int(cases.starts[-1]), cases.of_row, bootstrap, seed, level)
     missing: list[Unmeasured] = []
     everyone = _everyone(cases)
     seen = _attributes(cases, texts, measures, attributes, attribute_names, missing)

@@ -23,13 +23,13 @@ from rubrank.fusion.control.attributes import measure
 from rubrank.fusion.rlvr2 import utilities
 from rubrank.studies.audit.inputs import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Bias
-from rubrank.studies.statistics.resampling import (
+from rubrank.studies.statistics import (
     Draws,
     Estimate,
     Measure,
     Resampling,
-    interval,
-    mean_measured,
+    mean_draws,
+    percentile_interval,
     ratio_measure,
 )
 
@@ -76,28 +76,28 @@ class _Fit:
 
     @classmethod
     def of(cls, cases: Cases, run: JudgeRun, values: np.ndarray, draw: Resampling) -> _Fit:
-        def statistic(times: np.ndarray) -> np.ndarray:
-            fitted = [_gamma(cases, run, values, np.repeat(np.arange(len(row)), row.astype(int))) for row in times]
-            return np.array(fitted).reshape(len(times), len(cases.criteria), values.shape[1])
+        def fit_gamma(times: np.ndarray) -> np.ndarray:
+            return _gamma(cases, run, values, np.repeat(np.arange(len(times)), times.astype(int)))
 
-        once = statistic(np.ones((1, len(cases.labels))))[0]
+        gamma = fit_gamma(np.ones(len(cases.labels)))
+        draws = draw.values(Measure(fit_gamma, 0)).reshape(draw.draws, *gamma.shape)
         won, pairs, groups = _won(cases, run, values)
-        return cls(once, draw.values(Measure(statistic, 0)), won, pairs, groups, draw)
+        return cls(gamma, draws, won, pairs, groups, draw)
 
     def bias(
         self, names: tuple[str, str | None, str], columns: list[int], d: int, spread: float, reference: _Fit | None
     ) -> Bias:
         """On one criterion, or the mean over several."""
         level = self.draw.level
-        gamma = interval(self.mean(columns, d), level)
+        gamma = percentile_interval(self.mean(columns, d), level)
         ends = np.exp(np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread))
         odds = Estimate(float(ends[0]), float(ends[1]), float(ends[2]), gamma.n)
-        wins = [self.draw.measured(ratio_measure(self.won[:, k, d], self.pairs[:, k, d])) for k in columns]
+        wins = [self.draw.measure(ratio_measure(self.won[:, k, d], self.pairs[:, k, d])) for k in columns]
         excess = None
         if reference is not None and all(reference.groups[k] for k in columns):
             ours, theirs = self.mean(columns, d), reference.mean(columns, d)
-            excess = interval(Draws(ours.value - theirs.value, ours.draws - theirs.draws, ours.n), level)
-        return Bias(*names, gamma, odds, interval(mean_measured(wins), level), excess)
+            excess = percentile_interval(Draws(ours.value - theirs.value, ours.draws - theirs.draws, ours.n), level)
+        return Bias(*names, gamma, odds, percentile_interval(mean_draws(wins), level), excess)
 
     def mean(self, columns: list[int], d: int) -> Draws:
         """γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""

@@ -21,7 +21,7 @@ from rubrank._files import atomic_write, suffix_error
 from rubrank.errors import optional_package
 from rubrank.studies.audit.result import Audit
 from rubrank.studies.audit.tables import not_measured, or_all
-from rubrank.studies.statistics.resampling import Estimate
+from rubrank.studies.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.judgments import Provenance
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.statistics.resampling import numbered
+from rubrank.studies.statistics import number_labels
 
 Scores: TypeAlias = "ScoreTable | ArrayLike"
 Runs: TypeAlias = "Scores | Sequence[Scores]"
@@ -107,7 +107,7 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
         of_row, labels = np.repeat(np.arange(count), size), tuple(range(count))
     else:
         listed = np.asarray(groups).tolist()
-        of_row, labels = numbered(listed)[0], tuple(dict.fromkeys(listed))
+        of_row, labels = number_labels(listed)[0], tuple(dict.fromkeys(listed))
     rows, K = int(np.prod(first.shape[:-1])), first.shape[-1]
     if len(of_row) != rows:
         raise InvalidInput(_OWNER, "groups", f"{rows} labels, one per rollout", str(len(of_row)), "")

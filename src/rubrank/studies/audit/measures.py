@@ -15,9 +15,19 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.studies.audit.inputs import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Position, Unmeasured
-from rubrank.studies.statistics.agreement import alpha_measure, kappa_measure, read_ratings
-from rubrank.studies.statistics.correlation import kendall_measure, within_measure
-from rubrank.studies.statistics.resampling import Draws, Resampling, interval, mean_measured, ratio_measure, wilson
+from rubrank.studies.statistics import (
+    Draws,
+    Resampling,
+    alpha_measure,
+    kappa_measure,
+    kendall_measure,
+    mean_draws,
+    percentile_interval,
+    ratio_measure,
+    read_ratings,
+    wilson,
+    within_measure,
+)
 
 Positions: TypeAlias = "Mapping[str, tuple[float, int]]"
 """criterion → (wins of the response shown first, comparisons)"""
@@ -63,10 +73,10 @@ def repeated(name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, d
     same, alphas = [], []
     for column in columns:
         ratings = np.stack([run.scores[:, column] for run in runs])
-        alphas.append(draw.measured(alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", draw.of_row)))
-        same.append(draw.measured(ratio_measure(*_identical(ratings, draw))))
+        alphas.append(draw.measure(alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", draw)))
+        same.append(draw.measure(ratio_measure(*_identical(ratings, draw))))
     criterion = None if k is None else cases.criteria[k]
-    identical, alpha = (interval(mean_measured(some), draw.level) for some in (same, alphas))
+    identical, alpha = (percentile_interval(mean_draws(some), draw.level) for some in (same, alphas))
     return Consistency(name, criterion, len(runs), identical, alpha)
 
 
@@ -98,9 +108,9 @@ def agreement(
             x, y = everyone[a].scores[:, k], everyone[b].scores[:, k]
             if not (np.isnan(x) | np.isnan(y)).all():
                 rows.append(_compared(x, y, draw))
-                found.append(Agreement(a, b, criterion, *(interval(one, draw.level) for one in rows[-1])))
+                found.append(Agreement(a, b, criterion, *(percentile_interval(one, draw.level) for one in rows[-1])))
         if rows:
-            means = (interval(mean_measured(some), draw.level) for some in zip(*rows, strict=True))
+            means = (percentile_interval(mean_draws(some), draw.level) for some in zip(*rows, strict=True))
             found.append(Agreement(a, b, None, *means))
         else:
             missing.append(Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged"))
@@ -110,10 +120,10 @@ def agreement(
 def _compared(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Draws, Draws, Draws, Draws]:
     rated = read_ratings(_OWNER, [x, y], texts=False)
     return (
-        draw.measured(kappa_measure(rated, "quadratic", draw.of_row)),
-        draw.measured(alpha_measure(rated, "ordinal", draw.of_row)),
-        draw.measured(within_measure(x, y, draw)),
-        draw.measured(kendall_measure(x, y, draw)),
+        draw.measure(kappa_measure(rated, "quadratic", draw)),
+        draw.measure(alpha_measure(rated, "ordinal", draw)),
+        draw.measure(within_measure(x, y, draw)),
+        draw.measure(kendall_measure(x, y, draw)),
     )
 
 

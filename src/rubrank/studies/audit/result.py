@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from rubrank.studies.statistics.resampling import Estimate
+from rubrank.studies.statistics import Estimate
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rubrank.studies.audit.result import Audit, Coverage
-from rubrank.studies.statistics.resampling import Estimate
+from rubrank.studies.statistics import Estimate
 
 Row = Sequence[str]
 

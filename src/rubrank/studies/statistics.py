@@ -1,0 +1,454 @@
+"""Agreement and rank correlation of raters, with bootstrap intervals: kappa, alpha, Kendall's tau, Spearman's rho.
+
+    >>> kappa([1, 2, 3, 3], [1, 2, 3, 2]).value
+    0.6363636363636364
+    >>> alpha([[1, 2, 3, 3], [1, 2, 3, None]], metric="ordinal").value     # rows are raters; None, NaN = not rated
+    1.0
+    >>> kendall_within([1, 2, 9, 7], [3, 5, 1, 2], groups=["a", "a", "b", "b"]).value      # mean of 1 and −1
+    0.0
+
+**Agreement.** Kappa and alpha are 1 − observed / expected disagreement: 1 is full agreement, 0 is what chance gives,
+below 0 is worse than chance. Kappa compares two raters with their own frequencies. Alpha pools the frequencies and
+takes any number of raters, with gaps. Both are NaN if nothing varies. A disagreement between a and b costs
+
+    weights=None,        metric="nominal"     1 if they differ
+    weights="linear"                          |a − b|
+    weights="quadratic", metric="interval"    (a − b)²
+                         metric="ordinal"     (number of ratings between them)²
+
+**Correlation.** A reward ranks the responses to one query, so `kendall_within` measures what a trainer sees. Over all
+units, a judge is also credited for telling easy queries from hard ones. Both are NaN if one rater ties everything.
+
+**Intervals.** Rollouts of one group answer one query and are not independent, so whole groups (clusters) are drawn:
+
+    groups a a b b c c          draw three of three:  b c b  →  times: a 0, b 2, c 1
+
+Measures with the same clusters and seed see the same draws, so their values can be averaged or subtracted draw by draw.
+Tau and rho come from SciPy: pip install 'rubrank[studies]'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors, optional_package
+
+Weights: TypeAlias = Literal["linear", "quadratic"]
+Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
+Clusters: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
+Statistic: TypeAlias = Callable[[np.ndarray], Any]
+"""times (clusters,) → a number, or an array of them; times: how often each cluster was drawn."""
+
+_WEIGHTS: tuple[Weights, ...] = ("linear", "quadratic")
+_METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")
+
+
+# ---------------------------------------------------------------------------------------------------------- resampling
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, its interval (NaN without a bootstrap, or if too little is known), and the number of units."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """As plain data for JSON, with None instead of NaN."""
+        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        return {**{name: None if math.isnan(x) else x for name, x in numbers.items()}, "n": self.n}
+
+
+class Measure(NamedTuple):
+    """A statistic and the number of units in it."""
+
+    statistic: Statistic
+    n: int
+
+
+class Draws(NamedTuple):
+    """The value of a measure for the data, and in every draw."""
+
+    value: float
+    draws: np.ndarray
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """A bootstrap over clusters of rows."""
+
+    of_row: np.ndarray
+    """The number of every row's cluster."""
+    clusters: int
+    draws: int
+    seed: int
+    level: float = 0.95
+
+    def drawn_rows(self, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """These rows, each repeated as often as its cluster was drawn."""
+        return np.repeat(rows, times[self.of_row[rows]].astype(int))
+
+    def values(self, measure: Measure) -> np.ndarray:
+        """The statistic in every draw."""
+        rng = np.random.default_rng(self.seed)
+        values = []
+        for _ in range(self.draws):
+            drawn = rng.integers(max(1, self.clusters), size=self.clusters)
+            values.append(measure.statistic(np.bincount(drawn, minlength=self.clusters).astype(float)))
+        return np.array(values, dtype=float)
+
+    def measure(self, measure: Measure) -> Draws:
+        """The statistic of the data and of every draw; a single cluster cannot be drawn differently."""
+        value = float(measure.statistic(np.ones(self.clusters)))
+        if self.clusters < 2 or math.isnan(value):
+            return Draws(value, np.zeros(0), measure.n)
+        return Draws(value, self.values(measure), measure.n)
+
+    def estimate(self, measure: Measure) -> Estimate:
+        """The statistic of the data, with its percentile interval."""
+        return percentile_interval(self.measure(measure), self.level)
+
+
+def percentile_interval(measured: Draws, level: float = 0.95) -> Estimate:
+    """Percentiles of the draws in which the statistic is defined; no interval if it is undefined in most of them."""
+    value, draws, n = measured
+    defined = draws[~np.isnan(draws)]
+    if math.isnan(value) or not len(defined) or 2 * len(defined) < len(draws):
+        return Estimate(value, n=n)
+    low, high = np.quantile(defined, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return Estimate(value, float(low), float(high), n)
+
+
+def mean_draws(measured: Sequence[Draws]) -> Draws:
+    """The mean of measures of the same draws, over those that are defined; n is the sum."""
+    defined = [item for item in measured if not math.isnan(item.value)]
+    if not defined:
+        return Draws(math.nan, np.zeros(0), 0)
+    draws = np.zeros(0)
+    if all(len(item.draws) for item in defined):
+        draws = np.mean([item.draws for item in defined], axis=0)
+    return Draws(float(np.mean([item.value for item in defined])), draws, sum(item.n for item in defined))
+
+
+def make_resampling(
+    owner: str, rows: int, clusters: Clusters = None, draws: int = 0, seed: int = 0, level: float = 0.95
+) -> Resampling:
+    """A bootstrap over rows: clusters by their labels, or every row by itself."""
+    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
+        raise InvalidInput(owner, "bootstrap", "a number of draws, 0 for none", repr(draws), "Use 1000.")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "")
+    if not isinstance(level, float) or not 0.0 < level < 1.0:
+        raise InvalidInput(owner, "level", "between 0 and 1", repr(level), "Use 0.95.")
+    if clusters is None:
+        return Resampling(np.arange(rows), rows, int(draws), int(seed), level)
+    of_row, count = number_labels(clusters)
+    if len(of_row) != rows:
+        raise InvalidInput(owner, "clusters", f"{rows} labels, one per unit", str(len(of_row)), "")
+    return Resampling(of_row, count, int(draws), int(seed), level)
+
+
+def number_labels(labels: Any) -> tuple[np.ndarray, int]:
+    """The labels as numbers from 0 in order of first appearance, and how many different ones there are."""
+    numbers: dict[Hashable, int] = {}
+    listed: Iterable[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    of_row = [numbers.setdefault(label, len(numbers)) for label in listed]
+    return np.array(of_row, np.int64), len(numbers)
+
+
+@only_our_errors
+def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
+    """Σ parts / Σ totals over the clusters: a share."""
+
+    def statistic(times: np.ndarray) -> float:
+        total = float(times @ totals)
+        return float(times @ parts) / max(total, 1.0) if total > 0.0 else math.nan
+
+    return Measure(statistic, int(totals.sum()))
+
+
+def weighted_mean(values: np.ndarray) -> Statistic:
+    """The mean over the clusters whose value is not NaN."""
+    defined = ~np.isnan(values)
+
+    def statistic(times: np.ndarray) -> float:
+        weights = times[defined]
+        return float(weights @ values[defined] / weights.sum()) if weights.any() else math.nan
+
+    return statistic
+
+
+def wilson(wins: float, n: int, level: float = 0.95) -> Estimate:
+    """A share with Wilson's interval, which stays within [0, 1] for small n.
+
+    SciPy's `binomtest` has it for whole numbers of wins only; a tie is half a win here.
+    """
+    if n <= 0:
+        return Estimate(math.nan, n=0)
+    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
+    share = wins / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
+    scale = 1.0 + z * z / n
+    return Estimate(share, max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale), n)
+
+
+# ----------------------------------------------------------------------------------------------------------- agreement
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Ratings as indices into the sorted values."""
+
+    codes: np.ndarray
+    """(raters, units): index into `values`; −1 = not rated."""
+    values: np.ndarray
+    """All different values, sorted; 0, 1, … if the ratings are texts."""
+
+    @property
+    def units(self) -> int:
+        """The number of units, rated or not."""
+        return self.codes.shape[1]
+
+
+@only_our_errors
+def kappa(
+    a: Sequence[Any] | np.ndarray,
+    b: Sequence[Any] | np.ndarray,
+    *,
+    weights: Weights | None = None,
+    clusters: Clusters = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Cohen's kappa of two raters; units that one of them did not rate are left out.
+
+    Ratings are numbers, or texts if `weights` is None.
+    """
+    if weights is not None and weights not in _WEIGHTS:
+        raise UnknownName.of("kappa", "weights", weights, _WEIGHTS)
+    ratings = read_ratings("kappa", [a, b], texts=weights is None)
+    resampling = make_resampling("kappa", ratings.units, clusters, bootstrap, seed, level)
+    return resampling.estimate(kappa_measure(ratings, weights, resampling))
+
+
+@only_our_errors
+def alpha(
+    ratings: Sequence[Sequence[Any]] | np.ndarray,
+    *,
+    metric: Metric = "ordinal",
+    clusters: Clusters = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Krippendorff's alpha of (raters, units); units with fewer than two ratings are left out.
+
+    Ratings are numbers, or texts if the metric is "nominal".
+    """
+    if metric not in _METRICS:
+        raise UnknownName.of("alpha", "metric", metric, _METRICS)
+    coded = read_ratings("alpha", ratings, texts=metric == "nominal")
+    resampling = make_resampling("alpha", coded.units, clusters, bootstrap, seed, level)
+    return resampling.estimate(alpha_measure(coded, metric, resampling))
+
+
+def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, texts: bool) -> Ratings:
+    """Check and code ratings; None and NaN are not rated."""
+    rows = [np.asarray(row, dtype=object) for row in ratings]
+    shapes = {row.shape for row in rows}
+    if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
+        got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none"
+        raise InvalidInput(
+            owner, "ratings", "of at least two raters, each a list of one rating per unit", got, "None = not rated."
+        )
+    cells = np.stack(rows)
+    missing = np.array([x is None or x != x for x in cells.flat], bool).reshape(cells.shape)
+    present = cells[~missing]
+    names = [x for x in present if isinstance(x, str)]
+    if texts and names:
+        categories, present_codes = np.unique(present.astype(str), return_inverse=True)
+        values = np.arange(len(categories), dtype=float)
+    else:
+        remedy = "Use None for a unit without a rating." if texts else "Texts have no distances: use the nominal one."
+        if names:
+            raise InvalidInput(owner, "ratings", "numbers", repr(names[0]), remedy)
+        try:
+            numbers = present.astype(float)
+        except (TypeError, ValueError):
+            other = next(x for x in present if not isinstance(x, int | float | np.number))
+            raise InvalidInput(owner, "ratings", "numbers", repr(other), remedy) from None
+        if np.isinf(numbers).any():
+            raise InvalidInput(owner, "ratings", "finite", "infinity", "Use None for a unit without a rating.")
+        values, present_codes = np.unique(numbers, return_inverse=True)
+    codes = np.full(cells.shape, -1, np.int64)
+    codes[~missing] = present_codes
+    return Ratings(codes, values)
+
+
+def kappa_measure(ratings: Ratings, weights: Weights | None, resampling: Resampling) -> Measure:
+    """Kappa of the first two raters."""
+    both = np.flatnonzero((ratings.codes[:2] >= 0).all(axis=0))
+    count = len(ratings.values)
+    distance = np.abs(ratings.values[:, None] - ratings.values)
+    if weights is None:
+        distance = (distance > 0.0).astype(float)
+    elif weights == "quadratic":
+        distance = distance**2
+
+    def statistic(times: np.ndarray) -> float:
+        a, b = ratings.codes[:2, resampling.drawn_rows(times, both)]
+        if not len(a):
+            return math.nan
+        observed = distance[a, b].mean()
+        share_a = np.bincount(a, minlength=count) / len(a)
+        share_b = np.bincount(b, minlength=count) / len(b)
+        expected = share_a @ distance @ share_b
+        return float(1.0 - observed / expected) if expected > 0.0 else math.nan
+
+    return Measure(statistic, len(both))
+
+
+def alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling) -> Measure:
+    """Alpha of all raters."""
+    usable = np.flatnonzero((ratings.codes >= 0).sum(axis=0) > 1)
+
+    def statistic(times: np.ndarray) -> float:
+        codes = ratings.codes[:, resampling.drawn_rows(times, usable)]
+        rated = codes >= 0
+        frequencies = np.bincount(codes[rated], minlength=len(ratings.values)).astype(float)
+        if np.count_nonzero(frequencies) < 2:
+            return math.nan
+        n = frequencies.sum()
+        # Every metric is a squared distance between points: on a line, or (nominal) between unit vectors.
+        if metric == "nominal":
+            points = np.eye(len(ratings.values))
+        elif metric == "interval":
+            points = ratings.values[:, None]
+        else:
+            points = (frequencies.cumsum() - frequencies / 2.0)[:, None]
+        points = points - frequencies @ points / n
+        # The squared distances of all ordered pairs among m points sum to 2 (m Σ|p|² − |Σp|²).
+        cells = np.where(rated[:, :, None], points[codes], 0.0)
+        per_unit = rated.sum(axis=0)
+        squares = per_unit * (cells**2).sum(axis=(0, 2)) - (cells.sum(axis=0) ** 2).sum(axis=1)
+        observed = (squares / (per_unit - 1)).sum()
+        expected = n * (frequencies @ points**2).sum()
+        return float(1.0 - (n - 1.0) * observed / expected)
+
+    return Measure(statistic, len(usable))
+
+
+# --------------------------------------------------------------------------------------------------------- correlation
+
+
+@only_our_errors
+def kendall(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    clusters: Clusters = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
+    x, y = _read_columns("kendall", a, b)
+    resampling = make_resampling("kendall", len(x), clusters, bootstrap, seed, level)
+    return resampling.estimate(kendall_measure(x, y, resampling))
+
+
+@only_our_errors
+def kendall_within(
+    a: ArrayLike, b: ArrayLike, *, groups: Clusters, bootstrap: int = 0, seed: int = 0, level: float = 0.95
+) -> Estimate:
+    """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
+    x, y = _read_columns("kendall_within", a, b)
+    resampling = make_resampling("kendall_within", len(x), groups, bootstrap, seed, level)
+    return resampling.estimate(within_measure(x, y, resampling))
+
+
+@only_our_errors
+def spearman(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    clusters: Clusters = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
+    x, y = _read_columns("spearman", a, b)
+    resampling = make_resampling("spearman", len(x), clusters, bootstrap, seed, level)
+    return resampling.estimate(_correlation_measure(x, y, resampling, "spearmanr"))
+
+
+def _read_columns(owner: str, a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    columns = []
+    for name, values in (("a", a), ("b", b)):
+        try:
+            column = np.asarray(values, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(owner, name, "numbers", f"something else ({error})", "NaN = not rated.") from None
+        if column.ndim != 1 or np.isinf(column).any():
+            got = f"shape {column.shape}" if column.ndim != 1 else "infinity"
+            raise InvalidInput(owner, name, "a list of finite numbers", got, "NaN = not rated.")
+        columns.append(column)
+    x, y = columns
+    if len(x) != len(y):
+        raise InvalidInput(owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit.")
+    return x, y
+
+
+def _correlation_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling, function: str) -> Measure:
+    """`function` of scipy.stats, over the units that both have rated."""
+    both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+
+    def statistic(times: np.ndarray) -> float:
+        rows = resampling.drawn_rows(times, both)
+        return _correlate(x[rows], y[rows], function)
+
+    return Measure(statistic, len(both))
+
+
+def _correlate(x: np.ndarray, y: np.ndarray, function: str) -> float:
+    # SciPy warns about columns in which everything is tied.
+    if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return math.nan
+    stats = optional_package("scipy.stats", "rank correlation", "'rubrank[studies]'")
+    return float(getattr(stats, function)(x, y).statistic)
+
+
+def kendall_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
+    """Kendall's tau-b over all units that both have rated."""
+    return _correlation_measure(x, y, resampling, "kendalltau")
+
+
+def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
+    """The mean of tau-b over the clusters in which it is defined."""
+    taus = kendall_by_cluster(x, y, resampling)
+    return Measure(weighted_mean(taus), int((~np.isnan(taus)).sum()))
+
+
+def kendall_by_cluster(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:
+    """tau-b in every cluster, over the units that both have rated; NaN if undefined."""
+    both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    of_row = resampling.of_row[both]
+    taus = np.full(resampling.clusters, np.nan)
+    order = both[np.argsort(of_row, kind="stable")]
+    ends = np.bincount(of_row, minlength=resampling.clusters).cumsum()
+    for cluster, rows in enumerate(np.split(order, ends[:-1])):
+        taus[cluster] = _correlate(x[rows], y[rows], "kendalltau")
+    return taus

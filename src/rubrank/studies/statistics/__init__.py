@@ -1,1 +1,0 @@
-"""How alike raters rate and rules rank: agreement, rank correlation, intervals by resampling."""
