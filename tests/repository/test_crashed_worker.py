@@ -33,6 +33,15 @@ if os.environ["PYTEST_XDIST_WORKER"] == "gw1":
 def test_other():
     pass
 """
+LONG = """
+import time
+
+import pytest
+
+@pytest.mark.parametrize("number", range(100))
+def test_of_a_long_file(number):
+    time.sleep(2)
+"""
 DEAF = """
 import signal, time
 
@@ -54,7 +63,7 @@ def parallel_options() -> list[str]:
 def run_suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the tests in a folder as `make test` would; a run that hangs is an error."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *parallel_options(), *options, "."]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
 def write_suite(folder: Path, **files: str) -> None:
@@ -70,6 +79,14 @@ def test_a_crashed_worker_fails_the_run_and_the_test_is_named(tmp_path):
     result = run_suite(tmp_path)
     assert result.returncode not in (0, 5)
     assert "test_that_kills_its_worker" in result.stdout
+
+
+@pytest.mark.slow
+def test_after_a_crash_the_other_workers_do_not_finish_their_files(tmp_path):
+    write_suite(tmp_path, crashing=CRASHING, long=LONG)
+    result = run_suite(tmp_path)  # the long file would take longer than this may
+    assert result.returncode not in (0, 5)
+    assert "FAILED test_crashing.py::test_that_kills_its_worker" in result.stdout
 
 
 @pytest.mark.slow
