@@ -7,6 +7,9 @@ judges say is replayed from bundled replies.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -61,7 +64,9 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
     print_line(f"Report to open in a browser: {report}")
     print_line(f"Rewards: {output}    Records: {records}")
     if not explain:
-        print_line("All groups, and what verifiers and judges said: rubrank demo --explain --force")
+        # After `make demo` the command is in .venv, which is not on the PATH.
+        command = "rubrank" if shutil.which("rubrank") else f"{os.path.relpath(sys.executable)} -m rubrank"
+        print_line(f"All groups and reasons: {command} demo --explain --force")
     return result
 
 
