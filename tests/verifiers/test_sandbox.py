@@ -317,8 +317,8 @@ def test_no_capability_can_come_back(kind):
 
 def test_folders_of_killed_callers_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = "import os, sys; from rubrank.verifiers.shared.sandboxes.folders import folder\n"
-    code += "with folder() as f: open(f + '/x', 'w'); print(f, flush=True); input()"
+    code = "import os, sys; from rubrank.verifiers.shared.sandboxes.folders import make_folder\n"
+    code += "with make_folder() as f: open(f + '/x', 'w'); print(f, flush=True); input()"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as caller:

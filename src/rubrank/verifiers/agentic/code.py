@@ -22,7 +22,7 @@ from rubrank.verifiers.agentic.patches import PatchError, apply, parse
 from rubrank.verifiers.agentic.test_run import RunOptions, Work, find_test_files, run_tests
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import Compare, find_code, find_patch, parse_python, same_output
-from rubrank.verifiers.shared.sandboxes.bundle import command
+from rubrank.verifiers.shared.sandboxes.bundle import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200
@@ -224,7 +224,7 @@ def _run_programs(
     jobs = [{"stdin": case.stdin} for case in cases]
     request = {"code": work.code, "jobs": jobs, "seconds": options.seconds, "stop": options.stop}
     result = sandbox.run(
-        command("rubrank.verifiers.agentic.harness"),
+        make_command("rubrank.verifiers.agentic.harness"),
         files=work.files,
         stdin=json.dumps(request).encode(),
         limits=limits,

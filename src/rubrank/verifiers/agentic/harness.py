@@ -12,7 +12,7 @@ import sys
 import types
 from typing import Any
 
-from rubrank.verifiers.shared.sandboxes.children import answer_jobs, attempt, say, shut
+from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, run_in_fork, run_jobs, write_failure
 
 
 def run_program(code: str) -> None:
@@ -24,39 +24,39 @@ def run_program(code: str) -> None:
         sys.modules["threading"]._shutdown()  # wait for threads, as the interpreter does at its end
 
 
-def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: int, out: int) -> None:
+def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int) -> None:
     """In the child: set up the streams, run the program, and write the word if it ends well."""
-    os.dup2(out, 1)
+    os.dup2(output, 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     stdin = os.memfd_create("stdin")
     os.write(stdin, job["stdin"].encode("utf-8", "surrogatepass"))
     os.lseek(stdin, 0, os.SEEK_SET)
     os.dup2(stdin, 0)
-    for descriptor in (stdin, out, request["channel"]):
+    for descriptor in (stdin, output, request["channel"]):
         os.close(descriptor)
     sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
     sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
-    shut()
+    install_signal_filter()
     try:
         run_program(request["code"])
     except SystemExit as error:
         if error.code not in (None, 0):
-            say(said, f"exit({error.code!r})")
+            write_failure(status, f"exit({error.code!r})")
             return
     except BaseException as error:
-        say(said, f"{type(error).__name__}: {error}")
+        write_failure(status, f"{type(error).__name__}: {error}")
         return
     finally:
         sys.stdout.flush()
-    os.write(said, word)
+    os.write(status, word)
 
 
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """The job's line of the report."""
-    why, out = attempt(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
-    return {"passed": not why, "why": why, "out": out.decode("utf-8", "replace")}
+    failure, output = run_in_fork(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
+    return {"passed": not failure, "why": failure, "out": output.decode("utf-8", "replace")}
 
 
 def main() -> None:
     """Run all jobs, one after the other."""
-    answer_jobs(run_job)
+    run_jobs(run_job)

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.sandboxes.bundle import command
+from rubrank.verifiers.shared.sandboxes.bundle import make_command
 
 _PIPE = "rubrank.verifiers.agentic.pipe"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}
@@ -75,7 +75,7 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
 
     def run_side(module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]) -> Any:
         return sandbox.run(
-            command(f"{_PIPE}.messages", f"{_PIPE}.{module}"),
+            make_command(f"{_PIPE}.messages", f"{_PIPE}.{module}"),
             files=files,
             stdin=json.dumps(request).encode(),
             limits=limits,

@@ -1,1 +1,1 @@
-"""Programs in several languages, run in the sandbox."""
+"""The verifier CodePasses: runs programs in several languages in the sandbox."""

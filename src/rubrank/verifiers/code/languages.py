@@ -1,4 +1,4 @@
-"""How each language is compiled and run, and whether this machine can."""
+"""How each language is compiled and run, and where this machine has the tool for it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ Language: TypeAlias = Literal["python", "cpp", "java", "javascript", "go", "rust
 
 @dataclass(frozen=True)
 class Recipe:
-    """One language: names of its fences, file, compiler and program; `{tool}` stands for the tool's path."""
+    """How programs of one language are compiled and run.
+
+    In the commands, `{tool}` stands for the tool's path, `{home}` for its folder, `{memory}` for the limit in MB.
+    """
 
     fences: tuple[str, ...]
+    """Names of the language after the backticks of a code block."""
     file: str
+    """The name under which the source is saved."""
     tool: str
+    """The compiler or interpreter."""
     compile: tuple[str, ...] = ()
     run: tuple[str, ...] = ("./program",)
     binary: str = ""
+    """The executable that the compiler writes, if it writes one."""
     smallest: str = ""
-    """A program that compiles, where there is a compiler."""
+    """A program that compiles, to find out whether the compiler works. Empty for interpreted languages."""
     reserves: bool = False
-    """Does its runtime reserve far more address space than it uses? Then memory is limited by its own flag."""
+    """Whether the runtime reserves far more address space than it uses. If so, a flag in `run` limits the memory."""
 
 
 RECIPES: dict[str, Recipe] = {
@@ -80,17 +87,21 @@ RECIPES: dict[str, Recipe] = {
 
 @cache
 def find_tool(language: str) -> tuple[str, tuple[str, ...]] | None:
-    """The compiler or interpreter, and folders that must stay readable; None if the machine has none."""
+    """The path of the compiler or interpreter, and folders that it must read; None if it is not installed."""
     name = RECIPES[language].tool
     if name == "python":
         return sys.executable, ()
-    found = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or shutil.which(name)
+    if path is None:
         return None
-    if language == "rust":  # rustup's stand-in looks for its settings in a home that is hidden
-        asked = subprocess.run([found, "--print", "sysroot"], capture_output=True, text=True, check=False)
-        root = asked.stdout.strip()
-        real = f"{root}/bin/rustc"
-        return (real, (root,)) if os.path.exists(real) else None
-    real = os.path.realpath(found)
-    return found if language == "cpp" else real, (os.path.dirname(os.path.dirname(real)),)
+    if language == "rust":
+        # rustup's `rustc` only starts the real one, and reads its settings in a home, which the sandbox hides.
+        sysroot = subprocess.run([path, "--print", "sysroot"], capture_output=True, text=True, check=False)
+        root = sysroot.stdout.strip()
+        compiler = f"{root}/bin/rustc"
+        return (compiler, (root,)) if os.path.exists(compiler) else None
+    real_path = os.path.realpath(path)
+    folders = (os.path.dirname(os.path.dirname(real_path)),)
+    if language == "cpp":
+        return path, folders
+    return real_path, folders

@@ -1,7 +1,8 @@
 """Runs inside the sandbox: compiles a program once, then runs it once for each input.
 
-Reads {"compile", "run", "binary", "inputs", "seconds", "stop"} from standard input and writes one JSON line for the
-compiler (if there is one) and one an input. Whether an output is right is decided outside.
+Reads a JSON request from standard input: {"compile", "run", "binary", "inputs", "seconds", "compile_seconds"}. Writes
+one JSON line for the compiler (if there is one), and one for each input. The expected outputs never come in here, so
+that the program cannot read them; they are compared outside.
 """
 
 from __future__ import annotations
@@ -15,51 +16,72 @@ import tempfile
 import time
 from typing import Any
 
-from rubrank.verifiers.shared.sandboxes.children import kill_all, shut
+from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, kill_group
 
-_MOST = 1 << 20  # bytes kept of an output
+_MOST_OUTPUT = 1 << 20  # bytes kept of an output
 
 
-def one(command: list[str], text: str, seconds: float) -> dict[str, Any]:
-    """Run a command on an input; how it ended, and what it wrote."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out:
-        given.write(text.encode("utf-8", "surrogatepass"))
-        given.seek(0)
+def run_command(command: list[str], text: str, seconds: float) -> dict[str, Any]:
+    """Run a command on an input. Returns its exit code (None if the time was up) and what it wrote."""
+    # Files instead of pipes: a program that neither reads its input nor ends cannot block us.
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
+        stdin.write(text.encode("utf-8", "surrogatepass"))
+        stdin.seek(0)
         start = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=given, stdout=out, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=shut
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=install_signal_filter,
         )
         code: int | None = None
-        said = b""
+        stderr = b""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            said = process.communicate(timeout=seconds)[1]
+            stderr = process.communicate(timeout=seconds)[1]
             code = process.returncode
-        kill_all(process.pid)
+        kill_group(process.pid)
         process.wait()
-        out.seek(0)
+        if len(stderr) > 2000:
+            stderr = stderr[:1000] + b" ... " + stderr[-1000:]
+        stdout.seek(0)
         return {
             "code": code,
-            "out": out.read(_MOST).decode("utf-8", "replace"),
-            "err": (said if len(said) <= 2000 else said[:1000] + b" ... " + said[-1000:]).decode("utf-8", "replace"),
+            "out": stdout.read(_MOST_OUTPUT).decode("utf-8", "replace"),
+            "err": stderr.decode("utf-8", "replace"),
             "seconds": time.monotonic() - start,
         }
 
 
+def copy_as_executable(path: str) -> None:
+    """Replace a file by a copy that can be executed.
+
+    In some sandboxes a system call filter ignores changes of file modes, so the linker cannot make its output
+    executable. A file that is created with the right mode can be executed.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    os.unlink(path)
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o755)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+
+
 def main() -> None:
-    """Compile, run, report."""
+    """Compile the program, run it on every input, and report each step."""
     request = json.loads(sys.stdin.buffer.read())
     channel = os.dup(1)
-    if request["compile"]:
-        line = one(request["compile"], "", request["compile_seconds"])
+
+    def report(line: dict[str, Any]) -> None:
         os.write(channel, (json.dumps(line) + "\n").encode())
-        if line["code"] != 0:
+
+    if request["compile"]:
+        compilation = run_command(request["compile"], "", request["compile_seconds"])
+        report(compilation)
+        if compilation["code"] != 0:
             return
-        if request["binary"]:  # where modes of files cannot be changed, a copy made with the right one can be run
-            with open(request["binary"], "rb") as made:
-                content = made.read()
-            os.unlink(request["binary"])
-            place = os.open(request["binary"], os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o755)
-            with open(place, "wb") as file:
-                file.write(content)
+        if request["binary"]:
+            copy_as_executable(request["binary"])
     for text in request["inputs"]:
-        os.write(channel, (json.dumps(one(request["run"], text, request["seconds"])) + "\n").encode())
+        report(run_command(request["run"], text, request["seconds"]))

@@ -1,22 +1,31 @@
-"""Running untrusted code: limits, a directory of its own, no network, no other process in reach.
+"""Run untrusted code with limits, in a directory of its own, without network or access to other processes.
 
     >>> result = run(["python", "-c", "print(6 * 7)"])
     >>> result.ended, result.stdout
     ('exit', b'42\\n')
 
-Four walls must stand, by whatever means this machine has; `Result.walls` says by which. Where one cannot be had, `run`
-raises `NoIsolation`, unless the operator has explicitly allowed it to be open (`RUBRANK_SANDBOX_ALLOW`):
-- "network": an empty network namespace, and a filter of system calls that refuses sockets of any kind;
-- "signals": a PID namespace; or a user that owns nothing else; or Landlock (Linux 6.12) or the filter;
-- "memory" (and variables, and /proc) of other processes: as above;
-- "files": homes hidden, all else read-only, a working directory in memory; or Landlock (Linux 5.13): nothing but the
-  system's own programs can be read, nothing but the directory written; or, started by root, another user's rights.
-Always: time by the clock and by the processor, memory, size of files, number of processes, output; no privileges, none
-of the caller's variables, of its descriptors only standard input, output and error.
+Four walls separate the code from the machine. Each wall can be built by several mechanisms; `Result.walls` lists the
+mechanisms that were used. If a wall cannot be built, `run` raises `NoIsolation`, unless the operator has allowed that
+wall to be open (`RUBRANK_SANDBOX_ALLOW`):
+- "network": an empty network namespace, and a system call filter (seccomp) that refuses sockets of any kind;
+- "signals": a PID namespace; or a user id that owns nothing else; or Landlock (Linux 6.12); or a system call filter;
+- "memory" (also environment variables and /proc) of other processes: a PID namespace with its own /proc; or a user id
+  that owns nothing else; or Landlock;
+- "files": a view in which homes are hidden, the rest is read-only, and the working directory is in memory; or Landlock
+  (Linux 5.13), which allows reading the system's programs and writing the working directory only; or, if we run as
+  root, the rights of a user id that owns nothing else.
+These hold in every case: limits on wall-clock time, processor time, memory, file size, number of processes and output;
+no privileges; none of the caller's environment variables; no descriptors except standard input, output and error.
 
-Not contained: reading world-readable system files; memory and processor time are limited for each process,
-so `processes` times as much in all; holes of the kernel; what the processor leaks through timing. Without a file
-system in memory the size of the directory is not limited. Other systems than Linux are not supported: `run` raises.
+Not contained: reading world-readable system files; kernel bugs; timing side channels of the processor. Memory and
+processor time are limited per process, so a run can use `processes` times as much in total. Without a file system in
+memory, the size of the directory is not limited. Only Linux is supported; on other systems `run` raises.
+
+The work is split into three places:
+
+    sandbox.py     the public interface: checks the arguments, describes the run as a JSON header, reads the outcome
+    sandboxes/     what runs outside the walls: the launcher's process, folders, the self-test
+    inside/        the launcher: builds the walls around itself, then starts the command
 """
 
 from __future__ import annotations
@@ -33,21 +42,24 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
-from rubrank.verifiers.shared.sandboxes.folders import STRANGERS, folder
-from rubrank.verifiers.shared.sandboxes.process import Talk, TalkOutcome
+from rubrank.verifiers.shared.sandboxes.folders import UNUSED_USER_IDS, make_folder
+from rubrank.verifiers.shared.sandboxes.process import LauncherOutcome, LauncherProcess
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
 WALLS = ("network", "signals", "memory", "files")
 ALLOW = "RUBRANK_SANDBOX_ALLOW"
-"""Set by who runs the machine, never by a rubric: walls that may be open, such as "signals,files"."""
+"""Environment variable with the walls that may be open, such as "signals,files". A rubric cannot set it."""
 WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
-"""Means to do without, to see what is left: "namespaces", "landlock", "scopes", "filter", "bubblewrap"."""
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
-_NO_SCOPES = 5  # the last version of Landlock without signals
+"""Environment variable that disables mechanisms, for tests: "namespaces", "landlock", "scopes", "filter", "bubblewrap";
+"root" disables what only root can do."""
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
+_ANY_LANDLOCK = 99
 
 
 class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wrong
-    """Untrusted code was not run, because walls are open on this machine; `open` names them."""
+    """Untrusted code was not run, because this machine cannot build all walls; `open` names the missing ones."""
 
     def __init__(self, *open_: str) -> None:
         super().__init__(*open_)
@@ -57,18 +69,18 @@ class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wron
         return (
             f"no isolation: this machine would leave {', '.join(self.open)} open to code from responses. Allow user"
             " namespaces, run as root, install bubblewrap, or use a kernel with Landlock and seccomp"
-            f" (`rubrank sandbox check`); or accept it in words: {ALLOW}={','.join(self.open)}"
+            f" (`rubrank sandbox check` tells which are there); or accept the risk: {ALLOW}={','.join(self.open)}"
         )
 
 
 class SandboxFailed(RubrankError, RuntimeError):  # noqa: N818
-    """The command could not be started: the sandbox's fault or the machine's, never the code's."""
+    """The command could not be started. The fault lies with the sandbox or the machine, never with the code."""
 
 
 @refuses_wrong_kinds
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. Sizes in MB; `memory`, `cpu` and `file_size` hold for each process (or file)."""
+    """What a run may use. Sizes are in MB. `cpu` (seconds) and `memory` hold per process, `file_size` per file."""
 
     seconds: float = 10.0
     cpu: int = 10
@@ -78,7 +90,7 @@ class Limits:
     processes: int = 16
     open_files: int = 128
     output: int = 1
-    """Of standard output, and again of standard error."""
+    """MB of standard output, and as much again of standard error."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -93,18 +105,20 @@ class Result:
 
     ended: Ended
     code: int | None
-    """The exit code; minus the signal's number; None if it was stopped from outside."""
+    """The exit code; minus the signal number if a signal ended it; None if the sandbox stopped it."""
     stdout: bytes
     stderr: bytes
     seconds: float
     walls: tuple[str, ...] = ()
+    """The mechanisms that were used, such as "pids", "landlock"."""
 
     @property
     def why(self) -> str:
-        """The end in words."""
+        """How the run ended, in words."""
         if self.ended == "signal" and self.code is not None:
-            extra = {int(signal.SIGXCPU): " (processor time)", int(signal.SIGXFSZ): " (file size)"}.get(-self.code, "")
-            return f"killed by {signal.Signals(-self.code).name}{extra}"
+            number = -self.code
+            limits_by_signal = {int(signal.SIGXCPU): " (processor time)", int(signal.SIGXFSZ): " (file size)"}
+            return f"killed by {signal.Signals(number).name}{limits_by_signal.get(number, '')}"
         words = {"timeout": "out of time", "output": "wrote too much", "killed": "killed"}
         return words.get(self.ended, f"exit code {self.code}")
 
@@ -121,57 +135,60 @@ def run(
     channel: Collection[int] = (),
     trusted: bool = False,
 ) -> Result:
-    """Run the command in a fresh directory that holds `files`; see the top of this file for what that contains.
+    """Run the command in a fresh directory that contains `files`. The module docstring says what is contained.
 
-    `command[0]` is "python" (this interpreter), an absolute path, or a name on the plain system path.
-    `keep`: folders that stay readable although they are in a home. `channel`: descriptors that the command gets as
-    3, 4 …; they are closed here. `allow`: walls that may be open, by default those that RUBRANK_SANDBOX_ALLOW names.
-    `trusted`: the command is ours, and installs the filter of RUBRANK_SHUT in whatever it starts that is not.
-    Raises `NoIsolation` if walls are open, `SandboxFailed` if the command did not start.
+    Args:
+        command: `command[0]` is "python" (this interpreter), an absolute path, or a program in /usr/local/bin, /usr/bin
+            or /bin.
+        files: Contents by relative name.
+        stdin: Bytes for the command's standard input.
+        limits: By default `Limits()`.
+        allow: Walls that may be open. By default those named by the environment variable RUBRANK_SANDBOX_ALLOW.
+        keep: Folders that stay readable although they lie in a hidden home.
+        channel: File descriptors that the command gets as 3, 4, …. They are closed in this process in every case.
+        trusted: The command is our own program and will itself install the filter in `RUBRANK_SIGNAL_FILTER` in every
+            untrusted process that it starts.
+
+    Raises:
+        NoIsolation: Walls are open that may not be.
+        SandboxFailed: The command did not start.
     """
-    channel = list(channel)
+    descriptors = list(channel)
     try:
         limits = limits or Limits()
-        contents = {safe_name(name): _latin(content) for name, content in (files or {}).items()}
-        tool = _tool(os.environ.get(WITHOUT, ""), os.geteuid())
-        with folder() as directory:
-            header = _header(command, directory, contents, limits) | {
-                "allow": sorted(allowed() if allow is None else allow),
-                "channel": list(channel),
-                "trusted": trusted,
-            }
-            talk = _talk(tool, header, keep, stdin, limits)
-            while channel:  # the command has them now; what is left open here would hide its end from the other side
-                os.close(channel.pop())
-            return _result(talk.to_the_end())
+        contents = {safe_name(name): _encode_for_json(content) for name, content in (files or {}).items()}
+        tool = _choose_namespace_tool(os.environ.get(WITHOUT, ""), os.geteuid())
+        open_walls = allowed() if allow is None else allow
+        with make_folder() as directory:
+            header = _build_header(command, directory, limits, open_walls, keep)
+            header |= {"files": contents, "channel": list(descriptors), "trusted": trusted}
+            launcher = _start_launcher(tool, header, stdin, limits)
+            # The command has its copies now. A copy left open here would keep the other end from seeing a closed pipe.
+            while descriptors:
+                os.close(descriptors.pop())
+            return _read_outcome(launcher.communicate())
     finally:
-        for descriptor in channel:
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _talk(tool: str, header: dict[str, Any], keep: Sequence[str], stdin: bytes, limits: Limits) -> Talk:
-    """Start the launcher, by itself or through bubblewrap."""
-    header["keep"] = [*header["keep"], *keep]
-    header["read"] = [*_SYSTEM, *header["keep"]]
-    if tool == "bubblewrap":
-        header["namespaces"] = "given"
-    return Talk(_bubblewrap(header) if tool == "bubblewrap" else [], header, stdin, limits.output << 20)
-
-
 def allowed() -> frozenset[str]:
-    """The walls that this machine's operator allows to be open."""
-    words = frozenset(filter(None, os.environ.get(ALLOW, "").replace(" ", ",").split(",")))
-    if unknown := sorted(words - set(WALLS)):
+    """The walls that the operator of this machine allows to be open."""
+    words = os.environ.get(ALLOW, "").replace(",", " ").split()
+    unknown = sorted(set(words) - set(WALLS))
+    if unknown:
         raise InvalidInput("sandbox", ALLOW, f"words of {', '.join(WALLS)}", ", ".join(unknown), "")
-    return words
+    return frozenset(words)
 
 
 def safe_name(name: str) -> str:
-    """The name of a file inside the directory; one that would lead out of it is refused."""
+    """The normalised name of a file in the directory of a run. Names that lead out of the directory are refused."""
     path = PurePosixPath(name)
     parts = path.parts
-    long = len(name) > 1000 or any(len(os.fsencode(part)) > 255 for part in parts) if name.isprintable() else True
-    if not parts or path.is_absolute() or ".." in parts or "\\" in name or long:
+    leads_out = path.is_absolute() or ".." in parts or "\\" in name
+    # isprintable comes first: names with lone surrogates cannot be encoded.
+    is_writable = name.isprintable() and len(name) <= 1000 and all(len(os.fsencode(part)) <= 255 for part in parts)
+    if not parts or leads_out or not is_writable:
         raise InvalidInput(
             "sandbox.run", "files", "relative names without '..'", repr(name[:200]), "Name it 'folder/file.py'."
         )
@@ -179,144 +196,168 @@ def safe_name(name: str) -> str:
 
 
 def isolation() -> tuple[str, ...]:
-    """The walls that this machine offers; empty if code would be refused."""
+    """The mechanisms that isolate code on this machine; empty if code would be refused."""
     try:
         return run(["/bin/true"], limits=Limits(seconds=5)).walls
     except RubrankError:
         return ()
 
 
-def _latin(content: str | bytes) -> str:
+def _encode_for_json(content: str | bytes) -> str:
+    """Any bytes as a string of characters 0 to 255, because the header is JSON."""
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     return data.decode("latin-1")
 
 
-def _header(command: Sequence[str], directory: str, files: dict[str, str], limits: Limits) -> dict[str, Any]:
-    uid = STRANGERS[secrets.randbelow(len(STRANGERS))] if os.geteuid() == 0 else None
-    keep = sorted({os.path.realpath(p) for p in (sys.base_prefix, sys.prefix)} | {sys.base_prefix, sys.prefix})
+def _build_header(
+    command: Sequence[str], directory: str, limits: Limits, open_walls: Collection[str], keep: Sequence[str]
+) -> dict[str, Any]:
+    """Everything that the launcher needs to know, except "files", "channel" and "trusted"."""
+    program = sys.executable if command[0] == "python" else shutil.which(command[0], path=_SYSTEM_PATH)
+    if program is None:
+        raise InvalidInput(
+            "sandbox.run", "command", "a program of this machine", repr(command[0]), "Give its absolute path."
+        )
+    uid = None
+    if os.geteuid() == 0:
+        # A random id: two runs at the same time must not be able to reach each other.
+        uid = secrets.choice(UNUSED_USER_IDS)
+    interpreter = {sys.base_prefix, sys.prefix}
+    interpreter |= {os.path.realpath(prefix) for prefix in interpreter}
+    readable = [*sorted(interpreter), *keep]
     homes = {"/root", "/home", os.path.realpath(os.path.expanduser("~"))} - {"/"}
+
     without = os.environ.get(WITHOUT, "").split(",")
+    namespaces = "best"
+    if "namespaces" in without:
+        namespaces = "none"
+    elif "root" in without:
+        namespaces = "user"
+    landlock_version = _ANY_LANDLOCK
+    if "landlock" in without:
+        landlock_version = 0
+    elif "scopes" in without:
+        landlock_version = _LANDLOCK_WITHOUT_SCOPES
     return {
-        "command": [_program(command[0]), *command[1:]],
+        "command": [program, *command[1:]],
         "directory": directory,
-        "files": files,
-        "environment": _environment(directory),
+        "environment": {
+            "PATH": _SYSTEM_PATH,
+            "HOME": directory,
+            "TMPDIR": directory,
+            "LANG": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            # With one thread per core, these libraries would reserve more memory than the limit allows.
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+        },
         "caller": os.getpid(),
         "uid": uid,
         "owner": os.getuid() if uid is None else uid,
         "group": os.getgid() if uid is None else uid,
-        "keep": keep,
+        "keep": readable,
+        "read": [*_SYSTEM_FOLDERS, *readable],
         "hide": sorted(homes),
         "seconds": limits.seconds,
         "disk": limits.disk << 20,
-        "namespaces": "none" if "namespaces" in without else "user" if "root" in without else "best",
-        "landlock": 0 if "landlock" in without else _NO_SCOPES if "scopes" in without else 99,
+        "namespaces": namespaces,
+        "landlock": landlock_version,
         "filter": "filter" not in without,
-        "limits": _rlimits(limits),
+        "allow": sorted(open_walls),
+        "limits": {
+            "CPU": limits.cpu,
+            "AS": limits.memory << 20,
+            "FSIZE": limits.file_size << 20,
+            "CORE": 0,
+            "NPROC": limits.processes + 1,  # one more for the launcher, which watches the command
+            "NOFILE": limits.open_files,
+            "MEMLOCK": 0,
+            "MSGQUEUE": 0,
+        },
     }
 
 
-def _program(name: str) -> str:
-    if name == "python":
-        return sys.executable
-    found = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin")
-    if found is None:
-        raise InvalidInput("sandbox.run", "command", "a program of this machine", repr(name), "Give its absolute path.")
-    return found
+def _start_launcher(
+    tool: Literal["own", "bubblewrap"], header: dict[str, Any], stdin: bytes, limits: Limits
+) -> LauncherProcess:
+    """Start the launcher directly, or through bubblewrap, which then makes the namespaces."""
+    prefix = []
+    if tool == "bubblewrap":
+        header["namespaces"] = "given"
+        prefix = _bubblewrap_command(header)
+    return LauncherProcess(prefix, header, stdin, limits.output << 20)
 
 
-def _environment(directory: str) -> dict[str, str]:
-    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}  # or they reserve memory per core
-    return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": directory,
-        "TMPDIR": directory,
-        "LANG": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        **single,
-    }
-
-
-def _rlimits(limits: Limits) -> dict[str, int]:
-    return {
-        "CPU": limits.cpu,
-        "AS": limits.memory << 20,
-        "FSIZE": limits.file_size << 20,
-        "CORE": 0,
-        "NPROC": limits.processes + 1,  # and the process that watches
-        "NOFILE": limits.open_files,
-        "MEMLOCK": 0,
-        "MSGQUEUE": 0,
-    }
-
-
-def _result(outcome: TalkOutcome) -> Result:
+def _read_outcome(outcome: LauncherOutcome) -> Result:
+    """The result of a run, or the error that kept the command from starting."""
     report = outcome.report
     if report.get("open"):
         raise NoIsolation(*report["open"])
     if report.get("files"):
         remedy = "Give fewer or smaller files, or raise Limits.disk."
-        raise InvalidInput("sandbox.run", "files", "such as can be written", report["error"], remedy)
+        raise InvalidInput("sandbox.run", "files", "files that can be written", report["error"], remedy)
     if "error" in report:
         raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
     if outcome.crashed:
-        words = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise SandboxFailed(f"the sandbox could not start the command: {words[:300]}")
+        last_line = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise SandboxFailed(f"the sandbox could not start the command: {last_line[:300]}")
     ended = outcome.stopped or report.get("ended", "killed")
     code = None if outcome.stopped else report.get("code")
     return Result(ended, code, outcome.stdout, outcome.stderr, outcome.seconds, tuple(report.get("walls", ())))
 
 
-# --- bubblewrap: where we may not make namespaces ourselves, it may -------------------------------------------------
+# --- bubblewrap: makes namespaces on machines where an ordinary user may not ----------------------------------------
 
 
 @lru_cache(maxsize=8)
-def _tool(without: str, user: int) -> Literal["own", "bubblewrap"]:
-    """Who makes the namespaces. Looked into once: root and most users can do it themselves."""
+def _choose_namespace_tool(without: str, user: int) -> Literal["own", "bubblewrap"]:
+    """Who makes the namespaces: the launcher itself, or bubblewrap if the launcher cannot and bubblewrap can.
+
+    Both are tried with a command that does nothing. The arguments are the cache key: they decide the answer.
+    """
     if user == 0 or "bubblewrap" in without or shutil.which("bwrap") is None:
         return "own"
-    if {"pids", "files", "proc"} <= set(_tried("own")):
+    if {"pids", "files", "proc"} <= set(_try_tool("own")):
         return "own"
-    return "bubblewrap" if "bubblewrap" in _tried("bubblewrap") else "own"
+    return "bubblewrap" if "bubblewrap" in _try_tool("bubblewrap") else "own"
 
 
-def _tried(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
-    """The walls of a run that does nothing."""
+def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
+    """The walls around a command that does nothing; empty if it could not be run."""
     limits = Limits(seconds=5)
-    with folder() as directory:
-        header = _header(["/bin/true"], directory, {}, limits)
-        header |= {"allow": list(WALLS), "channel": [], "trusted": False}
+    with make_folder() as directory:
+        header = _build_header(["/bin/true"], directory, limits, open_walls=WALLS, keep=())
+        header |= {"files": {}, "channel": [], "trusted": False}
         try:
-            return _result(_talk(tool, header, (), b"", limits).to_the_end()).walls
+            return _read_outcome(_start_launcher(tool, header, b"", limits).communicate()).walls
         except (RubrankError, OSError):
             return ()
 
 
-def _bubblewrap(header: dict[str, Any]) -> list[str]:
-    """bubblewrap's command line for the same view of the files as ours."""
-    hidden = [part for path in header["hide"] if os.path.isdir(path) for part in ("--tmpfs", path)]
-    kept = [part for path in header["keep"] if os.path.isdir(path) for part in ("--ro-bind", path, path)]
-    inside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+def _bubblewrap_command(header: dict[str, Any]) -> list[str]:
+    """The command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
+    hide_options = []
+    for path in header["hide"]:
+        if os.path.isdir(path):
+            hide_options += ["--tmpfs", path]
+    keep_options = []
+    for path in header["keep"]:
+        if os.path.isdir(path):
+            keep_options += ["--ro-bind", path, path]
+    our_code = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return [
         shutil.which("bwrap") or "bwrap",
         "--unshare-all",
         "--die-with-parent",
-        "--ro-bind",
-        "/",
-        "/",
-        *hidden,
-        *kept,
-        "--ro-bind",
-        inside,
-        inside,
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--size",
-        str(header["disk"]),
-        "--tmpfs",
-        header["directory"],
+        *("--ro-bind", "/", "/"),
+        *hide_options,
+        *keep_options,
+        *("--ro-bind", our_code, our_code),
+        *("--proc", "/proc"),
+        *("--dev", "/dev"),
+        *("--size", str(header["disk"])),
+        *("--tmpfs", header["directory"]),
         "--",
     ]

@@ -38,7 +38,7 @@ from rubrank.verifiers.agentic.pipe.messages import (
     send,
     send_message,
 )
-from rubrank.verifiers.shared.sandboxes.children import kill_all, shut
+from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, kill_group
 
 _MOST_PRINTED = 256 * 1024
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
@@ -188,7 +188,7 @@ def run_child(request: dict[str, Any], incoming: int, outgoing: int) -> None:
         os.close(descriptor)
     sys.stdin = io.StringIO()
     sys.stdout = io.StringIO()
-    shut()
+    install_signal_filter()
     with contextlib.suppress(Gone):
         Session(request, incoming, outgoing).serve()
 
@@ -239,7 +239,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill it and everything it started."""
-        kill_all(self.pid)
+        kill_group(self.pid)
         os.waitpid(self.pid, 0)
         os.close(self.incoming)
         os.close(self.outgoing)

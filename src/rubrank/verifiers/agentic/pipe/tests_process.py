@@ -40,7 +40,7 @@ from rubrank.verifiers.agentic.pipe.messages import (
     send,
     send_message,
 )
-from rubrank.verifiers.shared.sandboxes.children import answer_jobs, attempt, say
+from rubrank.verifiers.shared.sandboxes.children import run_in_fork, run_jobs, write_failure
 
 _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
@@ -362,12 +362,12 @@ def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -
         raise Gone(client.dead)
 
 
-def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said: int, out: int) -> None:
+def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int) -> None:
     """In the child: set up the streams, run the test, and write the word if it passes."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, place in ((nowhere, 0), (out, 1), (out, 2)):
+    for descriptor, place in ((nowhere, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, place)
-    for descriptor in (nowhere, out, request["channel"]):
+    for descriptor in (nowhere, output, request["channel"]):
         os.close(descriptor)
     client = Client(3, 4)
     try:
@@ -376,15 +376,15 @@ def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said
         else:
             run_remotely(request, job, client)
     except SystemExit as error:
-        say(said, f"exit({error.code!r})")
+        write_failure(status, f"exit({error.code!r})")
     except NeedsObjects as error:
-        say(said, f"{_NEEDS_OBJECTS}{error}")
+        write_failure(status, f"{_NEEDS_OBJECTS}{error}")
     except Gone as error:
-        say(said, str(error))
+        write_failure(status, str(error))
     except BaseException as error:
-        say(said, f"{type(error).__name__}: {error}")
+        write_failure(status, f"{type(error).__name__}: {error}")
     else:
-        os.write(said, word)
+        os.write(status, word)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -393,18 +393,18 @@ def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, said
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """One test, in a fresh process on either side; `live` says why it ran in the solution's process, if it did."""
     live = "the test asks for it" if request["live"] else ""
-    why = _attempt(request, {**job, "live": bool(live)})
+    why = _try_test(request, {**job, "live": bool(live)})
     if why.startswith(_NEEDS_OBJECTS):
         live = why.removeprefix(_NEEDS_OBJECTS)
-        why = _attempt(request, {**job, "live": True})
+        why = _try_test(request, {**job, "live": True})
     return {"passed": not why, "why": why, "out": "", "live": live}
 
 
-def _attempt(request: dict[str, Any], job: dict[str, Any]) -> str:
+def _try_test(request: dict[str, Any], job: dict[str, Any]) -> str:
     """Why the test failed; "" if it passed."""
     with contextlib.suppress(Gone):
         send(4, NEW)
-    why, _ = attempt(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
+    why, _ = run_in_fork(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
     # End the solution's child, and read away what it still had to say.
     with contextlib.suppress(Gone):
         send(4, END)
@@ -417,4 +417,4 @@ def _attempt(request: dict[str, Any], job: dict[str, Any]) -> str:
 
 def main() -> None:
     """Run all jobs, one after the other."""
-    answer_jobs(run_job)
+    run_jobs(run_job)

@@ -1,1 +1,1 @@
-"""The inner half of the sandbox: programs of the standard library alone, started by `start.py` without rubrank."""
+"""The inner half of the sandbox. Uses the standard library only: `start.py` runs it without importing rubrank."""

@@ -1,4 +1,4 @@
-"""The few calls of the kernel that Python has no name for."""
+"""Linux system calls and constants that Python's standard library does not have."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Machine:
-    """A processor: its name for filters, and where its system calls have numbers of their own."""
+    """A processor architecture with its system call numbers."""
 
     arch: int
+    """The kernel's name for it (AUDIT_ARCH_…), which filters compare."""
     capset: int
     number: dict[str, int]
-    """System calls whose arguments are looked at."""
+    """System calls that filters refuse for some arguments only."""
     forbidden: tuple[int, ...]
-    """Sockets, tracing, mounts, keys, BPF …: untrusted code has no business with them."""
+    """Sockets, tracing, mounts, keys, BPF and the like: untrusted code never needs them."""
     others: tuple[int, ...]
-    """Calls that reach other processes of the same user: refused where nothing else keeps these apart."""
+    """Calls that reach other processes of the same user. Refused if nothing else separates these processes."""
     marks: tuple[int, ...]
-    """Modes, owners, times of files, which Landlock does not guard: they succeed without doing anything."""
+    """Calls that change modes, owners or times of files, which Landlock allows. They succeed without any effect."""
 
 
 _X86_64 = Machine(
@@ -83,12 +84,12 @@ _MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 
 def machine() -> Machine | None:
-    """This processor, if its numbers are known."""
+    """The architecture of this machine; None if its system call numbers are not listed here."""
     return _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
 
 
 def checked(result: int, what: str) -> int:
-    """The result of a call; OSError if it failed."""
+    """Return the result of a system call; raise OSError if it failed."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -96,22 +97,24 @@ def checked(result: int, what: str) -> int:
 
 
 def prctl(option: int, value: int) -> None:
-    """One setting of this process."""
+    """Change one setting of this process; raise OSError if that fails."""
     checked(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
 
 
 def drop_bounding() -> None:
-    """Empty the capability bounding set: needs CAP_SETPCAP, so it comes before the user changes."""
+    """Empty the capability bounding set. Needs CAP_SETPCAP, so call it before the change of user."""
     for capability in range(64):
         if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) != 0:
             break
 
 
 def drop_everything() -> None:
-    """No capability is left, none can come back, and no other process may look into this one."""
+    """Drop all capabilities for good, and forbid other processes of this user to inspect this one."""
     drop_bounding()
-    here = machine()
-    if here is not None:
-        libc.syscall(here.capset, struct.pack("=Ii", 0x20080522, 0), bytes(24))
+    processor = machine()
+    if processor is not None:
+        libc.syscall(
+            processor.capset, struct.pack("=Ii", 0x20080522, 0), bytes(24)
+        )  # version 3 of the call; empty sets
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)

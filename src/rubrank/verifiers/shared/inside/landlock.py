@@ -1,7 +1,7 @@
-"""Landlock (Linux 5.13): which files a process may touch, and from 6.12 which processes it may send signals to.
+"""Landlock (Linux 5.13) restricts which files a process may use and, from Linux 6.12, to whom it may send signals.
 
-Needs no privilege and no namespace, so it holds in containers. What it does not guard (modes, owners, times of files,
-their mere existence) is left to a filter of system calls.
+It needs no privileges and no namespaces, so it works in containers. It does not protect the modes, owners and times of
+files; a system call filter does that. It does not hide that a file exists.
 """
 
 from __future__ import annotations
@@ -15,49 +15,55 @@ from collections.abc import Iterable
 
 from rubrank.verifiers.shared.inside.kernel import checked, libc
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_CREATE, _ADD, _RESTRICT = 444, 445, 446  # system calls
+# Rights.
 _EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
-_OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-_SIGNALS = 6  # the version from which on signals are kept inside
+_FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL  # the others make sense for folders only
+# Versions of Landlock from which on it can restrict sockets and signals.
+_FIRST_WITH_NETWORK = 4
+_FIRST_WITH_SIGNALS = 6
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-ABOUT = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self", "/sys/devices/system/cpu")
+SYSTEM_INFORMATION = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self", "/sys/devices/system/cpu")
 
 
 def version() -> int:
-    """The kernel's version of Landlock; 0 if it has none, or it is switched off."""
+    """The kernel's version of Landlock; 0 if it has none or it is disabled."""
     return max(0, libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
 
 
-def _rights(abi: int) -> int:
-    """All rights over files that this version knows: whatever is not granted below is refused."""
-    return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
-
-
-def restrict(abi: int, ours: Iterable[str], read: Iterable[str]) -> bool:
-    """Let this process read `read`, do anything in `ours`, and nothing elsewhere; True if signals stay inside."""
-    every, scoped = _rights(abi), 3 if abi >= _SIGNALS else 0
-    words = [every, 3 if abi >= 4 else 0, scoped]  # files; binding and connecting; abstract sockets and signals
-    data = struct.pack(f"={len(words)}Q", *words)[: 8 if abi < 4 else 16 if abi < _SIGNALS else 24]
+def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> bool:
+    """Restrict this process to reading `readable` and to full use of `writable`. True if signals are confined, too."""
+    # 13 rights exist since version 1; versions 2, 3 and 5 added one each. What is listed and not granted is refused.
+    all_rights = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
+    confines_signals = version >= _FIRST_WITH_SIGNALS
+    # The kernel accepts only the fields that its version knows.
+    fields = [all_rights]
+    if version >= _FIRST_WITH_NETWORK:
+        fields.append(3)  # binding and connecting
+    if confines_signals:
+        fields.append(3)  # abstract sockets and signals
+    data = struct.pack(f"={len(fields)}Q", *fields)
     rules = checked(libc.syscall(_CREATE, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)), "landlock")
-    for path in (*read, *ABOUT):
-        _grant(rules, path, (_EXECUTE | _READ | _LIST) & every)
+    for path in (*readable, *SYSTEM_INFORMATION):
+        _grant(rules, path, (_EXECUTE | _READ | _LIST) & all_rights)
     for path in DEVICES:
-        _grant(rules, path, (_READ | _WRITE) & every)
-    for path in ours:
-        _grant(rules, path, every)
+        _grant(rules, path, (_READ | _WRITE) & all_rights)
+    for path in writable:
+        _grant(rules, path, all_rights)
     checked(libc.syscall(_RESTRICT, rules, ctypes.c_uint(0)), "landlock")
     os.close(rules)
-    return scoped != 0
+    return confines_signals
 
 
 def _grant(rules: int, path: str, rights: int) -> None:
+    """Add a rule for a path. A path that does not exist needs no rule."""
     with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            if not stat.S_ISDIR(os.fstat(place).st_mode):
-                rights &= _OF_FILES
-            rule = struct.pack("=Qi", rights, place)
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                rights &= _FILE_RIGHTS
+            rule = struct.pack("=Qi", rights, descriptor)
             checked(libc.syscall(_ADD, rules, 1, rule, ctypes.c_uint(0)), f"landlock {path}")
         finally:
-            os.close(place)
+            os.close(descriptor)

@@ -1,10 +1,17 @@
-"""The sandbox's own process: builds the walls, runs the command, keeps the time, reports.
+"""The process that builds the walls of the sandbox, starts the command, enforces the time limit, and reports.
 
     launcher ── unshare ──> init (process 1 of a new PID namespace) ──> the command
-                            waits, keeps the time, reports; its end kills whatever is left
+                            waits for the command, stops it when the time is up, reports;
+                            when init ends, the kernel kills every process left in the namespace
 
-Standard input begins with one line, the length of a JSON header; the header follows; all after it belongs to the
-command. What happened goes, as JSON, to the file descriptor that the header names: the command never sees it.
+Without a PID namespace, the launcher is init itself.
+
+Standard input starts with a line that holds the length of a JSON header. The header follows. Everything after it
+belongs to the command. The report is JSON, and goes to the file descriptor that the header names; the command never
+has it.
+
+`walls` is the list of mechanisms that are in place. Each step below adds to it: "root" or "user" (who made the
+namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls".
 """
 
 from __future__ import annotations
@@ -23,26 +30,27 @@ from typing import Any
 from rubrank.verifiers.shared.inside import filters, landlock, namespaces
 from rubrank.verifiers.shared.inside.kernel import PR_SET_PDEATHSIG, PR_SUBREAPER, drop_everything, machine, prctl
 
-EVERY_WALL = ("network", "signals", "memory", "files")
-SHUT = "RUBRANK_SHUT"
-"""The variable that hands a trusted command the filter to install before it runs what is not."""
+WALLS = ("network", "signals", "memory", "files")
+SIGNAL_FILTER = "RUBRANK_SIGNAL_FILTER"
+"""Environment variable that gives a trusted command the filter for the untrusted processes that it starts."""
 
 
-class Open(Exception):  # noqa: N818 - says what is wrong
-    """Walls that do not stand, and were not allowed to be open."""
+class WallsOpen(Exception):  # noqa: N818 - says what is wrong
+    """Walls are missing that may not be open; the arguments name them."""
 
 
 # --- the header ---------------------------------------------------------------------------------------------------
 
 
 def read_header() -> dict[str, Any]:
-    """The header, read byte-exactly: not one byte of the command's own input is taken."""
+    """Read the header, and not one byte more: the rest of standard input belongs to the command."""
     digits = b""
     while not digits.endswith(b"\n"):
         digits += os.read(0, 1) or b"\n"
-    rest, header = int(digits), b""
-    while len(header) < rest:
-        block = os.read(0, min(65536, rest - len(header)))
+    length = int(digits)
+    header = b""
+    while len(header) < length:
+        block = os.read(0, min(65536, length - len(header)))
         if not block:
             raise EOFError("the header ended early")
         header += block
@@ -50,7 +58,7 @@ def read_header() -> dict[str, Any]:
 
 
 def write_files(directory: str, files: dict[str, str]) -> None:
-    """The command's files (names were checked by the caller; contents are Latin-1 for bytes)."""
+    """Write the command's files. The caller has checked their names; characters 0 to 255 stand for bytes."""
     os.chdir(directory)
     for name, content in files.items():
         try:
@@ -63,111 +71,130 @@ def write_files(directory: str, files: dict[str, str]) -> None:
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    """The kernel's limits for the command and all its children; each process has them for itself."""
+    """Set the kernel's limits. Every process that the command starts gets the same limits, each for itself."""
     for name, value in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is None:
             continue
-        ceiling = resource.getrlimit(kind)[1]
-        wanted = value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
-        # One second between the polite signal and the certain one.
-        hard = wanted + 1 if name == "CPU" and ceiling == resource.RLIM_INFINITY else wanted
-        resource.setrlimit(kind, (wanted, hard))
+        _, ceiling = resource.getrlimit(kind)
+        is_unlimited = ceiling == resource.RLIM_INFINITY
+        soft = value if is_unlimited else min(value, ceiling)
+        hard = soft
+        if name == "CPU" and is_unlimited:
+            hard += 1  # the kernel sends SIGXCPU at the soft limit and SIGKILL one second later
+        resource.setrlimit(kind, (soft, hard))
 
 
 # --- the walls around the command ---------------------------------------------------------------------------------
 
 
-def start(header: dict[str, Any], walls: list[str]) -> int:
-    """Fork the command into a session of its own; its process id. What stops it before it runs is raised here."""
+def start_command(header: dict[str, Any], walls: list[str]) -> int:
+    """Fork the command into a session of its own. Returns its process id; errors before its start are raised here."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
+        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)  # out of the way of the command's descriptors 3, 4, …
         try:
             become_command(header, walls, writer)
-        except Open as error:
+        except WallsOpen as error:
             os.write(writer, json.dumps({"open": list(error.args)}).encode() + b"\n")
-        except BaseException as error:  # this process must never run on as a second init
+        except BaseException as error:  # whatever happens, this process must not go on as a second init
             os.write(writer, json.dumps({"error": f"{header['command'][0]}: {error}"}).encode() + b"\n")
         os._exit(126)
     os.close(writer)
-    with open(reader, "rb") as file:  # ends at exec: the writer is closed by it
-        said: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+    with open(reader, "rb") as file:  # a successful exec closes the writer, which ends this file
         for line in file:
-            said |= json.loads(line)
-    if said.get("open"):
-        raise Open(*said["open"])
-    if "error" in said:
-        raise ChildProcessError(said["error"])
-    walls += said["walls"]
+            status |= json.loads(line)
+    if status.get("open"):
+        raise WallsOpen(*status["open"])
+    if "error" in status:
+        raise ChildProcessError(status["error"])
+    walls += status["walls"]
     return pid
 
 
 def become_command(header: dict[str, Any], walls: list[str], writer: int) -> None:
-    """In the new process: session, signals, limits, channel, walls, exec."""
+    """In the new process: set session, signals and limits, restrict it, and execute the command."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     set_limits(header["limits"])
     environment = dict(header["environment"])
-    found = close_in(header, walls, environment)
-    if left := [wall for wall in still_open(header, [*walls, *found]) if wall not in header["allow"]]:
-        raise Open(*left)
-    os.write(writer, json.dumps({"walls": found}).encode() + b"\n")
-    writer = move_away(writer, header["channel"])
-    for place, descriptor in enumerate(header["channel"], 3):
+    new_walls = restrict_itself(header, walls, environment)
+    open_walls = find_open_walls(header, [*walls, *new_walls])
+    refused = [wall for wall in open_walls if wall not in header["allow"]]
+    if refused:
+        raise WallsOpen(*refused)
+    os.write(writer, json.dumps({"walls": new_walls}).encode() + b"\n")
+    # The command's descriptors become 3, 4, …. Copy all of them to numbers from 10 on first, so that dup2 overwrites
+    # none that is still needed. The copies close at exec.
+    channel = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in header["channel"]]
+    for place, descriptor in enumerate(channel, 3):
         os.dup2(descriptor, place)
     os.execve(header["command"][0], header["command"], environment)
 
 
-def move_away(writer: int, channel: list[int]) -> int:
-    """The descriptor that tells of failures, out of the way of the command's own (3 and 4)."""
-    for i, descriptor in enumerate(channel):
-        channel[i] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
-    return fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)
+def restrict_itself(header: dict[str, Any], walls: list[str], environment: dict[str, str]) -> list[str]:
+    """Apply the mechanisms that need no namespace, Landlock and system call filters. Returns those that worked.
+
+    For a trusted command, the filter of signals goes to `environment` instead (see SIGNAL_FILTER).
+    """
+    new_walls: list[str] = []
+    processor = machine()
+    if processor is None:
+        return new_walls
+    has_own_user = header["uid"] is not None
+    confines_signals = False
+    landlock_version = min(landlock.version(), header["landlock"])
+    if landlock_version:
+        writable = [header["directory"]]
+        if "files" in walls:
+            writable.append("/dev/shm")
+        readable = list(header["read"])
+        if "proc" in walls:
+            readable.append("/proc")
+        confines_signals = landlock.restrict(landlock_version, writable, readable)
+        new_walls.append("landlock")
+    if not header["filter"]:
+        return new_walls
+    if not has_own_user and "pids" not in walls:
+        signal_filter = filters.signals_program(processor)
+        if confines_signals:
+            new_walls.append("signals")
+        elif header["trusted"]:
+            environment[SIGNAL_FILTER] = signal_filter.hex()
+            new_walls.append("signals")
+        elif filters.install(signal_filter):
+            new_walls.append("signals")
+    if not has_own_user and not {"pids", "files"} <= set(walls):
+        filters.install(filters.own_user_program(processor))
+    if filters.install(filters.program(processor)):
+        new_walls.append("calls")
+    return new_walls
 
 
-def close_in(header: dict[str, Any], walls: list[str], environment: dict[str, str]) -> list[str]:
-    """The walls that need no namespace: Landlock and the filters. Which of them stand."""
-    here, found = machine(), []
-    same_user, scoped = header["uid"] is None, False
-    abi = min(landlock.version(), header["landlock"]) if here else 0
-    if abi:
-        ours = [header["directory"], *(["/dev/shm"] if "files" in walls else [])]
-        scoped = landlock.restrict(abi, ours, [*header["read"], *(["/proc"] if "proc" in walls else [])])
-        found.append("landlock")
-    if here is None or not header["filter"]:
-        return found
-    if same_user and "pids" not in walls:
-        if not scoped and header["trusted"]:
-            environment[SHUT] = filters.signals_program(here).hex()
-        if scoped or header["trusted"] or filters.install(filters.signals_program(here)):
-            found.append("signals")
-    if same_user and not {"pids", "files"} <= set(walls):
-        filters.install(filters.own_user_program(here))
-    if filters.install(filters.program(here)):
-        found.append("calls")
-    return found
-
-
-def still_open(header: dict[str, Any], walls: list[str]) -> list[str]:
-    """What the command could reach for want of a wall."""
-    stranger = header["uid"] is not None
+def find_open_walls(header: dict[str, Any], walls: list[str]) -> list[str]:
+    """The walls that no mechanism provides."""
+    has_own_user = header["uid"] is not None
     closed = {
         "network": "network" in walls or "calls" in walls,
-        "signals": stranger or "pids" in walls or "signals" in walls,
-        "memory": stranger or "proc" in walls or "landlock" in walls,
-        "files": stranger or "files" in walls or "landlock" in walls,
+        "signals": has_own_user or "pids" in walls or "signals" in walls,
+        "memory": has_own_user or "proc" in walls or "landlock" in walls,
+        "files": has_own_user or "files" in walls or "landlock" in walls,
     }
-    return [wall for wall in EVERY_WALL if not closed[wall]]
+    return [wall for wall in WALLS if not closed[wall]]
 
 
-# --- running ------------------------------------------------------------------------------------------------------
+# --- the run ------------------------------------------------------------------------------------------------------
 
 
-def other_processes(walls: list[str]) -> int:
-    """Processes and threads that the kernel counts with ours: the user's, unless user or namespace are new."""
+def count_other_processes(walls: list[str]) -> int:
+    """Processes and threads that count towards the same limit on processes as the command.
+
+    The kernel counts all processes of a user. From Linux 5.14 on, it counts each user namespace for itself.
+    """
     kernel = tuple(int(part) for part in platform.release().replace("-", ".").split(".")[:2] if part.isdigit())
     if sys.platform != "linux" or ("user" in walls and kernel >= (5, 14)):
         return 0
@@ -179,71 +206,78 @@ def other_processes(walls: list[str]) -> int:
     return count
 
 
-def watch(pid: int, seconds: float) -> dict[str, Any]:
-    """Wait for the command, reaping orphans; how it ended."""
-    end = time.monotonic() + seconds
+def wait_for_command(pid: int, seconds: float) -> dict[str, Any]:
+    """Wait until the command ends, the time is up, or we are told to stop. Reaps orphans meanwhile."""
+    deadline = time.monotonic() + seconds
     while True:
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            if found[0] == pid:
-                code = os.waitstatus_to_exitcode(found[1])
+        while True:
+            ended_pid, status = os.waitpid(-1, os.WNOHANG)
+            if ended_pid == 0:
+                break
+            if ended_pid == pid:
+                code = os.waitstatus_to_exitcode(status)
                 return {"ended": "exit" if code >= 0 else "signal", "code": code}
-        left = end - time.monotonic()
-        if left <= 0:
+        time_left = deadline - time.monotonic()
+        if time_left <= 0:
             return {"ended": "timeout", "code": None}
-        what = signal.sigtimedwait([signal.SIGCHLD, signal.SIGTERM], left)
-        if what is not None and what.si_signo == signal.SIGTERM:
+        event = signal.sigtimedwait([signal.SIGCHLD, signal.SIGTERM], time_left)
+        if event is not None and event.si_signo == signal.SIGTERM:
             return {"ended": "stopped", "code": None}
 
 
-def descendants() -> set[int]:
-    """Every process below this one (orphans are ours too: it is a subreaper); the dead are left out."""
-    below: dict[int, list[int]] = {}
+def find_descendants() -> set[int]:
+    """All living processes below this one. Orphans are among them, because this process is a subreaper."""
+    children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as file:
             state, parent = file.read().rpartition(")")[2].split()[:2]
             if state not in "ZX":
-                below.setdefault(int(parent), []).append(int(name))
-    found: set[int] = set()
-    rest = [os.getpid()]
-    while rest:
-        rest += (young := below.get(rest.pop(), []))
-        found.update(young)
-    return found
+                children.setdefault(int(parent), []).append(int(name))
+    descendants: set[int] = set()
+    to_visit = [os.getpid()]
+    while to_visit:
+        pids = children.get(to_visit.pop(), [])
+        to_visit += pids
+        descendants.update(pids)
+    return descendants
 
 
-def end_all(walls: list[str]) -> None:
-    """Kill whatever is left. In a PID namespace our own end does it; elsewhere all are stopped first, then killed.
+def kill_descendants(walls: list[str]) -> None:
+    """Kill every process that the command left. In a PID namespace the kernel does that when we end.
 
-    Killed one by one, a fork bomb would fill each gap at once; stopped processes have no children.
+    All processes are stopped before any is killed: a fork bomb would replace processes that are killed one by one, but
+    stopped processes cannot fork.
     """
     if "pids" in walls:
         return
     for _ in range(50):
         stopped: set[int] = set()
-        while young := descendants() - stopped:
-            send(young, signal.SIGSTOP)
-            stopped |= young
-        send(stopped, signal.SIGKILL)
+        while running := find_descendants() - stopped:
+            send_signal(running, signal.SIGSTOP)
+            stopped |= running
+        send_signal(stopped, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        except ChildProcessError:  # neither the living nor the dead are left
+        except ChildProcessError:  # no child is left, neither running nor waiting to be reaped
             return
-        time.sleep(0.005)  # the dead hand their children over to us
+        time.sleep(0.005)  # the children of killed processes become ours
 
 
-def send(pids: set[int], number: int) -> None:
-    """A signal to each, as far as they are still there."""
+def send_signal(pids: set[int], number: int) -> None:
+    """Send a signal to each process that still exists."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)
 
 
-def init(header: dict[str, Any], walls: list[str]) -> None:
-    """Process 1: walls, files, privileges, command, report."""
+def run_init(header: dict[str, Any], walls: list[str]) -> None:
+    """Finish the walls, give up privileges, run the command, and report."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGTERM])
     if header["uid"] is None:
-        header["limits"]["NPROC"] += other_processes(walls) + ("user" in walls)  # the launcher is counted there, too
+        header["limits"]["NPROC"] += count_other_processes(walls)
+        if "user" in walls:
+            header["limits"]["NPROC"] += 1  # the launcher counts, too
     if walls and "files" not in walls:
         try:
             walls += namespaces.build_view(header)
@@ -254,50 +288,54 @@ def init(header: dict[str, Any], walls: list[str]) -> None:
     if sys.platform == "linux":
         prctl(PR_SUBREAPER, 1)
         drop_everything()
-        end_with_parent("pids" in walls, header)  # after the change of user, which would clear it
+        end_with_parent("pids" in walls, header)  # only now: a change of user resets it
     write_files(header["directory"], header["files"])
-    pid = start(header, walls)
+    pid = start_command(header, walls)
     for descriptor in header["channel"]:
         os.close(descriptor)
-    outcome = watch(pid, header["seconds"])
-    end_all(walls)
+    outcome = wait_for_command(pid, header["seconds"])
+    kill_descendants(walls)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     report(header, {**outcome, "walls": walls, "cpu": used.ru_utime + used.ru_stime})
 
 
-def end_with_parent(inner: bool, header: dict[str, Any]) -> None:
-    """A run does not outlive who started it, however that one ended."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL if inner else signal.SIGTERM)
-    if not inner and os.getppid() != header["caller"]:  # it was faster
+def end_with_parent(in_namespace: bool, header: dict[str, Any]) -> None:
+    """Ask the kernel to end this process when its parent ends, so that a run never outlives its caller."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL if in_namespace else signal.SIGTERM)
+    if not in_namespace and os.getppid() != header["caller"]:  # the caller ended before the request
         os._exit(0)
 
 
 def report(header: dict[str, Any], outcome: dict[str, Any]) -> None:
-    """One JSON object to the parent."""
+    """Send one JSON object to the caller."""
     os.write(header["report"], json.dumps(outcome).encode())
 
 
 def main() -> None:
-    """Read the header, enter the namespaces, be or fork init."""
+    """Read the header, enter namespaces, and be init or start it."""
     header = read_header()
     for descriptor in (header["report"], *header["channel"]):
         os.set_inheritable(descriptor, False)
     try:
         walls = namespaces.enter(header)
         if "pids" not in walls or "bubblewrap" in walls:
-            init(header, walls)
-        elif pid := os.fork():  # told to stop: end init, and be gone only when the kernel has ended all the rest
-            signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
-            end_with_parent(False, header)
-            for descriptor in header["channel"]:
-                os.close(descriptor)
-            os.waitpid(pid, 0)
-        else:
-            init(header, walls)
-    except Open as error:
+            run_init(header, walls)
+            os._exit(0)
+        # Only a child is inside the new PID namespace.
+        pid = os.fork()
+        if pid == 0:
+            run_init(header, walls)
+            os._exit(0)
+        # If we are told to stop, kill init. The kernel then kills the rest of the namespace before waitpid returns.
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
+        end_with_parent(False, header)
+        for descriptor in header["channel"]:
+            os.close(descriptor)
+        os.waitpid(pid, 0)
+    except WallsOpen as error:
         report(header, {"open": error.args})
     except BaseException as error:
-        known = isinstance(error, (ChildProcessError, FileExistsError))
-        words = str(error) if known else f"{type(error).__name__}: {error}"
-        report(header, {"error": words, "files": isinstance(error, FileExistsError)})
+        is_expected = isinstance(error, (ChildProcessError, FileExistsError))
+        message = str(error) if is_expected else f"{type(error).__name__}: {error}"
+        report(header, {"error": message, "files": isinstance(error, FileExistsError)})
     os._exit(0)

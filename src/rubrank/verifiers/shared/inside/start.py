@@ -1,6 +1,7 @@
-"""`python -I -S start.py` loads this folder's modules under their own names, without importing rubrank, and runs.
+"""Entry point of the launcher: `python -I -S start.py`.
 
-Loaded through the machinery of imports, so that their bytecode is cached: the launcher starts in some 30 ms.
+Loads the modules of this folder under their full names, without importing rubrank, which would take seconds. The import
+machinery's loader caches their bytecode, so that the launcher starts in about 30 ms.
 """
 
 import sys
@@ -11,7 +12,9 @@ _PACKAGE = "rubrank.verifiers.shared.inside"
 
 if __name__ == "__main__":
     folder = __file__.rpartition("/")[0]
-    package = sys.modules[_PACKAGE] = types.ModuleType(_PACKAGE)
+    package = types.ModuleType(_PACKAGE)
+    sys.modules[_PACKAGE] = package
+    # A module comes after those that it imports.
     for name in ("kernel", "filters", "landlock", "namespaces", "launcher"):
         module = types.ModuleType(f"{_PACKAGE}.{name}")
         sys.modules[module.__name__] = module

@@ -1,1 +1,1 @@
-"""What the sandbox is made of, outside its walls."""
+"""The outer half of the sandbox: what runs outside its walls, and programs that we send inside."""

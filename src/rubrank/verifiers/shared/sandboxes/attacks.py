@@ -1,6 +1,6 @@
-"""Runs inside the sandbox, as code from a response would: tries to reach what is outside, and says what held.
+"""Attacks of the self-test. They run inside the sandbox, as code from a response would, and report which walls held.
 
-Nothing here is destructive where it succeeds: the witness's file gets its own content, signals are number 0.
+An attack that succeeds does no harm: the target's file keeps its content, and the signal is number 0.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def held(*attacks: Callable[[], Any]) -> bool:
-    """Did every attack fail?"""
+def all_fail(*attacks: Callable[[], Any]) -> bool:
+    """Whether every attack fails: it raises an error or returns False."""
     for attack in attacks:
         with contextlib.suppress(OSError, ValueError):
             if attack() is not False:
@@ -25,24 +25,24 @@ def held(*attacks: Callable[[], Any]) -> bool:
     return True
 
 
-def reach(family: int, address: Any) -> None:
-    """Connect, or fail."""
-    with socket.socket(family, socket.SOCK_STREAM) as here:
-        here.settimeout(1)
-        here.connect(address)
+def connect(port: int) -> None:
+    """Connect to a port of this machine, or fail."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.settimeout(1)
+        client.connect(("127.0.0.1", port))
 
 
-def read_any(paths: Iterable[str], secret: bytes) -> bool:
-    """Is the secret in one of the files?"""
-    found = False
+def find_secret(paths: Iterable[str], secret: bytes) -> bool:
+    """Whether one of the files can be read and contains the secret."""
     for path in paths:
         with contextlib.suppress(OSError), open(path, "rb") as file:
-            found |= secret in file.read(100_000)
-    return found
+            if secret in file.read(100_000):
+                return True
+    return False
 
 
-def limits_of(pid: int) -> None:
-    """Read the limits of another process: a process that may read them may change them."""
+def read_limits(pid: int) -> None:
+    """Read the limits of another process: who may read them may also change them."""
     space = ctypes.create_string_buffer(16)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prlimit(pid, 7, None, space) != 0:
@@ -50,21 +50,23 @@ def limits_of(pid: int) -> None:
 
 
 def main() -> None:
-    """All attacks, on the witness that standard input describes."""
-    asked = json.loads(sys.stdin.read())
-    pid, file, secret = asked["pid"], asked["file"], asked["secret"].encode()
-    others = [path for path in glob.glob("/proc/[0-9]*/environ") if path != f"/proc/{os.getpid()}/environ"]
-    told = {
-        "network": held(lambda: reach(socket.AF_INET, ("127.0.0.1", asked["port"]))),
-        "signals": held(lambda: os.kill(pid, 0), lambda: limits_of(pid)),
-        "memory": held(
-            lambda: read_any([f"/proc/{pid}/environ", *others], secret),
+    """Run all attacks on the target that standard input describes, and print which walls held."""
+    target = json.loads(sys.stdin.read())
+    pid = target["pid"]
+    file = target["file"]
+    secret = target["secret"].encode()
+    environments = set(glob.glob("/proc/[0-9]*/environ")) - {f"/proc/{os.getpid()}/environ"}
+    holds = {
+        "network": all_fail(lambda: connect(target["port"])),
+        "signals": all_fail(lambda: os.kill(pid, 0), lambda: read_limits(pid)),
+        "memory": all_fail(
+            lambda: find_secret([f"/proc/{pid}/environ", *environments], secret),
             lambda: open(f"/proc/{pid}/mem", "rb").close(),
         ),
-        "files": held(lambda: open(file, "r+b").close(), lambda: os.rename(file, file + "2")),
-        "reading": held(lambda: read_any([file], secret)),
+        "files": all_fail(lambda: open(file, "r+b").close(), lambda: os.rename(file, file + "2")),
+        "reading": all_fail(lambda: find_secret([file], secret)),
     }
-    print(json.dumps(told))
+    print(json.dumps(holds))
 
 
 if __name__ == "__main__":

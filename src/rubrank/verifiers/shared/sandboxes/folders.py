@@ -1,7 +1,7 @@
-"""Folders of runs: made, locked while the caller lives, removed; those of callers that were killed are removed, too.
+"""Temporary folders of sandbox runs, including the removal of folders that killed processes left behind.
 
-A caller holds a lock on the folder of its run. The kernel gives it up when the caller is gone, however it ended: what
-lies there unlocked for a minute is abandoned.
+A process holds a lock on the folder of its run. The kernel releases the lock when the process ends, however it ended.
+A folder that is unlocked and older than a minute is therefore abandoned, and the next process removes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ try:
 except ImportError:  # not Linux; runs are refused there anyway
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX = "rubrank-run-"  # of runs alone: others make folders of their own there
-_YOUNG = 60.0  # seconds between making a folder and locking it, and more than enough of them
+_PREFIX = "rubrank-run-"  # used by nothing else, so that a sweep removes folders of runs only
+_LEAST_AGE = 60.0  # seconds: a younger folder may not be locked yet
+UNUSED_USER_IDS = range(61184, 65520)
+"""User ids that systemd reserves for transient services: no files belong to them."""
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[str]:
-    """A folder for one run; gone afterwards."""
+def make_folder() -> Iterator[str]:
+    """A folder for one run, locked while it is used and removed afterwards."""
     _sweep_once(os.getpid())
     directory = tempfile.mkdtemp(prefix=_PREFIX)
     lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -41,25 +43,31 @@ def folder() -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _sweep_once(process: int) -> None:
+    """Sweep once per process: the process id is the cache key, because a fork inherits the cache."""
     sweep()
 
 
-def sweep(older: float = _YOUNG) -> int:
-    """Remove what killed callers left behind; how many folders."""
-    found = 0
+def sweep(older: float = _LEAST_AGE) -> int:
+    """Remove abandoned folders that are at least `older` seconds old. Returns how many were removed."""
+    removed = 0
     with contextlib.suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            found += _left_behind(path, older) and remove(str(path))
-    return found
+            if _is_abandoned(path, older) and remove(str(path)):
+                removed += 1
+    return removed
 
 
-def _left_behind(path: Path, older: float) -> bool:
-    """A folder that no living caller holds? Links, files and other people's folders are left alone."""
+def _is_abandoned(path: Path, older: float) -> bool:
+    """Whether no living process holds the folder. False for links, files and folders of other users."""
+    if fcntl is None:
+        return False
     try:
-        about = path.lstat()
-        if not path.is_dir() or path.is_symlink() or time.time() - about.st_mtime < older or fcntl is None:
+        status = path.lstat()
+        if not path.is_dir() or path.is_symlink() or time.time() - status.st_mtime < older:
             return False
-        if about.st_uid != os.geteuid() and not (os.geteuid() == 0 and about.st_uid in STRANGERS):
+        is_ours = status.st_uid == os.geteuid()
+        is_from_our_sandbox = os.geteuid() == 0 and status.st_uid in UNUSED_USER_IDS
+        if not is_ours and not is_from_our_sandbox:
             return False
         lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -73,12 +81,8 @@ def _left_behind(path: Path, older: float) -> bool:
     return True
 
 
-STRANGERS = range(61184, 65520)
-"""User ids that systemd sets aside for transient services: no files belong to them."""
-
-
 def remove(directory: str) -> bool:
-    """Delete the folder, even if the command took permissions away; links are never followed."""
+    """Delete the folder, even if the command took away permissions. Links are not followed. True if it is gone."""
     shutil.rmtree(directory, ignore_errors=True)
     if os.path.lexists(directory):
         for root, _, _ in os.walk(directory):

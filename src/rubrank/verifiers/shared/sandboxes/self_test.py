@@ -1,8 +1,8 @@
-"""What the sandbox holds on this machine, found by trying: code inside it attacks a witness outside.
+"""Test of the sandbox on this machine: code inside the sandbox attacks a target outside.
 
     check().holds → {"files": True, "memory": True, "network": True, "reading": True, "signals": True}
 
-The witness is a process of ours with a secret in its variables and a file that belongs to us.
+The target is a process of ours with a secret in its environment, a file that belongs to us, and a listening port.
 """
 
 from __future__ import annotations
@@ -25,76 +25,81 @@ from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.inside import landlock
 
 _ATTACKS = Path(__file__).with_name("attacks.py")
-_SECRET = "rubrank-secret-of-the-witness"
+_SECRET = "rubrank-secret-of-the-target"
 
 
 @dataclass(frozen=True)
 class Check:
-    """Which walls held; why nothing was run, if it was refused."""
+    """Which walls held, or why no code was run."""
 
     holds: dict[str, bool]
-    """By what was attacked; empty if code is refused on this machine."""
+    """Whether the attack on each thing failed; empty if code is refused on this machine."""
     walls: tuple[str, ...]
+    """The mechanisms that were used."""
     refused: str
+    """Why no code was run; empty if it was."""
     machine: dict[str, str]
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Walls that did not hold. Reading what the user may read is shown, and is not a wall."""
+        """Walls that did not hold. "reading" is not a wall: some mechanisms let code read what the user may read."""
         return tuple(name for name, held in self.holds.items() if not held and name in sandbox.WALLS)
 
     @property
     def safe(self) -> bool:
-        """Code is run, and reached nothing."""
+        """Code is run on this machine, and it reached nothing outside."""
         return not self.refused and not self.open
 
 
 def check() -> Check:
-    """Attack a witness from inside the sandbox, with the walls that this machine has."""
+    """Attack a target from inside the sandbox, with the walls that this machine has."""
     try:
-        with _witness() as (pid, file, port):
+        with _start_target() as (pid, file, port):
             request = {"pid": pid, "file": str(file), "port": port, "secret": _SECRET}
             result = sandbox.run(
                 ["python", "-I", "-S", "-c", _ATTACKS.read_text("utf-8")],
                 stdin=json.dumps(request).encode(),
                 limits=sandbox.Limits(seconds=10),
             )
-            said = json.loads(result.stdout or b"{}")
-            said["files"] = said.get("files", False) and file.read_text() == _SECRET
-            said["signals"] = said.get("signals", False) and _alive(pid)
+            holds = json.loads(result.stdout or b"{}")
+            # The attacks report what they noticed. Whether the target is unharmed is seen from here.
+            holds["files"] = holds.get("files", False) and file.read_text() == _SECRET
+            holds["signals"] = holds.get("signals", False) and _is_alive(pid)
     except RubrankError as error:
-        return Check({}, (), str(error), _machine())
+        return Check({}, (), str(error), _describe_machine())
     except ValueError:
-        return Check({}, result.walls, f"the attacks did not report: {result.why}", _machine())
-    return Check(dict(sorted(said.items())), result.walls, "", _machine())
+        return Check({}, result.walls, f"the attacks did not report: {result.why}", _describe_machine())
+    return Check(dict(sorted(holds.items())), result.walls, "", _describe_machine())
 
 
 @contextmanager
-def _witness() -> Iterator[tuple[int, Path, int]]:
-    """A process with a secret, a file of ours and a port that listens."""
-    with tempfile.TemporaryDirectory(prefix="witness-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+def _start_target() -> Iterator[tuple[int, Path, int]]:
+    """The process id, file and port of a target."""
+    with tempfile.TemporaryDirectory(prefix="target-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
         file = Path(folder) / "file"
         file.write_text(_SECRET)
         command = [sys.executable, "-I", "-S", "-c", "import time; print(flush=True); time.sleep(60)"]
-        witness = subprocess.Popen(command, env={"SECRET": _SECRET}, stdout=subprocess.PIPE)
-        assert witness.stdout is not None
+        target = subprocess.Popen(command, env={"SECRET": _SECRET}, stdout=subprocess.PIPE)
+        assert target.stdout is not None
         try:
-            witness.stdout.readline()  # it is there, under its own variables
-            yield witness.pid, file, server.getsockname()[1]
+            target.stdout.readline()  # wait until it runs with its own environment
+            yield target.pid, file, server.getsockname()[1]
         finally:
-            witness.kill()
-            witness.wait()
-            witness.stdout.close()
+            target.kill()
+            target.wait()
+            target.stdout.close()
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("S", "R", "D")
+        status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+    state = status.rpartition(")")[2].split()[0]  # the name before it, in brackets, may contain anything
+    return state in ("S", "R", "D")
 
 
-def _machine() -> dict[str, str]:
+def _describe_machine() -> dict[str, str]:
     version = landlock.version() if sys.platform == "linux" else 0
     return {
         "kernel": f"{platform.system()} {platform.release()}",
