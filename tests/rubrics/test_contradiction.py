@@ -14,8 +14,8 @@ import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
-from rubrank.rubrics.contradiction import CLAIMS, Contains, Interval, Lacks, OneOf, between, claims, contradictions
-from rubrank.rubrics.contradiction_table import bounds
+from rubrank.rubrics.claims import CLAIMS, Contains, Interval, Lacks, OneOf, bounds, claims
+from rubrank.rubrics.contradiction import clashes, contradictions
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 
@@ -167,7 +167,6 @@ def test_every_line_of_the_table_is_of_a_verifier():
 
     for module in pkgutil.iter_modules(rubrank.verifiers.__path__):
         importlib.import_module(f"rubrank.verifiers.{module.name}")
-    importlib.import_module("rubrank.rubrics.contradiction_table")
 
     ours = {name for name, claim in CLAIMS.items() if claim.__module__.startswith("rubrank.")}  # docs add their own
     assert len(ours) > 20
@@ -191,11 +190,11 @@ def test_relations_as_intervals(relation, low, high):
 
 def test_claims_compare_only_what_is_the_same():
     fine = [("a", Interval("x", high=1)), ("b", Interval("y", low=2)), ("c", OneOf("z", frozenset("p")))]
-    assert between(fine) == ()
+    assert clashes(fine) == ()
     clash = [
         ("a", Contains("sea, side")),
         ("b", Lacks(",")),
         ("c", Lacks("side", is_word=True)),
         ("d", Lacks("sid", True)),
     ]
-    assert [found.criteria for found in between(clash)] == [("a", "b"), ("a", "c")]
+    assert [found.criteria for found in clashes(clash)] == [("a", "b"), ("a", "c")]

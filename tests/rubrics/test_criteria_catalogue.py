@@ -1,6 +1,6 @@
 from cases import folded
 
-from rubrank.rubrics.catalogue import KNOWN, judged
+from rubrank.rubrics.catalogue import KNOWN, list_judged
 from rubrank.verifiers import load
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -20,8 +20,8 @@ def test_what_a_program_decides_has_a_verifier_that_agrees(name):
 
 
 def test_what_only_a_judge_decides_has_no_verifier():
-    assert len(judged()) == 16
-    assert not [criterion.name for criterion in judged() if criterion.name in VERIFIERS]
+    assert len(list_judged()) == 16
+    assert not [criterion.name for criterion in list_judged() if criterion.name in VERIFIERS]
 
 
 def test_every_docstring_says_what_it_does_not_decide():

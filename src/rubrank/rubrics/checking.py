@@ -140,8 +140,9 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
         yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
     from rubrank.rubrics.contradiction import contradictions
 
-    for found in contradictions(good):
-        yield Problem(file, f"it cannot be met: {found.message}", row, " and ".join(found.criteria))
+    for contradiction in contradictions(good):
+        criteria = " and ".join(contradiction.criteria)
+        yield Problem(file, f"it cannot be met: {contradiction.message}", row, criteria)
 
 
 def _circles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:

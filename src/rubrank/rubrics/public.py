@@ -21,7 +21,7 @@ from typing import Any
 
 from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.rubrics.catalogue import is_a_name, named_or_asked, short_name
+from rubrank.rubrics.catalogue import is_a_name, name_or_question, short_name
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.nested import is_tree, leaves_of
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
@@ -141,7 +141,7 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
 def _item(item: Any) -> Any:
     """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
     if isinstance(item, str):
-        return named_or_asked(item, foreign=True)
+        return name_or_question(item, foreign=True)
     if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
     key = next((key for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str) and item[key]), None)

@@ -34,7 +34,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from rubrank._plain import Strict, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.rubrics.catalogue import KNOWN, PROMPTED, named_or_asked
+from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
@@ -97,7 +97,7 @@ class Criterion(Strict):
     def _short_forms(cls, data: Any) -> Any:
         """A text alone is a criterion's name or a question; points alone say weight and direction."""
         if isinstance(data, str):
-            return named_or_asked(data)
+            return name_or_question(data)
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
         points = data.get("points") if isinstance(data, Mapping) else None
@@ -348,7 +348,7 @@ def merge_extended(
     wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
-        data = {"criteria": [named_or_asked(one, foreign=True) if isinstance(one, str) else one for one in data]}
+        data = {"criteria": [name_or_question(one, foreign=True) if isinstance(one, str) else one for one in data]}
     if not isinstance(data, Mapping):
         raise InvalidInput(where, "rubric", "a mapping with `criteria`", type(data).__name__, "See docs/rubrics.md.")
     merged = dict(data)
