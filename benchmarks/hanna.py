@@ -264,7 +264,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(as_json(found, judged), indent=1), encoding="utf-8")
     if options.draw:
-        from rubrank.studies.audit.drawing import draw
+        from rubrank.studies.audit.figure import draw
 
         draw(judged, options.draw, title="HANNA: five judges of stories", dpi=100)
 

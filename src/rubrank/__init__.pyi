@@ -37,7 +37,7 @@ from rubrank.records.files import write_records as write_records
 from rubrank.records.record import records_of as records_of
 from rubrank.rollouts.rollout import Group as Group
 from rubrank.rollouts.rollout import Rollout as Rollout
-from rubrank.rubrics.checking import check_file as check_file
+from rubrank.rubrics.checks import check_file as check_file
 from rubrank.rubrics.rubric import Criterion as Criterion
 from rubrank.rubrics.rubric import Rubric as Rubric
 from rubrank.rubrics.rubric import load_rubric as load_rubric

@@ -15,7 +15,7 @@ from rubrank.cli.app import app
 from rubrank.cli.common import TableOptions, WhereOptions
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
-from rubrank.studies.replay.logged import read_logged
+from rubrank.studies.replay.log import read_logged
 from rubrank.studies.replay.replay import replay
 from rubrank.studies.replay.robustness import robustness
 from rubrank.tables.columns import Columns

@@ -27,7 +27,7 @@ from rubrank.records.record import record_table
 from rubrank.records.unfold import to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.logged import batch_of, read_logged
+from rubrank.studies.replay.log import batch_of, read_logged
 from rubrank.studies.replay.replay import run_rule
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain

@@ -8,7 +8,7 @@ import pytest
 
 from rubrank import grade, load_rubric
 from rubrank.errors import InvalidInput
-from rubrank.rubrics.checking import check_file
+from rubrank.rubrics.checks import check_file
 from rubrank.rubrics.public import to_rubric
 from rubrank.training.engine import RewardEngine
 

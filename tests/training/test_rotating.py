@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput
 from rubrank.records.files import is_records, read_records, record_files, write_records
 from rubrank.records.writer import Recording
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.studies.replay.logged import read_logged
+from rubrank.studies.replay.log import read_logged
 from rubrank.training.engine import RewardEngine
 
 RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]

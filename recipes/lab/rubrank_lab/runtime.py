@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import rubrank
-from rubrank.studies.replay.logged import read_logged
+from rubrank.studies.replay.log import read_logged
 from rubrank_lab.files import reading, replacing
 
 GROUPS, CALLS = 128, 30

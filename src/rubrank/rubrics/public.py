@@ -23,8 +23,8 @@ from rubrank._plain import kind_in_words
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import is_a_name, name_or_question, short_name
 from rubrank.rubrics.files import presets, read_data
-from rubrank.rubrics.nested import is_tree, leaves_of
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
+from rubrank.rubrics.tree import is_tree, list_leaves
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
 """What a category of RaR weighs where the data gives no weight."""
@@ -95,7 +95,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
         return {"id": "instructions", "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where)}
     if is_tree(data):
-        return {"criteria": _unique(leaves_of(data, where))}
+        return {"criteria": _unique(list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):

@@ -16,7 +16,7 @@
 
 The same in TOML or JSON; `json_schema()` is for editors. Loading checks everything that can be known without a
 response: unknown verifiers, wrong parameters, weights, cycles. `Rubric.contradictions()` finds constraints that exclude
-each other; `rubrank.rubrics.checking` lists everything that is wrong with a file at once.
+each other; `rubrank.rubrics.checks` lists everything that is wrong with a file at once.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if anything is."""
-    from rubrank.rubrics.checking import check_file, note_on
+    from rubrank.rubrics.checks import check_file, note_on
 
     problems = check_file(file)
     if as_json:

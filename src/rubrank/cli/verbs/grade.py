@@ -179,7 +179,7 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     """Criteria, what the judges cost, what is missing, and where the table is."""
     from rubrank.grading.missing import count_missing
-    from rubrank.rubrics.notes import YES_NO, yes_no_only
+    from rubrank.rubrics.checks import YES_NO, yes_no_only
 
     summaries = graded.summary()
     if as_json:

@@ -138,7 +138,7 @@ def audit(
 ) -> None:
     """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
     from rubrank._files import check_output_path
-    from rubrank.studies.audit.drawing import FORMATS, draw
+    from rubrank.studies.audit.figure import FORMATS, draw
     from rubrank.studies.audit.files import audit_files
 
     if picture is not None:

@@ -58,7 +58,7 @@ def record(
     from rubrank.records.files import SUFFIXES, write_records
     from rubrank.records.record import record_table
     from rubrank.scores.files import match_rollouts
-    from rubrank.studies.replay.logged import batch_of, read_logged
+    from rubrank.studies.replay.log import batch_of, read_logged
 
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)
@@ -118,7 +118,7 @@ def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any
     from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
-    from rubrank.studies.replay.logged import batch_of, read_logged
+    from rubrank.studies.replay.log import batch_of, read_logged
 
     rule = make_fuse_rule(options)
     if is_records(Path(source)):

@@ -84,7 +84,7 @@ def replay(
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
     from rubrank.cli.replay_tables import show_replay
-    from rubrank.studies.replay.logged import read_logged
+    from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.replay import replay as run
 
     chosen = _choose_rules(rules, options, _REPLAYED)
@@ -131,7 +131,7 @@ def robustness(
     """
     from rubrank.cli.replay_tables import show_left_out, show_robustness
     from rubrank.studies.replay.filters import filtered
-    from rubrank.studies.replay.logged import read_logged
+    from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.robustness import robustness as run
     from rubrank.studies.replay.robustness import summary
     from rubrank.studies.replay.transforms import parse_transform
@@ -185,7 +185,7 @@ def bench_fusion(
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
     from rubrank.cli.replay_tables import show_overhead
-    from rubrank.studies.replay.logged import read_logged
+    from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.overhead import overhead, synthetic_step
     from rubrank.studies.replay.replay import steps
 

@@ -24,9 +24,8 @@ from numpy.typing import ArrayLike
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
 from rubrank.studies.audit.bias import RolloutAttributes, biases, measured_attributes, numbers, varying
-from rubrank.studies.audit.inputs import Cases, JudgeRun, Runs, Scores, read_cases
+from rubrank.studies.audit.cases import Cases, JudgeRun, Runs, Scores, count_positions, read_cases, refuse_same_replies
 from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated
-from rubrank.studies.audit.provenance import counted_positions, refuse_same_replies
 from rubrank.studies.audit.result import Audit, Unmeasured
 from rubrank.studies.statistics import make_resampling
 
@@ -71,7 +70,7 @@ def audit(
     missing: list[Unmeasured] = []
     everyone = _everyone(cases)
     seen = _attributes(cases, texts, measures, attributes, attribute_names, missing)
-    found = position(cases, counted_positions(cases.provenance) if positions is None else positions, level, missing)
+    found = position(cases, count_positions(cases.provenance) if positions is None else positions, level, missing)
     return Audit(
         tuple(cases.judges),
         cases.criteria,

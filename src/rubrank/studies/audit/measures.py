@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.studies.audit.inputs import Cases, JudgeRun, group_outcomes
+from rubrank.studies.audit.cases import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Position, Unmeasured
 from rubrank.studies.statistics import (
     Draws,

@@ -33,8 +33,7 @@ from rubrank.records.agreement import (
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import no_signal
 from rubrank.scores.table import ScoreTable
-from rubrank.studies.replay.explaining import effective_weights, without
-from rubrank.studies.replay.logged import Logged, batch_of
+from rubrank.studies.replay.log import Logged, batch_of
 from rubrank.studies.replay.overhead import best_seconds
 from rubrank.studies.replay.transforms import Transform, parse_transform
 
@@ -216,7 +215,7 @@ def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptio
     reward, name = run_rule(rule, batch, step, options)
     order = rank_rewards(reward, batch.starts)
     influence = [
-        1.0 - _alike(order, run_rule(rule, without(batch, k), step, options)[0], batch) for k in range(batch.K)
+        1.0 - _alike(order, run_rule(rule, drop_criterion(batch, k), step, options)[0], batch) for k in range(batch.K)
     ]
     measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
     follows = [_alike(order, column, batch) for column in measured.T]
@@ -260,3 +259,44 @@ def _table(values: np.ndarray) -> list[list[float | None]]:
 
 def _or_none(x: float) -> float | None:
     return None if x != x else x
+
+
+# -------------------------------------------------------------------------------------------------- what moves a rule
+
+
+def effective_weights(reward_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """(K,): each criterion's share of the variance of the rewards within groups.
+
+    Scores and rewards are centred within their groups, and the rewards are explained by the scores with least squares;
+    the share of criterion k is β_k · cov(s_k, R) / var(R). For 0.8 · Facts + 0.2 · Style, independent and of the same
+    spread, the shares are 0.94 and 0.06 (0.8² to 0.2²). Shares sum to what the criteria explain together: 1 for a
+    weighted mean, less with gates, ranks or products. A share is negative if a criterion works against the others.
+    """
+    scores = _centre_in_groups(batch.unit_MK, batch)
+    reward = _centre_in_groups(reward_M[:, None], batch)[:, 0]
+    variance = reward @ reward
+    if not variance > 0.0:
+        return np.zeros(batch.K)
+    spread = np.sqrt((scores * scores).sum(0))
+    varies = spread > 1e-12 * max(1.0, spread.max(initial=0.0))
+    shares = np.zeros(batch.K)
+    scaled = scores[:, varies] / spread[varies]
+    slope = np.linalg.lstsq(scaled, reward, rcond=None)[0]
+    shares[varies] = slope * (scaled.T @ reward) / variance
+    return shares
+
+
+def drop_criterion(batch: ScoreBatch, k: int) -> ScoreBatch:
+    """The batch as if criterion k had never been scored."""
+    scores = batch.scores_MK.copy()
+    scores[:, k] = np.nan
+    return replace(batch, scores_MK=scores, outcomes={key: won for key, won in batch.outcomes.items() if key[1] != k})
+
+
+def _centre_in_groups(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """Values minus the mean of their group; a missing value counts as that mean."""
+    present = ~np.isnan(values_MK)
+    total = np.add.reduceat(np.where(present, values_MK, 0.0), batch.starts[:-1], axis=0)
+    count = np.add.reduceat(present, batch.starts[:-1], axis=0)
+    mean = (total / np.maximum(count, 1))[batch.group_of_row]
+    return np.where(present, values_MK - mean, 0.0)

@@ -22,7 +22,7 @@ from rubrank.options import FuseOptions
 from rubrank.records.agreement import mean_or_nan, rank_rewards, share_of_same_sides, spearman_by_group
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
-from rubrank.studies.replay.logged import Logged, batch_of
+from rubrank.studies.replay.log import Logged, batch_of
 from rubrank.studies.replay.replay import STEP, check_input, labels_of, run_rule
 from rubrank.studies.replay.transforms import Map, Transform
 from rubrank.verifiers.verifier import Domain

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -242,3 +243,42 @@ def group_outcomes(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
     found = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()
     np.fill_diagonal(found, np.nan)
     return found
+
+
+# ------------------------------------------------------------------------------------- how the tables were judged
+
+
+def refuse_same_replies(provenance: Mapping[str, Sequence[Provenance | None]]) -> None:
+    """Raise InvalidInput if two runs of a judge were answered by the same replies.
+
+    A second run over the same cache gives the same verdicts, and its self-consistency would be a meaningless 1.00.
+    """
+    for judge, runs in provenance.items():
+        for (i, first), (j, second) in combinations(enumerate(runs, 1), 2):
+            if first is None or second is None:
+                continue
+            shared = [id for id, replies in first.replies.items() if set(replies) & set(second.replies.get(id, ()))]
+            if shared:
+                got = f"runs {i} and {j}, which share replies in {len(shared)} groups, such as {shared[0]!r}"
+                raise InvalidInput(
+                    _OWNER,
+                    f"runs of judge {judge!r}",
+                    "asked independently of each other",
+                    got,
+                    "Ask again with another cache, or at least with another seed.",
+                )
+
+
+def count_positions(
+    provenance: Mapping[str, Sequence[Provenance | None]],
+) -> dict[str, dict[str, tuple[float, int]]]:
+    """Wins of the response shown first over all runs of every judge that compared."""
+    totals: dict[str, dict[str, tuple[float, int]]] = {}
+    for judge, runs in provenance.items():
+        for run in runs:
+            if run is None:
+                continue
+            for criterion, (won, n) in run.positions.items():
+                won_before, n_before = totals.setdefault(judge, {}).get(criterion, (0.0, 0))
+                totals[judge][criterion] = (won_before + won, n_before + n)
+    return totals

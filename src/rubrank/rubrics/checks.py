@@ -1,6 +1,6 @@
 """Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
 
-    >>> from rubrank.rubrics.checking import check_rubric_data
+    >>> from rubrank.rubrics.checks import check_rubric_data
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
@@ -13,7 +13,7 @@ given twice, unknown or circular dependencies, constraints that exclude each oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,16 @@ from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import in_cycles
-from rubrank.rubrics.notes import YES_NO, yes_no_only
 from rubrank.rubrics.public import rubric_data, to_rubric
 from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row, read_rows
+from rubrank.verifiers.verifier import Domain, Layer
 
+YES_NO = (
+    "all criteria are yes/no: with every score there, ranking gives the weighted sum, stretched to 0–1 in each group "
+    "(docs/when_it_matters.md)"
+)
 _RUBRICS = (".yaml", ".yml", ".toml", ".json")
 
 
@@ -68,6 +72,12 @@ def note_on(source: str | Path) -> str | None:
         return None
     criteria = to_rubric(data, str(path), path.parent).criteria
     return YES_NO if yes_no_only((one.value_layer, one.value_domain) for one in criteria) else None
+
+
+def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
+    """Are all criteria of the quality layer yes/no, and are there at least two?"""
+    ranked = [domain for layer, domain in criteria if layer == "quality"]
+    return len(ranked) > 1 and all(domain.kind == "binary" for domain in ranked)
 
 
 def _is_rubric(data: Any, path: Path) -> bool:

@@ -15,7 +15,7 @@ import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
-from rubrank.rubrics.checking import Problem, check_file, note_on
+from rubrank.rubrics.checks import Problem, check_file, note_on
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -33,7 +33,7 @@ def is_tree(data: Mapping[str, Any]) -> bool:
     return any(isinstance(data.get(key), Sequence) and not isinstance(data.get(key), str) for key in CHILDREN)
 
 
-def leaves_of(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     """The leaves as criteria in our own shape, with rolled-up weights that sum to 1."""
     found: list[dict[str, Any]] = []
     stack: list[tuple[Mapping[str, Any], float, tuple[str, ...]]] = [(data, 1.0, ())]

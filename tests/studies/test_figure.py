@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="needs rubrank[plots]")
 
 from rubrank.errors import InvalidInput
 from rubrank.studies.audit.audit import audit
-from rubrank.studies.audit.drawing import _columns, draw
+from rubrank.studies.audit.figure import _columns, draw
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def test_only_what_was_measured_is_drawn(tmp_path):
 def test_points_stand_where_the_estimates_are(everything):
     from matplotlib.figure import Figure
 
-    from rubrank.studies.audit.drawing import _bias
+    from rubrank.studies.audit.figure import _bias
 
     _, panel = _bias(everything, "length")
     ax = Figure().add_subplot()
