@@ -109,7 +109,7 @@ def test_every_ask_has_a_rubric_of_its_own(tmp_path):
     assert len(set.union(*ranked)) >= 12
     assert len({frozenset(names) for names in ranked}) > 50
     assert all(set(GATES) <= set(rubric.names) for rubric in rubrics)
-    domains = {str(c.value_domain.said) for rubric in rubrics for c in rubric.criteria}
+    domains = {str(c.value_domain.description) for rubric in rubrics for c in rubric.criteria}
     assert {"0, 1", "0, 0.5, 1", "0 to 1", "0 to 100", "1, 2, 3, 4, 5"} <= domains
 
 

@@ -33,7 +33,7 @@ def plainly(found, subject, arguments):
     except Exception as error:
         return missing(f"{found.name} failed: {type(error).__name__}: {error}")
     if verdict.value is not None and not found.domain.holds(verdict.value):
-        said = found.domain.said
+        said = found.domain.description
         return missing(f"{found.name} gave {verdict.value:g}, which is not in its domain ({said})")
     return verdict
 

@@ -184,7 +184,7 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
             raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {cell!r}", remedy)
         domain = criteria[cell[1]].value_domain
         if verdict.value is not None and not domain.holds(verdict.value):
-            reason = f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.said})"
+            reason = f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
             judgment.verdicts[cell] = Verdict(None, reason)
     for name, outcomes in judgment.outcomes.items():
         if name not in criteria or np.shape(outcomes) != (size, size):

@@ -1,4 +1,4 @@
-"""The values that a criterion can take, and the part that it plays: data that need nothing else of a verifier."""
+"""Domains: the values that a criterion can take. In a module of its own because judges and rubrics need it, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
 
 @dataclass(frozen=True)
 class Domain:
-    """The values a criterion can take."""
+    """The values that a criterion can take: those in `values`, or all from `low` to `high` if `values` is empty."""
 
     kind: Literal["binary", "ternary", "discrete", "continuous"]
     values: tuple[float, ...] = ()
@@ -20,13 +20,15 @@ class Domain:
     high: float = 1.0
 
     @property
-    def said(self) -> str:
-        """In words: "0, 0.5, 1" or "0 to 1"."""
+    def description(self) -> str:
+        """The values in words: "0, 0.5, 1" or "0 to 1"."""
         return ", ".join(f"{value:g}" for value in self.values) or f"{self.low:g} to {self.high:g}"
 
     def holds(self, value: float) -> bool:
-        """Is this a possible value?"""
-        return value in self.values if self.values else self.low <= value <= self.high
+        """Whether the domain contains the value."""
+        if self.values:
+            return value in self.values
+        return self.low <= value <= self.high
 
 
 BINARY = Domain("binary", (0.0, 1.0))
@@ -35,7 +37,7 @@ UNIT = Domain("continuous")
 
 
 def discrete(*values: float) -> Domain:
-    """A domain of other values, such as discrete(-1, 0, 1)."""
+    """A domain of these values, such as discrete(-1, 0, 1)."""
     if len(set(values)) < 2:
         raise InvalidInput("discrete", "values", "two or more different numbers", repr(values), "")
     return Domain("discrete", tuple(sorted(values)), min(values), max(values))

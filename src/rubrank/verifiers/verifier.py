@@ -236,7 +236,7 @@ class Verifier:
     def _bind_arguments(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Found]:
         """A function from a subject to a value of the domain and a short reason; it never raises."""
         name = self.name
-        domain = self.domain.said
+        domain = self.domain.description
         holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
 
         def run(subject: Any) -> Found:

@@ -52,7 +52,7 @@ def _number_of(criterion: Criterion, verdict: Any) -> float:
         if is_number:
             number = next((n for n in scale.asked if abs(n - verdict) <= 5e-5), None)
     else:
-        allowed = f"a value of its domain ({criterion.value_domain.said})"
+        allowed = f"a value of its domain ({criterion.value_domain.description})"
         if is_number:
             number = scale.number(float(verdict))
     if number is None:

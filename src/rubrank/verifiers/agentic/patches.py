@@ -1,11 +1,11 @@
-"""Unified diffs, applied in memory: strict about what they say, careful about where they point.
+"""Parses unified diffs and applies them to files in memory. No file system is touched.
 
     apply(parse(diff), {"a.py": "x = 1\\n"}) → {"a.py": "x = 2\\n"}
 
-Counts in the hunk headers must be right, context must match to the letter (with `fuzz` up to that many lines at
-either end of the context may differ), hunks come in order; a hunk may have moved, and the nearest match wins, but as
-with git one for line 1 stays at the beginning and one without context after it at the end. No file system is touched.
-Names that lead out of the tree, into `.git`, symbolic links and submodules are refused.
+The line counts of hunk headers must be right. Context must match exactly; with `fuzz`, that many lines at either end of
+the context may differ. Hunks come in order. A hunk may have moved: the nearest match is used. As in git, a hunk for
+line 1 must match at the beginning, and a hunk without context after it must match at the end. Names that lead out of
+the tree or into `.git`, symbolic links and submodules are refused.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _MOST_HUNKS = 2_000
 _MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
 _MOST_FILES = 10_000
-_LONGEST_PART, _LONGEST_NAME = 255, 1_000  # bytes, and characters: what file systems take, and the sandbox
-_MODES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
+_LONGEST_PART, _LONGEST_NAME = 255, 1_000  # bytes and characters that file systems and the sandbox accept
+_MODE_LINES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
 _INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
 class PatchError(ValueError):
-    """The patch cannot be read or does not fit; the message says where."""
+    """The patch cannot be parsed or does not fit the files; the message says where."""
 
 
 @dataclass
 class Hunk:
-    """One change: the lines before and after it, with the context at both ends."""
+    """One change: the old and the new lines, with the context at both ends."""
 
     start: int
+    """Index of the first old line, from 0."""
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     lead: int = 0
@@ -44,89 +45,100 @@ class Hunk:
 
 @dataclass
 class FilePatch:
-    """All changes of one file; None as the name of a side that does not exist."""
+    """All changes of one file. `old` is None if the file is created, `new` is None if it is deleted."""
 
     old: str | None
     new: str | None
     hunks: list[Hunk] = field(default_factory=list)
     kind: str = ""
-    """git's word: "rename" or "copy"; names that merely differ mean neither."""
+    """What git calls it: "rename", "copy" or "". Names can also differ without a rename ("x.orig" and "x")."""
 
 
 def parse(diff: str) -> list[FilePatch]:
-    """The patches of a unified diff, plain or git's; text around them is skipped."""
+    """The patches of a unified diff, plain or written by git. Text around them is skipped."""
     lines = diff.split("\n")
     patches: list[FilePatch] = []
-    i, total = 0, 0
+    i = 0
+    hunk_count = 0
     while i < len(lines):
         if lines[i].startswith("diff --git "):
-            i, patch = _git_header(lines, i)
-            patches += [patch] if patch else []
+            i, patch = _parse_git_header(lines, i)
+            patches.append(patch)
         elif lines[i].startswith("--- ") and i + 1 < len(lines) and lines[i + 1].startswith("+++ "):
-            _named(patches, _side(lines[i][4:], "a/"), _side(lines[i + 1][4:], "b/"))
+            _add_names(patches, _parse_name(lines[i][4:], "a/"), _parse_name(lines[i + 1][4:], "b/"))
             i += 2
         elif lines[i].startswith("@@ "):
             if not patches or (patches[-1].old is None and patches[-1].new is None):
                 raise PatchError(f"line {i + 1}: a hunk before any file name")
-            i, hunk = _hunk(lines, i)
+            i, hunk = _parse_hunk(lines, i)
             patches[-1].hunks.append(hunk)
-            total += 1
+            hunk_count += 1
         else:
             i += 1
-        if total > _MOST_HUNKS:
+        if hunk_count > _MOST_HUNKS:
             raise PatchError(f"more than {_MOST_HUNKS} hunks")
-    return _complete(patches)
-
-
-def _named(patches: list[FilePatch], old: str | None, new: str | None) -> None:
-    """Names from ---/+++: they belong to git's header just read, or begin a file of their own."""
-    if patches and patches[-1].old is None and patches[-1].new is None and not patches[-1].hunks:
-        patches.pop()
-    last = patches[-1] if patches else None
-    if last is not None and not last.hunks and {last.old, last.new} & {old, new}:
-        last.old, last.new = (last.old if old else None), (last.new if new else None)
-    else:
-        patches.append(FilePatch(old, new))
-
-
-def _complete(patches: list[FilePatch]) -> list[FilePatch]:
-    found = [p for p in patches if p.old is not None or p.new is not None]
-    if not found:
+    named_patches = [patch for patch in patches if patch.old is not None or patch.new is not None]
+    if not named_patches:
         raise PatchError("no file is named: '--- a/name' and '+++ b/name' are needed")
-    for patch in found:
+    for patch in named_patches:
         if not patch.hunks and patch.old is not None and patch.new is not None and not patch.kind:
             raise PatchError(f"{patch.new}: no hunk")
         for name in (patch.old, patch.new):
             if name is not None:
                 check_name(name)
-    return found
+    return named_patches
+
+
+def _add_names(patches: list[FilePatch], old: str | None, new: str | None) -> None:
+    """Add the names of a ---/+++ pair, which belong to the git header before them or begin a new file."""
+    # A git header whose names were ambiguous: the pair replaces it.
+    if patches and patches[-1].old is None and patches[-1].new is None and not patches[-1].hunks:
+        patches.pop()
+    last = patches[-1] if patches else None
+    if last is not None and not last.hunks and {last.old, last.new} & {old, new}:
+        if not old:
+            last.old = None
+        if not new:
+            last.new = None
+    else:
+        patches.append(FilePatch(old, new))
 
 
 def check_name(name: str) -> None:
-    """Refuse names that lead out of the tree, or that no file can have."""
+    """Refuse names that lead out of the tree or into .git, and names that no file can have."""
     parts = PurePosixPath(name).parts
-    bad = not parts or name.startswith(("/", "~")) or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0]
-    if bad or any(_is_git(part) for part in parts):
+    leads_out = (
+        not parts
+        or name.startswith(("/", "~"))
+        or ".." in parts
+        or "\\" in name
+        or "\0" in name
+        or ":" in parts[0]  # a Windows drive
+    )
+    if leads_out or any(_is_git(part) for part in parts):
         raise PatchError(f"the path {name[:200]!r} is refused: it leads out of the tree or into .git")
-    long = len(name) > _LONGEST_NAME or any(len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts)
-    if long or not name.isprintable() or "/".join(parts) != name:
-        raise PatchError(f"the path {name[:200]!r} is refused: no file of a tree has such a name")
+    is_too_long = len(name) > _LONGEST_NAME or any(
+        len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts
+    )
+    if is_too_long or not name.isprintable() or "/".join(parts) != name:
+        raise PatchError(f"the path {name[:200]!r} is refused: no file can have such a name")
 
 
 def _is_git(part: str) -> bool:
-    """.git, also as file systems that forgive much would read it."""
-    plain = part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0]
-    return plain in (".git", "git~1")
+    """Whether some file system reads the name as ".git": other case, invisible characters, NTFS short names."""
+    normalised = part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0]
+    return normalised in (".git", "git~1")
 
 
-def _git_header(lines: list[str], i: int) -> tuple[int, FilePatch | None]:
-    """git's extended header: new, deleted, renamed and copied files."""
-    names = _git_names(lines[i][len("diff --git ") :])
-    patch = FilePatch(*names)
+def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
+    """Parse git's extended header of new, deleted, renamed and copied files. Returns the index of the next line."""
+    old, new = _split_git_names(lines[i].removeprefix("diff --git "))
+    patch = FilePatch(old, new)
     i += 1
     while i < len(lines) and lines[i] and not lines[i].startswith(("--- ", "@@ ", "diff --git ")):
-        word, line = lines[i].partition(" ")[0], lines[i]
-        if line.startswith(_MODES) and line.endswith((" 120000", " 160000")):
+        line = lines[i]
+        word = line.partition(" ")[0]
+        if line.startswith(_MODE_LINES) and line.endswith((" 120000", " 160000")):
             what = "symbolic links" if line.endswith("120000") else "submodules"
             raise PatchError(f"line {i + 1}: {what} are refused")
         if word in ("GIT", "Binary"):
@@ -135,87 +147,90 @@ def _git_header(lines: list[str], i: int) -> tuple[int, FilePatch | None]:
             patch.old = None
         elif line.startswith("deleted file mode"):
             patch.new = None
-        elif word in ("rename", "copy") and line.split(" ", 2)[1:2] in (["from"], ["to"]):
-            side = "old" if line.split(" ", 2)[1] == "from" else "new"
-            setattr(patch, side, _unquote(line.split(" ", 2)[2]))
+        elif line.startswith(("rename from ", "copy from ")):
+            patch.old = _unquote(line.split(" ", 2)[2])
+            patch.kind = word
+        elif line.startswith(("rename to ", "copy to ")):
+            patch.new = _unquote(line.split(" ", 2)[2])
             patch.kind = word
         i += 1
     return i, patch
 
 
-def _git_names(rest: str) -> tuple[str | None, str | None]:
-    """ "a/x b/x" → x, x; unclear names (with spaces, renamed) are left to the lines below."""
-    half = (len(rest) - 1) // 2
-    left, right = rest[:half], rest[half + 1 :]
+def _split_git_names(names: str) -> tuple[str | None, str | None]:
+    """Split "a/x b/x" into x and x. If that is ambiguous (spaces, renames), the lines below the header decide."""
+    half = (len(names) - 1) // 2
+    left = names[:half]
+    right = names[half + 1 :]
     if left[:2] == "a/" and right[:2] == "b/" and left[2:] == right[2:]:
         return left[2:], right[2:]
-    parts = rest.split(" b/", 1)
-    return (parts[0].removeprefix("a/"), parts[1]) if len(parts) == 2 else (None, None)
+    old, separator, new = names.partition(" b/")
+    if not separator:
+        return None, None
+    return old.removeprefix("a/"), new
 
 
-def _side(name: str, prefix: str) -> str | None:
+def _parse_name(name: str, prefix: str) -> str | None:
+    """The name after "--- " or "+++ ", without a time stamp; None if that side does not exist."""
     name = _unquote(name.split("\t", 1)[0].rstrip("\r "))
     return None if name == "/dev/null" else name.removeprefix(prefix)
 
 
 def _unquote(name: str) -> str:
-    """git writes unusual names in quotes, with octal bytes."""
+    """Decode a name that git put in quotes, with bytes in octal, because of unusual characters."""
     if len(name) < 2 or name[0] != '"' or name[-1] != '"':
         return name
     plain = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8) & 255), name[1:-1])
     return plain.replace('\\"', '"').replace("\\\\", "\\").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def _hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
-    """One hunk, whose counts must be right."""
-    match = _HUNK.match(lines[i])
+def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
+    """Parse the hunk whose header is line i. Returns the index of the line after it."""
+    header = i
+    match = _HUNK.match(lines[header])
     if not match:
-        raise PatchError(f"line {i + 1}: {lines[i][:60]!r} is not a hunk header")
-    start, old, _, new = (int(part) if part else 1 for part in match.groups())
-    hunk, header, changed = Hunk(start - 1 if old else start), i, False
-    while len(hunk.before) < old or len(hunk.after) < new:
+        raise PatchError(f"line {header + 1}: {lines[header][:60]!r} is not a hunk header")
+    start, old_count, _, new_count = (int(part) if part else 1 for part in match.groups())
+    hunk = Hunk(start - 1 if old_count else start)  # with no old lines, `start` is the line after which to insert
+    has_change = False
+    while len(hunk.before) < old_count or len(hunk.after) < new_count:
         i += 1
-        line = lines[i] if i < len(lines) else "end"
+        line = lines[i] if i < len(lines) else None
         if line == _NO_NEWLINE:
-            _no_newline(lines, i, hunk)
+            _drop_newline(lines, i, hunk)
             continue
-        changed |= _add(hunk, line, changed, header, i)
-        if len(hunk.before) > old or len(hunk.after) > new:
+        if line is None or line[:1] not in ("", " ", "+", "-"):
+            raise PatchError(f"line {i + 1}: {(line or 'end')[:40]!r} inside the hunk of line {header + 1}")
+        sign = line[:1] or " "  # some tools strip the space of an empty context line
+        content = line[1:] + "\n"
+        if sign in " -":
+            hunk.before.append(content)
+        if sign in " +":
+            hunk.after.append(content)
+        if sign == " ":
+            hunk.trail += 1
+            if not has_change:
+                hunk.lead += 1
+        else:
+            hunk.trail = 0
+            has_change = True
+        if len(hunk.before) > old_count or len(hunk.after) > new_count:
             break
-    if (len(hunk.before), len(hunk.after)) != (old, new):
-        raise PatchError(f"line {header + 1}: the hunk's header says -{old} +{new} lines, its body differs")
+    if (len(hunk.before), len(hunk.after)) != (old_count, new_count):
+        raise PatchError(f"line {header + 1}: the hunk's header says -{old_count} +{new_count} lines, its body differs")
     i += 1
-    _no_newline(lines, i, hunk)
+    _drop_newline(lines, i, hunk)
     while i < len(lines) and lines[i] == _NO_NEWLINE:
         i += 1
-    if (
-        i < len(lines)
-        and lines[i][:1] in ("+", "-", " ")
-        and lines[i].strip()
-        and not lines[i].startswith(("--- ", "-- "))
-    ):
+    next_line = lines[i] if i < len(lines) else ""
+    # "--- " begins the next file, "-- " the signature of a mail.
+    if next_line[:1] in ("+", "-", " ") and next_line.strip() and not next_line.startswith(("--- ", "-- ")):
         raise PatchError(f"line {i + 1}: more lines than the hunk's header (line {header + 1}) says")
     return i, hunk
 
 
-def _add(hunk: Hunk, line: str, changed: bool, header: int, i: int) -> bool:
-    """One line of a hunk; True if it is a change. A wholly empty line is an empty context line."""
-    sign, content = (line[:1] or " "), line[1:]
-    if sign == " ":
-        hunk.before.append(content + "\n")
-        hunk.after.append(content + "\n")
-        hunk.lead += not changed
-        hunk.trail += 1
-        return False
-    if sign not in "+-" or line == "end":
-        raise PatchError(f"line {i + 1}: {line[:40]!r} inside the hunk of line {header + 1}")
-    (hunk.before if sign == "-" else hunk.after).append(content + "\n")
-    hunk.trail = 0
-    return True
-
-
-def _no_newline(lines: list[str], i: int, hunk: Hunk) -> None:
-    """The mark after the last line speaks of the side, or both sides, that line belongs to."""
+def _drop_newline(lines: list[str], i: int, hunk: Hunk) -> None:
+    """If line i says that no newline follows, remove it from the side (or both sides) of the line before."""
     if i >= len(lines) or lines[i] != _NO_NEWLINE:
         return
     last = lines[i - 1][:1] or " "
@@ -225,10 +240,11 @@ def _no_newline(lines: list[str], i: int, hunk: Hunk) -> None:
 
 
 def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) -> dict[str, str]:
-    """The files after all patches; the given ones are not changed."""
-    tree, steps = dict(files), [_MOST_STEPS]
+    """The files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
+    tree = dict(files)
+    steps = [_MOST_STEPS]  # shared by all searches; a list, so that they can count it down
     for patch in patches:
-        if patch.old and patch.new and not patch.kind:  # "--- x.orig" and "+++ x" speak of one file
+        if patch.old and patch.new and not patch.kind:  # "--- x.orig" and "+++ x" mean one file
             patch.old = patch.new = patch.new if patch.new in tree else patch.old
         name = patch.new or patch.old or ""
         if patch.old is None and patch.new in tree:
@@ -249,77 +265,93 @@ def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) 
 
 
 def _refuse_clashes(tree: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """A name cannot be a file and a folder; a tree cannot grow without end."""
+    """Refuse trees with too many files, and names that are both a file and a folder."""
     if len(tree) > max(_MOST_FILES, len(before)):
         raise PatchError(f"more than {_MOST_FILES} files")
     for name in tree.keys() - before.keys():
-        for above in PurePosixPath(name).parents:
-            if str(above) in tree:
-                raise PatchError(f"{name}: {above} is a file, not a folder")
-    folders = {str(above) for name in tree for above in PurePosixPath(name).parents}
+        for folder in PurePosixPath(name).parents:
+            if str(folder) in tree:
+                raise PatchError(f"{name}: {folder} is a file, not a folder")
+    folders = {str(folder) for name in tree for folder in PurePosixPath(name).parents}
     for name in tree.keys() - before.keys():
         if name in folders:
             raise PatchError(f"{name}: is a folder, not a file")
 
 
 def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> str:
-    lines = text.split("\n")
-    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    """The text after all hunks of the patch."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1].removesuffix("\n")
+    if not lines[-1]:
+        lines.pop()
     result: list[str] = []
-    done, shift = 0, 0
+    done = 0  # lines of the old text that are already in the result
+    shift = 0  # by how many lines the last hunk had moved: the next one has probably moved as far
     for number, hunk in enumerate(patch.hunks, 1):
-        place = _place(lines, hunk, done, hunk.start + shift, fuzz, steps)
+        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, steps)
         if place is None:
             raise PatchError(f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file")
         at, head, tail = place
         shift = at - head - hunk.start
-        result += lines[done:at] + hunk.after[head : len(hunk.after) - tail]
+        result += lines[done:at]
+        result += hunk.after[head : len(hunk.after) - tail]
         done = at + len(hunk.before) - head - tail
     return "".join(result + lines[done:])
 
 
-def _place(
-    lines: list[str], hunk: Hunk, first: int, wanted: int, fuzz: int, steps: list[int]
+def _find_place(
+    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, steps: list[int]
 ) -> tuple[int, int, int] | None:
-    """Where the hunk goes, and how many context lines were given up at its head and tail."""
-    for loss in range(fuzz + 1):
-        head, tail = min(loss, hunk.lead), min(loss, hunk.trail)
-        needle, target = hunk.before[head : len(hunk.before) - tail], wanted + head
-        if not needle:  # nothing to look for: it can only fill an empty file
+    """Where the hunk matches, from line `first` on, and how many context lines were ignored at its head and tail."""
+    for ignored in range(fuzz + 1):
+        head = min(ignored, hunk.lead)
+        tail = min(ignored, hunk.trail)
+        needle = hunk.before[head : len(hunk.before) - tail]
+        if not needle:  # nothing to search for: the hunk can only fill an empty file
             return (0, head, tail) if not lines and not hunk.before else None
-        at_start, at_end = loss == 0 and hunk.start == 0, loss == 0 and hunk.trail == 0
-        if at_start or at_end:  # as git has it: line 1 is the first, and a hunk without context after it is the last
-            target = 0 if at_start else len(lines) - len(needle)
-            whole = len(needle) == len(lines) or not (at_start and at_end)
-            found = target if whole and target >= first and lines[target : target + len(needle)] == needle else None
+        # As in git: a hunk for line 1 matches at the beginning only, one without context after it at the end only.
+        at_start = ignored == 0 and hunk.start == 0
+        at_end = ignored == 0 and hunk.trail == 0
+        place: int | None
+        if at_start or at_end:
+            place = 0 if at_start else len(lines) - len(needle)
+            is_whole_file = len(needle) == len(lines)
+            if place < first or not _matches_at(lines, needle, place) or (at_start and at_end and not is_whole_file):
+                place = None
         else:
-            found = _nearest(lines, needle, first, target, steps)
-        if found is not None:
-            return found, head, tail
+            place = _find_nearest(lines, needle, first, expected + head, steps)
+        if place is not None:
+            return place, head, tail
     return None
 
 
-def _nearest(lines: list[str], needle: list[str], first: int, target: int, steps: list[int]) -> int | None:
-    if target >= first and lines[target : target + len(needle)] == needle:
+def _find_nearest(lines: list[str], needle: list[str], first: int, target: int, steps: list[int]) -> int | None:
+    if target >= first and _matches_at(lines, needle, target):
         return target
-    return min(_matches(lines, needle, first, steps), key=lambda at: abs(at - target), default=None)
+    return min(_find_matches(lines, needle, first, steps), key=lambda at: abs(at - target), default=None)
 
 
-def _matches(lines: list[str], needle: list[str], first: int, steps: list[int]) -> Iterator[int]:
-    """All places of the needle from `first` on (Knuth, Morris and Pratt: linear, whatever the lines are)."""
+def _matches_at(lines: list[str], needle: list[str], place: int) -> bool:
+    return lines[place : place + len(needle)] == needle
+
+
+def _find_matches(lines: list[str], needle: list[str], first: int, steps: list[int]) -> Iterator[int]:
+    """All places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
     steps[0] -= len(lines) - first + len(needle)
     if steps[0] < 0:
         raise PatchError("the search for moved hunks takes too long")
-    back, k = [0] * len(needle), 0
+    # back[i]: the length of the longest proper prefix of the needle that ends at its line i.
+    back = [0] * len(needle)
+    length = 0
     for i in range(1, len(needle)):
-        while k and needle[i] != needle[k]:
-            k = back[k - 1]
-        k += needle[i] == needle[k]
-        back[i] = k
-    k = 0
+        while length and needle[i] != needle[length]:
+            length = back[length - 1]
+        length += needle[i] == needle[length]
+        back[i] = length
+    length = 0
     for i in range(first, len(lines)):
-        while k and (k == len(needle) or lines[i] != needle[k]):
-            k = back[k - 1]
-        k += lines[i] == needle[k]
-        if k == len(needle):
-            yield i - k + 1
+        while length and (length == len(needle) or lines[i] != needle[length]):
+            length = back[length - 1]
+        length += lines[i] == needle[length]
+        if length == len(needle):
+            yield i - length + 1
