@@ -301,7 +301,7 @@ def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, c
     data = batch([8, 5, 8, 3] * 6, K=5)
     data = with_outcomes(data, k=3) if compared else data
     whole = fitted(BradleyTerry(), data)
-    monkeypatch.setattr(attribute_fit, "_ROOM", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
+    monkeypatch.setattr(attribute_fit, "_MOST_VALUES", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
     parts = fitted(BradleyTerry(), data)
     for name in ("gamma_KD", "se_KD", "shrunk_KD", "n_K"):
         assert np.array_equal(getattr(parts[0], name), getattr(whole[0], name))

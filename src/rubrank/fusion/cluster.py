@@ -8,8 +8,9 @@
     rewarded.write_parquet("rewards/")
 
 The rewards of a group depend on that group alone, so groups can be fused anywhere. The exception is the influence of
-attributes, which is estimated over all groups of a batch: a first pass over all parts estimates it, and the second pass
-fuses with the estimate. Its sums are added part by part, so that they can differ from the local ones by rounding.
+attributes, which is estimated over all groups of a batch: a first pass over all parts estimates it, and a second pass
+fuses with the estimate. The sums of the first pass are added part by part, so rewards can differ from those of a local
+fusion by rounding.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 
 ROWS_PER_TASK = 65_536
 _OWNER = "fuse on Ray"
-_TASKS_PER_PROCESSOR = 2  # in flight: what waits for its turn takes memory
+_TASKS_PER_PROCESSOR = 2  # in flight; queued tasks take memory
 _PARTITIONS_PER_PROCESSOR = 4
 _ADDED_COLUMNS = ("reward", "ranking", "no_signal")
 _PACKED_GROUP = "group"
@@ -52,7 +53,7 @@ _PACKED_GROUP = "group"
 
 @dataclass(frozen=True)
 class _Job:
-    """What a task must know. `modules` comes first: reading it imports the module that registers the rule's model."""
+    """The input of a task. `modules` comes first: unpickling it imports the module that registers the rule's model."""
 
     modules: Imported
     rule: Rule
@@ -62,7 +63,7 @@ class _Job:
 
 
 def check_can_split(rule: Rule, has_batches: bool) -> None:
-    """Refuse a rule that must see more at once than one task gets."""
+    """Refuse a rule that must see more groups at once than one task gets."""
     parts = (find_weighing(rule), find_ordinal(rule))
     has_memory = any(bool(getattr(part, "remembers", hasattr(part, "state"))) for part in parts)
     if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
@@ -73,7 +74,7 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
 
 
 def is_pooled(rule: Rule) -> bool:
-    """Is the influence of attributes over the batch all that the rule learns from other groups?"""
+    """Does the rule use nothing of other groups but the influence of attributes, estimated over the batch?"""
     part = find_ordinal(rule)
     if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None:
         return False
@@ -81,7 +82,7 @@ def is_pooled(rule: Rule) -> bool:
 
 
 def modules_of(rule: Rule) -> Imported:
-    """The modules that another process must import to know the rule's model; refuses one that only this process has."""
+    """The modules that register the rule's model in another process; raises if the model exists only in this one."""
     part = find_ordinal(rule)
     module = model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
@@ -94,9 +95,9 @@ def modules_of(rule: Rule) -> Imported:
 def fuse_on_ray(
     ray: Any, rule: Rule, batches: Iterable[tuple[np.ndarray, ScoreBatch]], has_batches: bool
 ) -> Iterator[tuple[np.ndarray, Fused]]:
-    """Every part with its rows and what became of them, in order.
+    """The row numbers and the result of every part, in order.
 
-    has_batches: a column names the batches; a rule that looks at a whole batch gets each of them whole.
+    has_batches: a column of the table names the batches, so a rule that needs a whole batch gets each one whole.
     """
     if is_local(rule):
         parts = [part for rows, batch in batches for part in _split(rows, batch)]
@@ -130,7 +131,7 @@ def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, Sc
 
 
 def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
-    """In a task; an error is returned, so that it arrives as it is."""
+    """Runs in a task. Errors are returned: Ray would wrap a raised one in an error of its own."""
     try:
         return apply_rule(job.rule, batch)
     except RubrankError as error:
@@ -165,7 +166,7 @@ def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
 
 
 def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
-    """In a task: the large part stays in Ray's store, and its summary or an error is returned."""
+    """Runs in a task: returns the part, which stays in Ray's store, and its summary or an error."""
     try:
         return _prepare(job.rule, batch)
     except RubrankError as error:
@@ -173,7 +174,7 @@ def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
 
 
 def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, ...]]]:
-    """Some groups as a part of a pooled fit; its summary, and the names of its criteria."""
+    """A part of a pooled fit; then its summary, and the names of its criteria."""
     from rubrank.fusion.models.attribute_fit import PartSummary
 
     while isinstance(rule, Gated):
@@ -219,9 +220,9 @@ class _RayParts:
 
 
 def _run_pass(part: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Any]:
-    """In a task: the part after a pass, and what the pass found."""
+    """Runs in a task: returns the part after a pass, and the result of the pass or an error."""
     part = part.copy()
-    # Arrays from Ray's store cannot be written to, and kernels are compiled for those that can.
+    # Arrays from Ray's store are read-only, and numba would compile everything again for those.
     arguments = tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in arguments)
     try:
         return part, function(part, *arguments)
@@ -246,7 +247,7 @@ def on_ray(
 ) -> Any:
     """A Ray dataset with the columns reward, ranking and no_signal; it is computed when it is used.
 
-    rubric: the one that the dataset was graded by; its criteria are columns of the dataset, NaN or null = missing.
+    rubric: the rubric that graded the dataset; its criteria are columns of the dataset, NaN or null = missing.
     group: the column that names the group of a row. prefix: put before the names of the added columns.
     partitions: of the shuffle that brings groups together; None: four for each processor.
     attributes: columns of numbers ≥ 0 whose influence is taken out, such as lengths. The dataset is then computed at
@@ -265,10 +266,10 @@ def on_ray(
     needed = (group, *(criterion.name for criterion in criteria), *attributes)
     _check_columns(dataset.columns() or [], needed, [prefix + name for name in _ADDED_COLUMNS])
     fuser = _GroupFuser(criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes))
-    number = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
+    partition_count = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
     if attributes and is_pooled(fuser.rule):
         dataset = dataset.materialize()
-        packed = dataset.groupby(group, num_partitions=number).map_groups(fuser.pack, batch_format="pyarrow")
+        packed = dataset.groupby(group, num_partitions=partition_count).map_groups(fuser.pack, batch_format="pyarrow")
         task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
         shared = ray.put(fuser)
         references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
@@ -277,11 +278,11 @@ def on_ray(
         parts = [part for part, _ in prepared]
         estimate = _estimate(ray, fuser.rule, parts, [summary for _, summary in prepared])
         fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
-    return dataset.groupby(group, num_partitions=number).map_groups(fuser.fuse, batch_format="pyarrow")
+    return dataset.groupby(group, num_partitions=partition_count).map_groups(fuser.fuse, batch_format="pyarrow")
 
 
 def _prepare_block(fuser: _GroupFuser, block: Any) -> tuple[Any, Any]:
-    """In a task: some packed groups as a part; None for an empty block."""
+    """Runs in a task: like `_prepare_part`, for packed groups; None, None for an empty block."""
     if not block.num_rows:
         return None, None
     try:
@@ -334,7 +335,7 @@ class _GroupFuser:
         return pa.table({_PACKED_GROUP: pa.array([pickle.dumps(self._read(table))], pa.binary())})
 
     def make_batch(self, groups: Sequence[_GroupRows]) -> ScoreBatch:
-        """Some groups as a rule sees them."""
+        """The batch of some groups."""
         table = ScoreTable(tuple(scores for scores, _ in groups))
         if not self._attributes:
             return table.batch()

@@ -1,4 +1,4 @@
-"""Tables of scores in files: read, fuse every group, and write the table with its rewards.
+"""Fuse score tables in files: read a table, fuse every group, and write the table with its rewards.
 
     uid,Facts,Style,tokens          {"uid": "q1", "scores": {"Facts": 1, "Style": 3}, "attributes": {"tokens": 312}}
     q1,1,3,312                      {"uid": "q1", "scores": {"Facts": 0, "Style": 5}, "attributes": {"tokens": 845}}
@@ -8,8 +8,8 @@
     >>> fuse_file("scores.csv", "rewards.csv", FuseOptions(weight={"Facts": 2}))       # doctest: +SKIP
 
 All cells are checked before anything is fused, and the output appears only when it is complete. A file that
-`ScoreTable.write` wrote brings its rubric: weights, margins, directions and gates are those of each group's rubric
-unless the options say otherwise, and the rewards are those of `read_scores(path).fuse()`.
+`ScoreTable.write` wrote contains its rubrics. Weights, margins, directions and gates are then those of each group's
+rubric, unless the options override them, and the rewards equal those of `read_scores(path).fuse()`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Engine: TypeAlias = Literal["local", "ray"]
 Progress: TypeAlias = Callable[[str, float], None]
 """Called with "reading" or "fusing" and the share that is done."""
 FusedRows: TypeAlias = tuple[np.ndarray, Fused]
-"""Row numbers of a table, and what became of these rows, in the same order."""
+"""Row numbers of a table, and the result for these rows, in the same order."""
 PREVIEW = 10
 """How many groups a summary shows."""
 _OWNER = "fuse_file"
@@ -63,11 +63,11 @@ _OWNER = "fuse_file"
 
 @dataclass
 class Summary:
-    """What a file held and what became of it."""
+    """What a file contained, and its rewards in short."""
 
     path: Path
     criteria: tuple[str, ...]
-    """The criteria that were ranked by; those of a gate are not among them."""
+    """The ranked criteria, without those of a gate."""
     left_out: tuple[str, ...]
     """Columns that were not used: texts, and numbers whose names say that they are no scores."""
     rollouts: int = 0
@@ -79,7 +79,7 @@ class Summary:
     deciding: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each criterion: groups in which it tells rollouts apart."""
     graded: bool = False
-    """Did weights, margins, directions and gates come from the rubric in the file?"""
+    """Did weights, margins, directions and gates come from rubrics stored in the file?"""
     gates: tuple[str, ...] = ()
     reward_sum: float = 0.0
     first: list[FusedGroup] = field(default_factory=list)
@@ -111,7 +111,7 @@ def fuse_file(
     output: a path, whose suffix says its format; an open binary file, which gets JSON Lines; or None.
     options: the rule and its settings. A file that `ScoreTable.write` wrote has its rubric; options override it.
     any_order: the rows of a group need not be adjacent.
-    utilities: write the column "utility.<criterion>" for each criterion too.
+    utilities: also write the column "utility.<criterion>" for each criterion.
     prefix: put before the name of every column that is added.
     force: replace an output that exists; never the input.
     engine: "local", or "ray": groups are fused by the tasks of a Ray cluster.
@@ -137,7 +137,7 @@ def fuse_file(
         results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
     summary = _summarise(scores, results)
     if output is None:
-        # Everything about a group takes longer than its reward: only for the groups that are shown.
+        # A `FusedGroup` takes longer to make than the rewards, so only the groups that are shown get one.
         groups = (fused[label] for _, fused in results for label in fused.labels)
         summary.first = list(islice(groups, PREVIEW))
     else:
@@ -170,7 +170,7 @@ def explain_file(
         raise UnknownName(
             str(path), "group", f"one of its {len(labels):,} groups, such as {examples}", repr(group), remedy
         )
-    # A rule that looks at groups one by one need not see the others.
+    # A rule that looks at one group at a time does not need the others.
     batches = scores.batches() if scores.needs_whole_batch else scores.batches_of_group(labels[group])
     for _, batch in batches:
         for label in batch.labels:
@@ -183,7 +183,7 @@ def explain_file(
 
 
 def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_order: bool) -> FileScores:
-    """Read a table, check its cells, and make sure that the options suit it."""
+    """Read a table, check its cells, and check the options against its criteria."""
     if columns.attributes:
         options = options.with_attributes(columns.attributes)
     columns = replace(columns, attributes=options.attribute_names)
@@ -226,9 +226,9 @@ class FileScores:
     rule: Rule
     batch_column: str | None = None
     score_table: ScoreTable | None = None
-    """Of a file that brings its rubric: its groups, with what the options change about their criteria."""
+    """If the file contains its rubrics: its groups, with the changes that the options make to criteria."""
     row_order: np.ndarray | None = None
-    """The row of the file that each row of the score table is."""
+    """For each row of the score table, its row in the file."""
 
     @property
     def needs_whole_batch(self) -> bool:
@@ -242,14 +242,14 @@ class FileScores:
 
     @cached_property
     def gates(self) -> tuple[str, ...]:
-        """The criteria that gate."""
+        """The gate criteria."""
         if self.score_table is None:
             return (*self.options.global_quality, *self.options.low_quality)
         return tuple(c.name for c in self.score_table.specifications() if c.layer != "quality")
 
     @cached_property
     def ranked_names(self) -> tuple[str, ...]:
-        """The criteria that are ranked by: all but the gates; penalties too, if no gate reads them."""
+        """The ranked criteria: all but the gates. Penalties are ranked too if the rule has no gate ("+")."""
         gates = set(self.gates)
         if not self.rule.name.endswith("+") and self.options.penalties == "rank":
             if self.score_table is None:
@@ -259,7 +259,7 @@ class FileScores:
         return tuple(name for name in self.names if name not in gates)
 
     def batches(self) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """Row numbers, and these rows as the rule is to see them; together all rows."""
+        """Row numbers and the batch of these rows; together the batches cover all rows."""
         if self.batch_column is not None and self.needs_whole_batch:
             labels = join_cells(self.layout.table.frame, (self.batch_column,)).to_list()
             parts = _rows_by_key(labels)
@@ -288,7 +288,7 @@ class FileScores:
             yield from self._ragged_batches(rows)
 
     def _plain_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
-        """A batch of a table that brings no rubric: the options say everything about its criteria."""
+        """A batch of a table without rubrics: all about its criteria comes from the options."""
         options = self.options
         layout = self.layout
         is_all = len(rows) == len(layout.labels) and list(names) == list(layout.names)
@@ -311,7 +311,7 @@ class FileScores:
         return drop_ignored_penalties(options, batch)
 
     def _ragged_batches(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """Groups with the same criteria together: one matrix for all would be mostly empty."""
+        """One batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
         ragged = self.layout.table.ragged_scores
         assert ragged is not None
         labels = self.layout.labels[rows].to_list()
@@ -325,21 +325,22 @@ class FileScores:
         names_by_key = {key: tuple(sorted(names & ranked)) for key, names in names_of.items()}
         some_name = next(name for name in self.names if name in ranked)
         for positions in _rows_by_key([names_by_key[key] for key in keys]):
-            # A group without any score gets rewards too, all equal: any criterion will do.
+            # A group without any score gets equal rewards. A batch needs a criterion, and any will do.
             names = names_by_key[keys[positions[0]]] or (some_name,)
             yield rows[positions], self._plain_batch(rows[positions], [*names, *gates])
 
     def _graded_batches(self, rows: np.ndarray, apart: bool) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """Groups by the rubrics in the file: all in one batch, unless that would be a matrix that is mostly empty."""
-        table, row_order = self.score_table, self.row_order
+        """Batches of a file with rubrics: one for all groups, or one per rubric if the matrix would be mostly empty."""
+        table = self.score_table
+        row_order = self.row_order
         assert table is not None
         assert row_order is not None
-        wanted = set(rows.tolist())
+        requested_rows = set(rows.tolist())
         starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in table.groups])])
         members = [
             (group, row_order[start:end])
             for group, start, end in zip(table.groups, starts[:-1], starts[1:], strict=True)
-            if int(row_order[start]) in wanted
+            if int(row_order[start]) in requested_rows
         ]
         is_wide = len(table.criteria) > MOST_CRITERION_COLUMNS
         by_rubric = apart or (is_wide and not self.needs_whole_batch)
@@ -348,9 +349,9 @@ class FileScores:
             group_rows = np.concatenate([members[i][1] for i in positions])
             attributes = None if self.layout.attributes_MD is None else self.layout.attributes_MD[group_rows]
             names = {c.name for group in groups for c in group.criteria} if by_rubric else set(table.criteria)
-            if names <= set(self.gates):  # something must be ranked by, though nobody has a score on it
+            if names <= set(self.gates):  # a batch needs a ranked criterion, even one without any score
                 names |= set(self.ranked_names[:1])
-            # The order of the whole file, in which the sums of a group come out the same whoever else is there.
+            # Columns in the order of the whole file: sums then do not depend on which groups share the batch.
             columns = [criterion for criterion in table.specifications() if criterion.name in names]
             batch = ScoreTable(groups).batch(
                 attributes=attributes, attribute_names=self.options.attribute_names, columns=columns
@@ -364,7 +365,7 @@ class FileScores:
         return bool(self.gates) and self.rule.name.endswith("+")
 
     def added_names(self, utilities: bool, prefix: str) -> list[str]:
-        """The columns that the output has beside those of the input."""
+        """The columns that the output has in addition to those of the input."""
         names = ["reward", "no_signal"]
         if self._is_gated:
             names.insert(1, "ranking")
@@ -373,7 +374,7 @@ class FileScores:
         return [prefix + name for name in names]
 
     def added_columns(self, fused: Fused, utilities: bool, prefix: str) -> pl.DataFrame:
-        """The columns that a fusion adds, a row for each of its rollouts."""
+        """The columns that the output gets, one row per rollout."""
         batch = fused.batch
         values: dict[str, Any] = {"reward": fused.reward}
         if self._is_gated:
@@ -388,7 +389,7 @@ class FileScores:
 
 
 def _rows_by_key(keys: Sequence[Hashable]) -> list[np.ndarray]:
-    """The positions of each different key, in the order in which the keys appear."""
+    """The positions of each distinct key, in the order in which the keys first appear."""
     positions: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         positions.setdefault(key, []).append(i)

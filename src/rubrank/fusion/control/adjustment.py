@@ -3,9 +3,9 @@
     fuse(scores, attributes=tokens[..., None], adjust="remove")            formatting control: all, of either sign
     fuse(scores, attributes=tokens[..., None], adjust=attenuate(0.5))      reasoning-efficiency control
 
-`attenuate(lam)` takes the share lam of a positive coefficient and leaves other coefficients as they are. A random draw
-is a function of seed, group, criterion and attribute alone: it does not depend on the batch, its order, or the process
-that computes it.
+`attenuate(lam)` takes out the share lam of a positive coefficient and leaves other coefficients as they are. A random
+draw is a function of seed, group, criterion and attribute alone: it does not depend on the batch, its order, or the
+process that computes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 @dataclass(frozen=True)
 class Attenuate:
-    """Take the share lam of a positive coefficient, on average over draws; leave the others alone."""
+    """Take out the share lam of a positive coefficient, on average over draws; leave negative ones alone."""
 
     lam: float
     draw: Draw = "fixed"
@@ -78,7 +78,7 @@ def expand_adjustments(owner: str, adjust: Adjustment | Sequence[Adjustment] | N
 
 @dataclass(frozen=True, eq=False)
 class DrawNames:
-    """What draws depend on; a running estimate goes by the same names."""
+    """The names that random draws depend on; a running estimate stores its sums under the same names."""
 
     groups: Sequence[Hashable]
     criteria: Sequence[Hashable]
@@ -89,11 +89,11 @@ class DrawNames:
 def draw_shares(
     adjustments: tuple[Adjustment, ...], shape: tuple[int, ...], names: DrawNames
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The share of every coefficient that is taken out (N, K, D), and whether of negative ones too (D,)."""
+    """The share of every coefficient to take out (N, K, D), and for each attribute whether negative ones count (D,)."""
     share_NKD = np.ones((*shape, len(adjustments)))
     is_two_sided_D = np.array([adjustment == "remove" for adjustment in adjustments], bool)
     is_random = any(isinstance(adjustment, Attenuate) and adjustment.draw != "fixed" for adjustment in adjustments)
-    uniform_NKD = share_NKD
+    uniform_NKD = share_NKD  # not read by fixed shares
     if is_random:
         uniform_NKD = draw_uniform(names.seed, names.groups, names.criteria, names.attributes)
     for d, adjustment in enumerate(adjustments):

@@ -2,10 +2,10 @@
 
     Attribute("shouting", ("capitals",), lambda texts: ...)      texts (…) → values (…, 1)
 
-A criterion says what is good; an attribute says what a judge may be swayed by: length, headings, bold print. Fusing
+A criterion says what is good. An attribute is something that may bias a judge: length, headings, bold print. Fusing
 with attributes estimates how much of a ranking they explain, so that only the rest is rewarded. An attribute returns
-numbers that are finite and at least 0: one row of `columns` per text, in the leading shape of the texts. Texts come as
-a list, or as N lists of G texts; values follow as (n, D) or (N, G, D).
+finite numbers ≥ 0: for each text one row with a number per column. Texts come as a list, or as N lists of G texts; the
+values have the shape (n, D) or (N, G, D).
 
 To add one, decorate a function of one text (docs/extending.md); it can then be used by name everywhere:
 
@@ -42,7 +42,7 @@ class Attribute:
     measure: Callable[[Texts], NDArray[Any]]
 
     def rows(self, texts: list[str]) -> NDArray[np.float64]:
-        """Values (len(texts), D) as floats, after checking that they keep the contract."""
+        """Values (len(texts), D) as floats; raises if the measure breaks the contract."""
         values = np.asarray(self.measure(texts), dtype=np.float64)
         remedy = "Return one row of columns for every text."
         if values.ndim != 2 or values.shape[1] != len(self.columns):
@@ -69,7 +69,7 @@ class Measured(NamedTuple):
 
 
 def flatten_texts(owner: str, texts: Texts) -> tuple[list[str], tuple[int, ...]]:
-    """The texts in one flat list, and the shape they came in."""
+    """The texts as one flat list, and their shape."""
     flat, shape = flatten_optional(owner, "texts", texts)
     if any(text is None for text in flat):
         raise _bad_entry(owner, "texts", flat.index(None), shape, None)
@@ -101,7 +101,7 @@ def _list_entries(owner: str, parameter: str, texts: object) -> list[Any]:
 
 
 def _flatten_once(owner: str, parameter: str, entries: list[Any], shape: tuple[int, ...]) -> tuple[list[Any], int]:
-    """One level of lists less, and the length of each of them."""
+    """The entries of all lists in one list, and the common length of the lists."""
     has_texts = any(isinstance(entry, str) for entry in entries)
     for index, entry in enumerate(entries):
         if not isinstance(entry, str if has_texts else _ROWS):

@@ -1,4 +1,4 @@
-"""The attributes that come with rubrank, and the registry that finds them by name.
+"""The built-in attributes, and the registry that finds attributes by name.
 
     reasoning_length, answer_length, total_length    in words                              control/length.py
     markdown                                         eleven densities, per line of the answer    control/markdown.py
@@ -30,7 +30,7 @@ __all__ = ["ATTRIBUTES", "attribute", "attribute_names", "find_attribute", "meas
 
 
 def _measure_markdown(texts: Texts) -> NDArray[np.float64]:
-    # What a reader sees: thoughts are not shown, and `<think>` would begin a block of raw HTML.
+    # Only the answer: a reader does not see the reasoning, and `<think>` would begin a block of raw HTML.
     flat, shape = flatten_texts("attribute 'markdown'", texts)
     return markdown_density([split_reasoning(text)[1] for text in flat]).reshape(*shape, len(MARKERS))
 
@@ -69,8 +69,8 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
         check_call("attribute", function, "text")
         if isinstance(columns, str):
             raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
-        any_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
-        attribute_name = check_free("attribute", any_name, function, _sources.get, any_name in _LIBRARY)
+        requested_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
+        attribute_name = check_free("attribute", requested_name, function, _sources.get, requested_name in _LIBRARY)
         column_names = (attribute_name,) if columns is None else tuple(columns)
 
         def measure_texts(texts: Texts) -> NDArray[np.float64]:
@@ -86,7 +86,7 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 
 
 def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:
-    """What a function returned for one text, as numbers."""
+    """The result of a user's function for one text as an array; raises unless it has one number per column."""
     try:
         row = np.atleast_1d(np.asarray(result, dtype=np.float64))
     except (TypeError, ValueError):

@@ -1,10 +1,10 @@
-"""What is measured of every rollout of a step: words of its reasoning and its answer, and Markdown of its answer.
+"""Measurements of every rollout of a training step: words of its reasoning and answer, and Markdown of its answer.
 
     rows = common_rows(rollouts)            (rollouts, 13)
     words, markdown = rows[:, :2], rows[:, 2:]
 
-Worker processes measure the rollouts that they grade with `worker_rows`. It has four columns more: where the reasoning
-begins and ends in the response, and where the answer does. The main process then need not search for tags again.
+Worker processes call `worker_rows` for the rollouts that they grade. It adds four columns: the start and end of the
+reasoning in the response, and the start and end of the answer. The main process then need not search for tags again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.words import count_words
 
 WORKER_ROWS = f"{__name__}:worker_rows"
-"""What a worker imports."""
+"""Where a worker process finds the function: module and name."""
 WORDS = 2
 """The first columns: words of the reasoning, and of the answer."""
 COMMON = WORDS + len(MARKERS)
@@ -35,7 +35,7 @@ def common_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
 
 
 def worker_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
-    """The same with positions; NaN if a part is not in the response (joined from several, or a field of its own)."""
+    """`common_rows` with positions; NaN if a part is not one piece of the response (a separate field, say)."""
     positions = np.full((len(rollouts), 4), np.nan)
     for row, rollout in zip(positions, rollouts, strict=True):
         reasoning_start = rollout.response.find(rollout.thoughts)
@@ -47,7 +47,7 @@ def worker_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
 
 
 def set_part_positions(rollouts: Sequence[Rollout], positions: np.ndarray) -> None:
-    """Tell rollouts where their reasoning and their answer are."""
+    """Set where each rollout's reasoning and answer are in its response; NaN leaves a rollout as it is."""
     for i in np.flatnonzero(~np.isnan(positions[:, 0])).tolist():
         reasoning_start, reasoning_end, answer_start, answer_end = map(int, positions[i])
         rollouts[i].keep_parts(slice(reasoning_start, reasoning_end), slice(answer_start, answer_end))

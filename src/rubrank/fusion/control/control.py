@@ -1,11 +1,11 @@
-"""Where attributes enter a fusion: a batch and the options of RLVR² → adjusted utilities, and what was taken out.
+"""Attribute control in a fusion: a batch and the options of RLVR² → adjusted utilities, and what was taken out.
 
     pool="batch"    coefficients over all groups of the batch, shrunk; utilities are fitted again without them
     pool="run"      the same, over the steps of a run (`RunningEstimate`)
-    pool="group"    exactly as in the paper: coefficients of every group by itself, v = u + keep·γ·z̃
+    pool="group"    as in the paper: coefficients of each group by itself, v = u + (γ − δ)·z̃; δ is taken out of γ
 
-`models/attribute_fit.py` has the mathematics. In a group by itself, the priors decide what is length and what is
-quality; the third form is there for comparison with the paper.
+`models/attribute_fit.py` has the mathematics. A single group has too few comparisons to separate length from quality,
+so the priors decide; pool="group" exists for comparison with the paper.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BatchEstimate:
-    """An estimate over a whole batch, for fusing its parts one by one."""
+    """An estimate made over a whole batch, for fusing parts of the batch one by one."""
 
     scale_D: np.ndarray
     """What contrasts are multiplied by."""
@@ -71,14 +71,14 @@ class AttributeControl:
     def fitted_MK(self) -> np.ndarray:
         """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
 
-        Only `rubrank.utilities` needs them, and a large batch would not fit in memory with them: they are computed on
+        Only `rubrank.utilities` needs them, and they would double the memory of a large batch. So they are computed on
         first use.
         """
         return self.fit_jointly()
 
 
 def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> AttributeControl:
-    """Take the influence of attributes out of the utilities u_MK, which are not changed."""
+    """Take the influence of attributes out of the utilities; u_MK itself is not changed."""
     data, controlled_NK = make_fit_data(rule, batch, u_MK)
     criteria, attributes = name_columns(batch)
     names = DrawNames(batch.labels, criteria, attributes, rule.seed)
@@ -97,7 +97,7 @@ def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashab
 
 
 def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[FitData, np.ndarray]:
-    """What a fit sees of a batch, and the groups that a controlled criterion tells apart, (N, K)."""
+    """The data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts of the group apart?"""
     from rubrank.fusion.models.attribute_fit import FitData
 
     assert batch.attributes_MD is not None
@@ -110,16 +110,17 @@ def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Fit
         float(rule.attribute_prior),
         batch.outcomes,
         pooled=rule.pool != "group",
-        # A copy: what comes from Ray's store is read-only, and numba would compile everything again for that.
+        # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
         known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),
     )
     return data, data.informative(u_MK) & _select_criteria(rule, batch)
 
 
 def _select_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
-    """(N, K) or (1, K): the criteria that are controlled: those that the rule names, else those no program decided.
+    """(N, K) or (1, K): the controlled criteria: those that the rule names, else those that no program decides.
 
-    The verdict of a program cannot be swayed. Plain arrays do not say who decided, so all of theirs are controlled.
+    Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
+    controlled.
     """
     if rule.adjust_criteria is None:
         return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)
@@ -169,7 +170,7 @@ def _control_pooled(
 def _fit_jointly(
     model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray, known_gamma_KD: np.ndarray | None
 ) -> np.ndarray:
-    """Utilities of the joint fit, or beside coefficients that come from more groups than these."""
+    """Utilities of the joint fit; if γ was estimated over a larger batch, utilities given that γ."""
     from rubrank.fusion.models.attribute_fit import estimate, refit
 
     if known_gamma_KD is not None:

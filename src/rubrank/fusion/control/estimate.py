@@ -1,7 +1,7 @@
-"""What is known about the influence of attributes: coefficients, their errors, and what of them is more than chance.
+"""Estimates of the influence of attributes: coefficients, their standard errors, and their shrunk values.
 
     γ̂ = 0.50, se = 0.10 over 128 groups: t = 1.98, γ̃ = 0.50 · (1 − (1.98 · 0.10 / 0.50)²) = 0.42
-    γ̂ = 0.15, se = 0.10: within chance, γ̃ = 0
+    γ̂ = 0.15, se = 0.10: chance explains it, γ̃ = 0
 
 `models/attribute_fit.py` has the whole method; steps 2 and 3 are here. `RunningEstimate` is the same over a training
 run, as a moving sum over its steps (ρ = 0.9: about ten of them):
@@ -9,7 +9,7 @@ run, as a moving sum over its steps (ρ = 0.9: about ten of them):
     A ← ρA + I      b ← ρb + (I + βE)γ̂_t      V ← ρ²V + V_t      n ← ρn + n_t
     γ̂ = (A + βE)⁻¹ b,  its error with A for I
 
-One step has few groups; ten steps have ten times as many, and the judge is the same.
+One step has few groups. Ten steps have ten times as many, and the judge has the same bias in all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from rubrank.fusion.control.student_t import student_t_975
 FEWEST_GROUPS = 8
 """With fewer groups nothing is taken out: their spread says too little about the error."""
 DECAY = 0.9
-_FEWEST_GROUPS_OF_A_STEP = 2  # one group has no spread
+"""ρ: how much of a running sum is left after one more step."""
+_FEWEST_GROUPS_OF_A_STEP = 2  # the variance over groups needs two
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class InfluenceEstimate:
     se_KD: np.ndarray
     """Its group-robust standard error; NaN with fewer than two groups."""
     shrunk_KD: np.ndarray
-    """γ̃: what of γ̂ is more than chance."""
+    """γ̃: the part of γ̂ that chance does not explain."""
     n_K: np.ndarray
     """The number of groups behind it; not a whole number in a running estimate."""
     information_KDD: np.ndarray
@@ -87,10 +88,10 @@ class _Sums:
 
 @dataclass(eq=False, slots=True)
 class RunningEstimate:
-    """What a run knows about its attributes so far; every training step adds to it.
+    """The estimate of a training run so far; every step adds to it.
 
     A criterion learns from the steps in which it tells rollouts of at least two groups apart. Coefficients are
-    estimated jointly, so everything starts afresh when other attributes are controlled than before.
+    estimated jointly, so all sums are cleared when the controlled attributes change.
     """
 
     attributes: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ class RunningEstimate:
     def learn(
         self, step: InfluenceEstimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
     ) -> InfluenceEstimate:
-        """Add the estimate of a step, and return what is known now about its criteria."""
+        """Add the estimate of a step, and return the estimate of the run so far for the criteria of the step."""
         names = [str(name) for name in criteria]
         columns = tuple(str(name) for name in attributes)
         if columns != self.attributes:
@@ -133,7 +134,7 @@ class RunningEstimate:
         return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must carry, as JSON can hold it."""
+        """The sums as JSON data, for a checkpoint."""
         criteria = {
             name: {
                 "A": sums.information_DD.tolist(),

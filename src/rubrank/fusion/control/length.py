@@ -3,14 +3,14 @@
     >>> lengths(["<think>2 and 2 make 4</think>The answer is 4."])
     Lengths(reasoning=array([5.]), answer=array([4.]), unit='words')
 
-Reasoning is the text in thinking blocks (`texts/reasoning.py`), or the trainer's own field when it keeps the two
-apart. The unit is tokens when the caller can count them, else words. Tags are not counted, in either unit.
+Reasoning is the text in thinking blocks (`texts/reasoning.py`), or a separate field if the trainer has one. The unit
+is tokens if the caller passes a function that counts them, else words. Tags are not counted in either unit.
 
-A word is what stands between spaces or punctuation, with at least one letter or digit; apostrophes, hyphens, full
-stops, commas and underscores inside it do not divide it (`don't`, `state-of-the-art`, `3.14`, `snake_case`). In
-scripts written without spaces every letter counts as a word: Han, Hiragana, Katakana, Bopomofo, Thai, Lao, Khmer and
-Burmese. Korean has spaces, and its words are counted by them. Not covered: finding the words of the scripts without
-spaces, where letters are about 1.5 times (Han) to 5 times (Thai) as many as words; sentences of emoji (no words).
+A word is a run of characters between spaces or punctuation that has at least one letter or digit. Apostrophes, hyphens,
+full stops, commas and underscores inside a word do not split it (`don't`, `state-of-the-art`, `3.14`, `snake_case`). In
+scripts without spaces every letter counts as a word: Han, Hiragana, Katakana, Bopomofo, Thai, Lao, Khmer and Burmese.
+This overstates their words about 1.5 times (Han) to 5 times (Thai). Korean has spaces and is counted by them. Emoji are
+not words.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def lengths(
 ) -> Lengths:
     """Measure every text, in the shape the texts come in.
 
-    `reasoning` holds the trainer's own reasoning texts, in the shape of `texts`: the text beside one is all answer, and
-    a None among them means "look for tags". `tokens` counts the tokens of a text, for instance
-    `lambda text: len(tokenizer.encode(text, add_special_tokens=False))`; without it the unit is words.
+    reasoning: reasoning texts in the shape of `texts`, if the trainer stores them separately. The text that goes with
+        one is all answer; None means that the reasoning is in the text, between tags.
+    tokens: counts the tokens of a text, for instance
+        `lambda text: len(tokenizer.encode(text, add_special_tokens=False))`. Without it the unit is words.
     """
     flat, shape = flatten_texts("lengths", texts)
     thoughts: list[str | None] = [None] * len(flat)
@@ -95,7 +96,7 @@ def lengths(
 
 
 def _count_tokens(text: str, tokens: Callable[[str], int]) -> int:
-    if not text:  # without asking: a tokenizer may count its own special tokens
+    if not text:  # a tokenizer may count its special tokens even here
         return 0
     count = tokens(text)
     if not isinstance(count, Integral) or count < 0:
@@ -114,6 +115,6 @@ def _check_counts(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
     return counts
 
 
-def _wrong_shape(owner: str, parameter: str, other: str, expected: object, got: object) -> InvalidInput:
-    allowed = f"of the shape of {other}, {expected}"
+def _wrong_shape(owner: str, parameter: str, reference: str, expected: object, got: object) -> InvalidInput:
+    allowed = f"of the shape of {reference}, {expected}"
     return InvalidInput(owner, parameter, allowed, f"shape {got}", "Give one for every text.")

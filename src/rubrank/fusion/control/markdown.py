@@ -19,8 +19,8 @@ Not counted: images and the markers in their descriptions; raw HTML (`<b>`, `<h1
 is. Not recognised: front matter (it reads as a rule and a heading), mathematics (`$x_{i}*y*$` may hold italics),
 strikethrough, footnotes, task boxes.
 
-A response costs one pass of the parser, in Rust, which writes HTML for many responses into one buffer. NumPy then finds
-all `<` at once and tells the tags apart by the two characters that follow.
+For speed, a parser in Rust writes the HTML of many responses into one buffer. NumPy then finds all `<` at once and
+recognises each tag by the two characters that follow.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ MARKERS = (
 Per = Literal["line", "100 words"]
 
 
-# What the parser writes for each marker, by the two characters after `<`. Lists only say which kind their items are.
+# Kinds of tags, and the two characters after `<` that identify each. The tags of lists are not counted themselves; they
+# decide whether an item is ordered.
 _HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(len(MARKERS))
 _OPEN_ORDERED, _OPEN_UNORDERED, _CLOSE_LIST, _ITEM, _OTHER = range(len(MARKERS), len(MARKERS) + 5)
 _TAGS = {
@@ -79,10 +80,10 @@ _KIND = np.full((256, 256), _OTHER, dtype=np.uint8)
 for _tag, _kind in _TAGS.items():
     _KIND[ord(_tag[0]), ord(_tag[1])] = _kind
 
-# HTML is rendered into buffers of about so many bytes, so that a batch of any size needs little memory.
-_BUFFER = 1 << 20
+_BUFFER = 1 << 20  # bytes of HTML rendered before they are counted, so that a batch of any size needs little memory
 
-# Of closing tags only those of lists are looked at; the parser wants `</pre>` and `</script>` in small letters.
+# Tags of raw HTML that would be counted. Other closing tags are not: the parser needs `</pre>` and `</script>` in lower
+# case to find the end of the block.
 _RAW_TAG = re.compile("<[a-z]|</[ou]")
 
 
@@ -119,8 +120,8 @@ def _render(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list[int]
     buffer = BytesIO()
     ends: list[int] = []
     for text in texts:
-        # Raw HTML passes through the parser. Its tags may have capitals without changing how anything is parsed, and
-        # the renderer writes none: so every `<` followed by a small letter in the output is a tag that Markdown made.
+        # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself
+        # writes lower case only. So every `<` followed by a lower-case letter in the output comes from Markdown.
         if "<" in text:
             text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
         text = limit_depth(text)

@@ -1,4 +1,4 @@
-"""Student's t: how large a coefficient must be, in standard errors, before chance is a poor explanation.
+"""The 97.5% point of Student's t: how many standard errors a coefficient must exceed to be significant at 5%.
 
 >>> round(student_t_975(7), 3), round(student_t_975(127), 3)
 (2.365, 1.979)
@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p, pi, sqrt
 
-_NORMAL = 1.959963984540054
+_NORMAL = 1.959963984540054  # the 97.5% point of the normal distribution
 _LARGE = 1e9  # degrees of freedom from which the normal's point is right to 1e-9
-_TINY = 1e-300
+_TINY = 1e-300  # stands for 0 in a denominator
 _STEPS = 200
 
 

@@ -8,8 +8,8 @@ With e = u_i − u_j + γ·z_ij, over the n groups in which criterion k tells ro
     4  taken out   δ, computed from γ̃ by `control/adjustment.py`
     5  refit       v_g = argmax_u of the likelihood with e = u_i − u_j + δ·z_ij; nothing is added back
 
-Groups are the independent units, not pairs: hence the error comes from the spread of the slopes s_g over groups. What
-chance may explain stays in the verdict: hence step 3 (`control/estimate.py`). If δ = 0, nothing is fitted again.
+Pairs of one group are not independent, groups are. So the error is computed from the spread of the slopes s_g over
+groups. Step 3 (`control/estimate.py`) leaves in the verdict what chance may explain. If δ = 0, nothing is fitted again.
 
 `estimate` does steps 1 to 3, `refit` step 5. `fit_groups` is the fit of the paper, with a γ for every group.
 Bradley–Terry and Thurstone in groups of ordinary size are fitted by the compiled code of `likelihood.py`; other models
@@ -38,12 +38,14 @@ from rubrank.fusion.models.newton import FitProblem
 from rubrank.scores.outcomes import outcomes, wins_of
 
 _LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
-_ROOM = 1 << 19  # numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time
+_MOST_VALUES = (
+    1 << 19
+)  # numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time
 
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """What a fit with attributes sees of a batch; group g is rows starts[g] .. starts[g + 1]."""
+    """The data of a fit with attributes; group g is rows starts[g] .. starts[g + 1]."""
 
     scores_MK: np.ndarray
     starts: np.ndarray
@@ -80,7 +82,7 @@ class FitData:
         return squares_D, int(pairs)
 
     def compiled(self) -> likelihood.Data:
-        """The same as compiled code takes it."""
+        """The data in the form that the compiled code takes."""
         cell_NK = np.empty((0, 0), np.int64)
         packed = [np.empty(0)]
         if self.outcomes:
@@ -103,7 +105,7 @@ class FitData:
         )
 
     def select_criteria(self, columns: slice) -> FitData:
-        """The same of some criteria. Contrasts do not depend on criteria, and keep their scale."""
+        """The data of some criteria. Contrasts do not depend on criteria, and keep their scale."""
         cells = {
             (g, k - columns.start): outcome
             for (g, k), outcome in self.outcomes.items()
@@ -162,7 +164,7 @@ def scale_of_contrasts(squares_D: np.ndarray, pairs: int) -> np.ndarray:
 
 def check_link(model: UtilityModel) -> LinkModel:
     """The model, if it can adjust for attributes; raises if it cannot."""
-    if not hasattr(model, "link"):  # isinstance with a protocol takes as long as fifty fits
+    if not hasattr(model, "link"):  # isinstance with a protocol would take as long as fifty fits
         raise InvalidInput(
             "attribute adjustment",
             "model",
@@ -188,7 +190,7 @@ def check_link(model: UtilityModel) -> LinkModel:
 
 
 def compiled_link(model: UtilityModel, sizes: np.ndarray) -> int | None:
-    """The number of the model's link in `likelihood.py`; None if `newton.py` must fit."""
+    """The code of the model's link in `likelihood.py`; None if `newton.py` must do the fit."""
     if sizes.max(initial=0) > likelihood.LARGEST_GROUP:
         return None
     return _LINKS.get(type(model))
@@ -199,20 +201,20 @@ def compiled_link(model: UtilityModel, sizes: np.ndarray) -> int | None:
 
 @dataclass(eq=False)
 class Part:
-    """Some groups of a batch, and how far their fit is."""
+    """Some groups of a batch, and the state of their fit."""
 
     data: FitData
     controlled_NK: np.ndarray
-    """The groups that the coefficients of each criterion are fitted over."""
+    """The groups over which the coefficients of each criterion are fitted."""
     u_MK: np.ndarray
     """Utilities without attributes."""
     fitted_MK: np.ndarray | None = None
     """Utilities of the joint fit so far; None before the first pass."""
     solved: np.ndarray | None = None
-    """What the last pass kept for the next step of the utilities."""
+    """What the last pass computed for the next step of the utilities."""
 
     def copy(self) -> Part:
-        """The same with writable arrays: numba would compile everything again for read-only ones, as Ray has them."""
+        """A copy with writable arrays: numba would compile everything again for the read-only arrays of Ray."""
         arrays = {
             name: np.array(getattr(self.data, name)) for name in ("scores_MK", "starts", "margins", "attributes_MD")
         }
@@ -224,7 +226,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class PartSummary:
-    """What must be known about a part before the first pass."""
+    """What the first pass needs from every part."""
 
     squares_D: np.ndarray
     """Sums of the squares of its contrasts."""
@@ -311,7 +313,7 @@ def fit_parts(
     scale_D = scale_of_contrasts(squares_D, sum(summary.pairs for summary in summaries))
     n_K = np.sum([summary.groups_K for summary in summaries], axis=0)
     links = {summary.link for summary in summaries}
-    # One part that needs newton.py, such as a very large group, means that all of them do: γ is common to them.
+    # If one part needs newton.py, because of a very large group, all parts do: they share γ.
     link = links.pop() if len(links) == 1 else None
     sums = _fit_pooled(parts, check_link(model), link, scale_D, len(scale_D), n_K, attribute_prior)
     return scale_D, InfluenceEstimate.of(*sums, n_K, attribute_prior)
@@ -326,7 +328,7 @@ def estimate(
 ) -> InfluenceEstimate:
     """Steps 1 to 3, from the utilities without attributes, which are not changed.
 
-    controlled_NK: the groups that the coefficients of each criterion are fitted over.
+    controlled_NK: the groups over which the coefficients of each criterion are fitted.
     fitted_MK: if given, filled with the utilities of the joint fit.
     """
     link_model = check_link(model)
@@ -334,7 +336,7 @@ def estimate(
     n_K = controlled_NK.sum(0)
     M, K = u_MK.shape
     D = data.attributes_MD.shape[1]
-    at_once = max(1, _ROOM // max(1, M * (D + 1)))
+    at_once = max(1, _MOST_VALUES // max(1, M * (D + 1)))
     sums = []
     for first in range(0, max(K, 1), at_once):
         columns = slice(first, min(first + at_once, K))
@@ -492,9 +494,9 @@ def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.nd
 
 
 def fit_groups(model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
-    """The fit of the paper: γ (N, K, D), one for each group and criterion that is wanted.
+    """The fit of the paper: γ (N, K, D), one for each controlled group and criterion.
 
-    u_MK comes in as the utilities without attributes, and goes out as those of the fit.
+    u_MK holds the utilities without attributes, and is overwritten with those of the fit.
     """
     link_model = check_link(model)
     D = data.attributes_MD.shape[1]

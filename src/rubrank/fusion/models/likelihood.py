@@ -37,7 +37,7 @@ _FAR = -5.0  # left of this, Φ loses digits and finally underflows; the continu
 
 
 class Data(NamedTuple):
-    """What was observed, as compiled code takes it; group g is rows starts[g] .. starts[g + 1]."""
+    """The data of a fit, for compiled code; group g is rows starts[g] .. starts[g + 1]."""
 
     scores_MK: Any
     starts: Any
@@ -53,7 +53,7 @@ class Data(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Arrays that are used again for every job; sized for the largest group."""
+    """Scratch arrays that all jobs share; sized for the largest group."""
 
     z_PD: Any
     target_P: Any
@@ -77,7 +77,7 @@ class Work(NamedTuple):
 
 @jit
 def make_work(starts: Any, D: int) -> Any:
-    """Room for the largest group."""
+    """Scratch arrays for the largest group."""
     n = largest_size(starts)
     P = n * (n - 1) // 2
     return Work(
@@ -428,7 +428,7 @@ def fit_jobs(
 ) -> None:
     """Fit the utilities and coefficients of each job by itself.
 
-    u_MK and gamma_JD come in as the start and go out as the result. A job that fails keeps its start.
+    u_MK and gamma_JD hold the start and are overwritten with the result. A job that fails keeps its start.
     """
     D = gamma_JD.shape[1]
     work = make_work(data.starts, D)
@@ -469,7 +469,7 @@ def fit_jobs(
                     step -= solved_n[i, 1 + d] * step_D1[d, 0]
                 u_n[i] += step
                 moved = _longer(moved, step)
-            if moved < TOLERANCE:  # false for NaN: a job that broke down is reported
+            if moved < TOLERANCE:  # False for NaN: a job that broke down counts as failed
                 failed[job] = False
                 break
         if not failed[job]:
@@ -480,9 +480,9 @@ def fit_jobs(
 
 @jit
 def refit_jobs(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_MK: Any, failed: Any) -> None:
-    """Fit the utilities of each job with a fixed offset δ·z; u_MK goes in without the offset and comes out with it.
+    """Fit the utilities of each job with a fixed offset δ·z.
 
-    A job that fails keeps its start.
+    u_MK holds the utilities without the offset, and is overwritten. A job that fails keeps its start.
     """
     work = make_work(data.starts, delta_JD.shape[1])
     z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved_n, slope_D, schur_DD, _ = work
@@ -520,7 +520,7 @@ def refit_jobs(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_M
 
 @jit
 def _start_near(n: int, shift_P: Any, compared_P: Any, u_n: Any) -> None:
-    """Move the start half of the way to u − δ·z̃. The result lies in between, because of the prior."""
+    """Move the start half way from u to u − δ·z̃: the maximum lies between the two, because of the prior."""
     p = 0
     for j in range(1, n):
         for i in range(j):

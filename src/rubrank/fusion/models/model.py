@@ -22,8 +22,8 @@ How to add a model: write a class with `name` and `fit` and register it.
 
 Then `fuse(scores, model="copeland")` works everywhere. Each ordering is fitted once and remembered. A model that also
 has a `link` (see `LinkModel`) can adjust for attributes. A model that sets `weighted = True` accepts rows that stand
-for several tied rollouts, with wins and ridge multiplied by their number: much smaller problems where many tie. Groups
-have at most 4,096 rollouts.
+for several tied rollouts, with wins and ridge multiplied by their number. The problems are then much smaller if many
+rollouts tie. Groups have at most 4,096 rollouts.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     maximise  Σ_ij wins_ij · log F(u_i − u_j + γ·z_ij)  −  ½ Σ_i ridge_i u_i²  −  ½ β Σ_d γ_d²
 
 Every model with a link function F is fitted here: once for each shape of ordering, and with attributes wherever the
-compiled fit of `fit.py` does not apply (another link, very large groups, full steps that did not converge). Steps that
-do not improve the objective are halved, so it cannot diverge: the objective is strictly concave.
+compiled fit of `likelihood.py` does not apply (another link, very large groups, full steps that did not converge).
+A step that does not improve the objective is halved. The objective is strictly concave, so this always converges.
 
 Letters: B problems side by side, n rollouts each, D attributes. The contrasts z_ij are antisymmetric in i and j.
 """
@@ -29,15 +29,17 @@ _CELLS = 1 << 21  # numbers in one (B, n, n) array: larger batches are cut into 
 def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
     """Utilities (..., n) of problems without attributes."""
     n = wins.shape[-1]
-    wins_Bnn, ridge_Bn = wins.reshape(-1, n, n), ridge.reshape(-1, n)
+    wins_Bnn = wins.reshape(-1, n, n)
+    ridge_Bn = ridge.reshape(-1, n)
     u_Bn = np.empty_like(ridge_Bn)
-    for part in _pieces(len(u_Bn), n * n):
+    for part in _cut(len(u_Bn), n * n):
         problem = FitProblem(wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False)
         u_Bn[part] = problem.solve()[0]
     return u_Bn.reshape(ridge.shape)
 
 
-def _pieces(count: int, cells: int) -> Iterator[slice]:
+def _cut(count: int, cells: int) -> Iterator[slice]:
+    """Slices of `count` problems of so many cells each, with at most `_CELLS` cells together."""
     size = max(1, _CELLS // max(cells, 1))
     return (slice(i, i + size) for i in range(0, count, size))
 
@@ -60,12 +62,14 @@ class FitProblem:
         u = np.zeros_like(self.ridge_Bn) if start_Bn is None else start_Bn.copy()
         gamma = np.zeros((1 if self.pooled else len(u), self.z_BnnD.shape[-1]))
         value = self.objective(u, gamma)
-        active, moved = np.ones(len(value)), np.full(1, np.inf)
+        active = np.ones(len(value))
+        moved = np.full(1, np.inf)
         for _ in range(_ITERATIONS):
             step_u, step_gamma = self.newton_step(u, gamma)
             # A problem that has converged is left alone: what it gets must not depend on its neighbours.
-            step_u, step_gamma = active[:, None] * step_u, active[:, None] * step_gamma
-            u, gamma, value, moved = self._halve(u, gamma, step_u, step_gamma, value)
+            step_u = active[:, None] * step_u
+            step_gamma = active[:, None] * step_gamma
+            u, gamma, value, moved = self._take_step(u, gamma, step_u, step_gamma, value)
             active = active * ~(moved <= _TOLERANCE * (1.0 + self._largest(u)))  # NaN has not converged
             if not active.any():
                 return u, gamma
@@ -78,8 +82,8 @@ class FitProblem:
 
     def argument(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """u_i − u_j + γ·z_ij and the offset, (B, n, n)."""
-        pull = np.einsum("bijd,bd->bij", *_same_batch(self.z_BnnD, gamma))
-        return u[:, :, None] - u[:, None, :] + pull + self.offset_Bnn
+        shift = np.einsum("bijd,bd->bij", *_same_batch(self.z_BnnD, gamma))
+        return u[:, :, None] - u[:, None, :] + shift + self.offset_Bnn
 
     def objective(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """The penalised log-likelihood of each problem (B,), or of all together (1,) when pooled."""
@@ -89,17 +93,18 @@ class FitProblem:
 
     def gradient(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives by u (B, n) and by γ (B or 1, D)."""
-        pull = self.wins_Bnn * self.link(self.argument(u, gamma))[1]
-        by_u = pull.sum(2) - pull.sum(1) - self.ridge_Bn * u
-        return by_u, self._total(self._by_gamma(pull)) - self.attribute_prior * gamma
+        slope = self.wins_Bnn * self.link(self.argument(u, gamma))[1]
+        by_u = slope.sum(2) - slope.sum(1) - self.ridge_Bn * u
+        return by_u, self._total(self._slope_in_gamma(slope)) - self.attribute_prior * gamma
 
-    def _by_gamma(self, pull: np.ndarray) -> np.ndarray:
-        return np.einsum("bij,bijd->bd", *_same_batch(pull, self.z_BnnD))
+    def _slope_in_gamma(self, slope: np.ndarray) -> np.ndarray:
+        """(B, D), from the slopes (B, n, n) in the arguments of the link."""
+        return np.einsum("bij,bijd->bd", *_same_batch(slope, self.z_BnnD))
 
     def spread(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """At the maximum, of each problem: its likelihood's slope by γ (B, D), and its information on γ (B, D, D)."""
         uu, ug, gg = self.hessian(u, gamma)
-        slopes = self._by_gamma(self.wins_Bnn * self.link(self.argument(u, gamma))[1])
+        slopes = self._slope_in_gamma(self.wins_Bnn * self.link(self.argument(u, gamma))[1])
         return slopes, gg - ug.swapaxes(1, 2) @ np.linalg.solve(uu, ug)
 
     def hessian(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -118,7 +123,8 @@ class FitProblem:
         by_u, by_gamma = self.gradient(u, gamma)
         uu, ug, gg = self.hessian(u, gamma)
         solved = np.linalg.solve(uu, np.concatenate([by_u[:, :, None], ug], axis=2))
-        step, cross = solved[:, :, 0], solved[:, :, 1:]
+        step = solved[:, :, 0]  # H⁻¹ · slope in u
+        cross = solved[:, :, 1:]  # H⁻¹ B
         D = gamma.shape[1]
         if D == 0:
             return step, gamma
@@ -128,17 +134,21 @@ class FitProblem:
         return step - np.einsum("bnd,bd->bn", *_same_batch(cross, step_gamma)), step_gamma
 
     def _total(self, per_problem: np.ndarray) -> np.ndarray:
+        """Summed over all problems when pooled, else as they are."""
         return per_problem.sum(0, keepdims=True) if self.pooled else per_problem
 
-    def _halve(
+    def _take_step(
         self, u: np.ndarray, gamma: np.ndarray, step_u: np.ndarray, step_gamma: np.ndarray, value: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Take the step, halved (problem by problem) until it does not make things worse."""
+        """Take the step, halved in each problem until the objective is no worse; also returns its largest component."""
         size = np.ones(len(value))
         slack = 1e-13 * (1.0 + np.abs(value))  # rounding of the objective itself
-        new_u, new_gamma, new_value = u, gamma, value
+        new_u = u
+        new_gamma = gamma
+        new_value = value
         for _ in range(_HALVINGS):
-            new_u, new_gamma = u + size[:, None] * step_u, gamma + size[:, None] * step_gamma
+            new_u = u + size[:, None] * step_u
+            new_gamma = gamma + size[:, None] * step_gamma
             new_value = self.objective(new_u, new_gamma)
             worse = ~(new_value >= value - slack)
             if not worse.any():

@@ -26,10 +26,10 @@ from rubrank.errors import InvalidInput
 from rubrank.fusion.models.model import UtilityModel
 from rubrank.scores.outcomes import ROUNDING
 
-INDEXED = 12
+INDEXED = 12  # largest group whose shapes are all solved in advance: 2,048 of them
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
-_TABLES = 16  # pairs of a model and a prior that are remembered
+_TABLES = 16  # pairs of a model and a prior whose tables are kept
 _MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
 _CELLS = 1 << 17  # scores sorted at a time
 _PAIRS = 1 << 20  # pairs of classes solved at a time
@@ -128,12 +128,13 @@ class ShapeTable:
         self._sorted: dict[bytes, np.ndarray] = {}
         """Shape → utilities in sorted order."""
         self._values = 0
+        """Utilities held in `_sorted`."""
 
     def find_utilities(self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray) -> np.ndarray:
         """Utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
         u_MK = np.empty(scores_MK.shape)
         sizes = np.diff(starts)
-        # The path of a group must not depend on its neighbours: rewards would differ in the last bit.
+        # How a group is solved must not depend on the other groups: rewards would differ in the last bit.
         must_sort = (sizes > INDEXED) | margins.any(1)
         indexed_groups = np.flatnonzero(~must_sort)
         if len(indexed_groups):
@@ -178,10 +179,10 @@ class ShapeTable:
             same_size = groups[sizes == n]
             step = max(1, _CELLS // max(1, n * K))
             for begin in range(0, len(same_size), step):
-                some = same_size[begin : begin + step]
-                rows_Bn = starts[some][:, None] + np.arange(n)
+                chunk = same_size[begin : begin + step]
+                rows_Bn = starts[chunk][:, None] + np.arange(n)
                 columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
-                u_Cn = self._sort_columns(columns_Cn, margins_NK[some].ravel())
+                u_Cn = self._sort_columns(columns_Cn, margins_NK[chunk].ravel())
                 u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
 
     def _sort_columns(self, columns_Cn: np.ndarray, margin_C: np.ndarray) -> np.ndarray:
@@ -212,17 +213,17 @@ class ShapeTable:
             width = 1 << max(2, (len(classes.size_l) - 1).bit_length())
             by_width.setdefault(width, []).append(classes)
         solved = {}
-        for width, alike in by_width.items():
+        for width, same_width in by_width.items():
             step = max(1, _PAIRS // (width * width))
-            for begin in range(0, len(alike), step):
-                some = alike[begin : begin + step]
-                size_Sl = np.zeros((len(some), width), np.int64)
-                sign_Sll = np.zeros((len(some), width, width), np.int64)
-                for s, classes in enumerate(some):
+            for begin in range(0, len(same_width), step):
+                chunk = same_width[begin : begin + step]
+                size_Sl = np.zeros((len(chunk), width), np.int64)
+                sign_Sll = np.zeros((len(chunk), width, width), np.int64)
+                for s, classes in enumerate(chunk):
                     count = len(classes.size_l)
                     size_Sl[s, :count] = classes.size_l
                     sign_Sll[s, :count, :count] = classes.sign_ll
-                for classes, u_l in zip(some, self._fit_classes(size_Sl, sign_Sll), strict=True):
+                for classes, u_l in zip(chunk, self._fit_classes(size_Sl, sign_Sll), strict=True):
                     u_n = np.zeros(classes.n)
                     u_n[: len(classes.level_p)] = u_l[classes.level_p]
                     solved[classes.key] = u_n
@@ -239,7 +240,7 @@ class ShapeTable:
         return self._fit(pairs * (0.5 + 0.5 * sign_Sll), ridge)
 
     def _fit_singly(self, size_l: np.ndarray, sign_ll: np.ndarray) -> np.ndarray:
-        """The same rollout by rollout, for a model that does not accept classes."""
+        """Utilities of classes from a fit with one row per rollout, for a model that is not `weighted`."""
         level_n = np.repeat(np.arange(len(size_l)), size_l)
         u_n = self._fit(0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior))
         u_l = np.zeros(len(size_l))
@@ -247,6 +248,7 @@ class ShapeTable:
         return u_l
 
     def _fit(self, wins: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+        """Call the model, and check what it returns: users can register models."""
         diagonal = np.arange(wins.shape[-1])
         wins[..., diagonal, diagonal] = 0.0
         u = np.asarray(self.model.fit(wins, ridge))
@@ -279,7 +281,7 @@ class _Classes:
 
 
 class _SameModel:
-    """A key of a cache that stands for one model object; models of users need not be hashable."""
+    """A cache key that identifies a model object; users' models need not be hashable."""
 
     def __init__(self, model: UtilityModel) -> None:
         self.model = model

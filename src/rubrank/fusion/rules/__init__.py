@@ -16,8 +16,8 @@ A name is a small expression:
     rlvr2*focal+         both
 
 How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
-`__call__` that takes a `ScoreBatch` and returns a `Fused` (`weights` too if it re-weights; `state` and `restore`
-if it remembers), and add a line to `RULES`. A rule of your own needs no change here:
+`__call__` that takes a `ScoreBatch` and returns a `Fused` (also `weights` if it re-weights, `state` and `restore` if it
+learns from batch to batch), and add a line to `RULES`. A rule of your own needs no change here:
 
     @rubrank.rule
     @dataclass(frozen=True)
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate
     from rubrank.fusion.rule import Rule
 
-# Where a rule lives, or the class itself; modules are imported when a rule is first looked up.
+# "module.Class", or the class itself. Modules are imported when a rule is first looked up: importing all is slow.
 RULES: dict[str, str | type] = {
     "weighted-mean": "weighted_mean.WeightedMean",
     "z-score": "z_score.ZScore",
@@ -74,7 +74,7 @@ RULES: dict[str, str | type] = {
     "rlvr2": "rlvr2.RLVR2",
 }
 
-# Other names of the same thing.
+# Other names of rules, some with constants.
 ALIASES = {
     "cardinal": "weighted-mean",
     "normalised-cardinal": "z-score",
@@ -201,7 +201,7 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
 
 
 def _constants_of(rule_type: type) -> dict[str, Any]:
-    """The constants that can be set, with their defaults; fields that are not shown cannot be set."""
+    """The constants that can be set, with their defaults. Fields with repr=False hold state and cannot be set."""
     hidden = set()
     if hasattr(rule_type, "__dataclass_fields__"):
         hidden = {field.name for field in fields(rule_type) if not field.repr}

@@ -1,4 +1,4 @@
-"""AMRP: weights follow how far a criterion is from its target, how unsteady it is, and whether it moves.
+"""AMRP: more weight for criteria that are far from their target, unsteady, or not improving.
 
     first batch: means 0.9 and 0.4, target 1, equal weights
     short 0.1 and 0.6; no spread and no progress yet      u = 0.15 and 0.65      w' = 0.375 and 1.625

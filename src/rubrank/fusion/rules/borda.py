@@ -1,11 +1,11 @@
-"""Borda: count whom a rollout beats, criterion by criterion.
+"""Borda: count how many rollouts a rollout beats on each criterion.
 
     scores 1, 0.5, 0.5 on one criterion of weight 2      wins + ½ ties = 2, 0.5, 0.5      R = 4, 1, 1
 
     R = Σ w (wins + ½ ties)          grade A: ordinal, without a model
 
 Differences of at most a criterion's margin are ties.
-Missing: a pair that cannot be compared counts ½ for both, so that a missing score is neither praised nor blamed.
+Missing: a pair that cannot be compared counts ½ for both, so that a missing score neither helps nor hurts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Borda(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Wins of each rollout."""
-        others_M = expand_rows(batch.sizes - 1.0, batch)
-        points_MK = 0.5 * (others_M[:, None] + wins_minus_losses(batch))
+        opponents_M = expand_rows(batch.sizes - 1.0, batch)
+        # wins + ½ ties = ½ (opponents + wins − losses)
+        points_MK = 0.5 * (opponents_M[:, None] + wins_minus_losses(batch))
         weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
         return Fused(batch, self.name, row_sums(points_MK, weights))

@@ -1,4 +1,4 @@
-"""Chebyshev: the largest weighted distance from the best that has been seen.
+"""Chebyshev: minus the largest weighted distance from the best scores so far.
 
     best so far 1 and 0.6, τ = 0.05, weights 1; scores 0.9 and 0.2      −max(1.05 − 0.9, 0.65 − 0.2) = −0.45
 

@@ -1,4 +1,4 @@
-"""Checks of the constants of a rule, made when the rule is: `focal:gamma=-1` fails before any score is seen.
+"""Checks of a rule's constants when the rule is created: `focal:gamma=-1` fails before any score is read.
 
 focal: gamma must be a number ≥ 0; got -1. Use 3.0.
 """
@@ -16,7 +16,7 @@ from rubrank.errors import InvalidInput
 
 @dataclass(frozen=True)
 class CheckedRule:
-    """What the rules of the library share: each constant is checked by what its field allows."""
+    """Base of the built-in rules: checks each constant with the check of its field."""
 
     def __post_init__(self) -> None:
         for constant in fields(self):
@@ -26,13 +26,13 @@ class CheckedRule:
 
 @dataclass(frozen=True)
 class LocalRule(CheckedRule):
-    """One that looks at each group by itself."""
+    """A rule that looks at each group by itself."""
 
     local: ClassVar[bool] = True
 
 
 def number(default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False) -> Any:
-    """A constant that is a number from `low` (or above it), which may name another constant, to `high`."""
+    """A constant from `low` to `high`; `low` may name another constant, and above=True excludes it."""
     return field(default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)})
 
 
@@ -71,7 +71,7 @@ def _check_flag(rule: Any, name: str) -> None:
 
 
 def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A saved state, if it is this rule's and of this version."""
+    """The saved state; raises if another rule or version saved it."""
     saved_name = state.get("rule") if isinstance(state, Mapping) else None
     saved_version = state.get("version") if isinstance(state, Mapping) else None
     if saved_name != rule.name or saved_version != version:

@@ -1,4 +1,4 @@
-"""DVAO: a criterion counts as much as it tells the rollouts of the group apart.
+"""DVAO: the weight of a criterion grows with its spread in the group.
 
     std 0.5 and 0.1, equal weights      shares v = 0.83 and 0.17
 
@@ -38,7 +38,7 @@ class DVAO(checks.LocalRule):
         return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): v, which add up to 1; all 0 in a group that nothing tells apart."""
+        """(N, K): v, which add up to 1; all 0 in a group without any spread."""
         return self._shares(batch, centre(batch.unit_MK, batch, 0).std_NK)
 
     def _shares(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Focal: less weight for the criteria that the group's best rollouts have already.
+"""Focal: less weight for the criteria that the group's best rollouts already meet.
 
     two criteria, equal weights; every rollout meets the first, half of them the second
     pace 1 and 0.62      f ∝ (0.05)³ and (0.43)³      nearly all weight goes to the second
@@ -27,7 +27,7 @@ from rubrank.scores.batch import ScoreBatch
 
 @dataclass(frozen=True)
 class Focal(checks.LocalRule):
-    """Weights that look away from what is solved."""
+    """A weighted mean with less weight for solved criteria."""
 
     name: ClassVar[str] = "focal"
     bounded: ClassVar[bool] = True
@@ -48,9 +48,10 @@ class Focal(checks.LocalRule):
         return self._focus(batch, self.pace(batch))
 
     def pace(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): how far each criterion is, seen by the better rollouts; 0 where no rollout has a score."""
+        """(N, K): mean score of each criterion, in which better rollouts count more; 0 if no rollout has a score."""
         unit_MK = batch.unit_MK
         score_M = weighted_mean(unit_MK, batch.weights_NK, batch)
+        # Relative to the best of the group, so that no exponent is above 0.
         score_M = score_M - expand_rows(np.maximum.reduceat(score_M, batch.starts[:-1]), batch)
         odds_M1 = np.exp(score_M / self.temperature)[:, None]
         total = sum_groups(odds_M1, batch)

@@ -1,6 +1,6 @@
 """GDPO: normalise every criterion within its group, add up, normalise over the batch.
 
-    one pass in eight      z = +2.47 for the one that passed, −0.35 for the others: a rare pass is a loud one
+    one pass in eight      z = +2.47 for the one that passed, −0.35 for the others: a rare pass counts much
     two criteria of equal weight whose scores add up to the same for all: their z-scores cancel, and nothing is learnt
 
     A[k,i] = (s − mean_G)/(std_G + ε)   ddof 1; std 0 → 0
@@ -8,7 +8,7 @@
     R      = (A − mean_B)/(std_B + ε)    over all rollouts of the batch, ddof 1          grade A
 
 `eps` = 1e-4 is part of the method: it dampens a criterion whose std is near it. `floor`: a std of at most this much
-counts as 0. Without it a batch of nothing but jitter would be blown up by the last line.
+counts as 0. Without it, the last line would blow up a batch that holds only rounding errors.
 `conditions`: (easy, hard, t): the easy criterion counts only where the hard one has at least t of its domain, else it
 is 0; where the hard one is missing, so is the easy one.
 `batch_norm=False` stops at the second line, and makes the rule local to each group.
@@ -43,7 +43,7 @@ def check_conditions(rule: Any, name: str) -> None:
 
 @dataclass(frozen=True)
 class GDPO(checks.CheckedRule):
-    """Group reward-sum_z_scores normalisation."""
+    """Group reward-decoupled normalisation."""
 
     name: ClassVar[str] = "gdpo"
     bounded: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class GDPO(checks.CheckedRule):
 
     @property
     def local(self) -> bool:
-        """Without the last line."""
+        """Only without the normalisation over the batch."""
         return not self.batch_norm
 
     def __call__(self, batch: ScoreBatch) -> Fused:
@@ -73,7 +73,7 @@ def sum_z_scores(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: f
 
 
 def normalise_batch(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.ndarray:
-    """(M,): (A − mean)/(std + eps) over the batch, ddof 1; 0 for who has no score, and for a batch of one."""
+    """(M,): (A − mean)/(std + eps) over the batch, ddof 1; 0 for a rollout without scores, and for a batch of one."""
     has_score = slice(None) if batch.complete else ~batch.missing_MK.all(1)
     values = values_M[has_score]
     result_M = np.zeros_like(values_M)
@@ -84,7 +84,7 @@ def normalise_batch(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.n
 
 
 def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreBatch:
-    """The batch in which easy criteria count only where hard ones are met."""
+    """The batch with easy criteria set to 0 where their hard criterion is not met."""
     if not conditions:
         return batch
     original_MK = batch.unit_MK
@@ -93,9 +93,9 @@ def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> S
         for name in (easy, hard):
             if name not in batch.names:
                 raise UnknownName.of(owner, "conditions", name, batch.names)
-        easy_M = original_MK[:, batch.names.index(easy)]
-        hard_M = original_MK[:, batch.names.index(hard)]
         k = batch.names.index(easy)
+        easy_M = original_MK[:, k]
+        hard_M = original_MK[:, batch.names.index(hard)]
         unit_MK[hard_M < threshold, k] = 0.0
         unit_MK[np.isnan(hard_M) | np.isnan(easy_M), k] = np.nan
     return batch.with_unit(unit_MK)

@@ -1,4 +1,4 @@
-"""GEAR: credit flows along prerequisites.
+"""GEAR: a criterion earns less credit if its prerequisites are not met.
 
     "Cites the right law" (p = 0.5) is a strong prerequisite of "Applies it" (p = 1), equal weights
     q = 0.5 and 1 · [0.5 + (1 − 0.5) · 0.2] = 0.6      R = (0.5 + 0.6)/2 = 0.55
@@ -8,8 +8,8 @@
 λ = 0.6 for a weak prerequisite, 0.2 for a strong one, 0 for a trigger. Edges come with the rubric (`depends`), for each
 group its own. p is the score from 0 to 1; for a criterion with negative points p says that the bad thing is there, and
 w is negative.
-`method`: "recursive" (above); "exact": marginals over all 2^n states of the criteria that hang together (n ≤ 10), which
-differ from it where two parents share an ancestor; "hard": [v_j + (1 − v_j) λ] with the parents' raw verdicts v_j =
+`method`: "recursive" (above); "exact": marginals over all 2^n states of connected criteria (n ≤ 10), which differ from
+"recursive" if two parents share an ancestor; "hard": [v_j + (1 − v_j) λ] with the parents' raw verdicts v_j =
 1[p_j ≥ verdict].
 `normalise`: "positive" divides by the sum of positive weights, "absolute" by the sum of their sizes. `clip` cuts at 0
 and 1.
@@ -33,7 +33,7 @@ from rubrank.fusion.rules.points import read_points
 from rubrank.scores.batch import ScoreBatch
 
 _MOST_EXACT = 10
-_ROWS = 1024  # whose states are held at once: 1024 rollouts × 1024 states, 8 MB
+_ROWS = 1024  # rollouts at a time: with 1024 states each they take 8 MB
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class GEAR(checks.LocalRule):
         return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
 
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
-        """(M, K): q; of a missing score, what its prerequisites leave of 1."""
+        """(M, K): q. A missing score counts as p = 1."""
         met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
-        q_KM = np.array(met_MK.T, order="C")  # columns in one piece each: that is how the graph is walked
+        q_KM = np.array(met_MK.T, order="C")  # the walk takes one criterion at a time: contiguous in memory
         for graph, columns, groups in build_graphs(batch):
             if len(groups) == batch.N and columns == list(range(batch.K)):
                 self._walk(graph, q_KM)
@@ -82,7 +82,7 @@ class GEAR(checks.LocalRule):
         return q_KM.T
 
     def _walk(self, graph: Graph, q_KM: np.ndarray) -> None:
-        """p → q, in place."""
+        """Turn p into q, in place."""
         if self.method == "exact":
             for members in graph.components:
                 self._exact(graph, members, q_KM)
@@ -94,13 +94,14 @@ class GEAR(checks.LocalRule):
                 q_KM[k] *= leak + (1.0 - leak) * above_KM[j]
 
     def _leak(self, kind: str) -> float:
-        """λ: what is left of the credit without that prerequisite."""
+        """λ: the share of the credit that is left if the prerequisite is not met."""
         kinds = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
         if kind not in kinds:
             raise InvalidInput(self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), "")
         return kinds[kind]
 
     def _exact(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:
+        """Turn p into the exact marginals of connected criteria, in place."""
         n = len(members)
         if n > _MOST_EXACT:
             raise InvalidInput(

@@ -1,9 +1,10 @@
-"""The graph of a rubric's prerequisites: what GEAR walks along.
+"""The graph of a rubric's prerequisites, for GEAR.
 
     criteria = A;  B depends on A (strong);  C depends on A (weak) and B (trigger)
     build_graph(…)      order A, B, C;  parents of C: (A, "weak"), (B, "trigger")
 
-Read once for each list of criteria and remembered. A cycle, a loop, an edge given twice or to nowhere is an error.
+Graphs are cached by their criteria. A cycle, an edge to the criterion itself or to an unknown one, and an edge that is
+given twice are errors.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Graph:
     order: tuple[int, ...]
     """Criteria with parents, each after all of its parents."""
     parents: tuple[tuple[tuple[int, str], ...], ...]
-    """Of every criterion: (number, kind)."""
+    """For every criterion, the number of each parent and the kind of the edge."""
 
     @cached_property
     def components(self) -> list[list[int]]:
-        """The criteria that hang together, in topological order; those without any edge are left out."""
+        """The connected components, each in topological order; criteria without any edge are left out."""
         group = list(range(len(self.parents)))
         for k in self.order:
             for j, _ in self.parents[k]:
@@ -44,7 +45,7 @@ class Graph:
 
 
 class PlacedGraph(NamedTuple):
-    """A graph, where its criteria stand in the batch, and the groups that have it."""
+    """A graph, the columns of its criteria in the batch, and the groups that have it."""
 
     graph: Graph
     columns: list[int]
@@ -52,7 +53,7 @@ class PlacedGraph(NamedTuple):
 
 
 def build_graphs(batch: ScoreBatch) -> list[PlacedGraph]:
-    """The different graphs of a batch; those without edges are left out."""
+    """The distinct graphs of a batch; those without edges are left out."""
     rubrics: dict[int, tuple[CriterionData, ...]] = {0: batch.criteria}
     groups = {0: list(range(batch.N))}
     if batch.own is not None:  # groups often share a rubric, so each is read once

@@ -1,6 +1,6 @@
-"""Sums, means, spreads and ranks within groups, missing scores left out: what the rules are made of.
+"""Sums, means, spreads and ranks within groups without the missing scores: the arithmetic that rules share.
 
-    scores 1, 0, NaN, 1 of a group      mean ⅔ over three; centred ⅓, −⅔, 0, ⅓: a missing score is where the mean is
+    scores 1, 0, NaN, 1 of a group      mean ⅔ over three; centred ⅓, −⅔, 0, ⅓: a missing score counts as the mean
     values 0.9, 0.4, 0.9, 0.1           dense ranks 1, 2, 1, 3; as shares 1, 0.5, 1, 0
 
 Letters: M rollouts, N groups, K criteria. No loop runs over rollouts or groups.
@@ -36,12 +36,12 @@ def zero_missing(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 
 
 def mask_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
-    """Weights, 0 for what a group does not ask; (N, K), or (1, K) where all weigh and ask alike."""
+    """Weights, 0 for criteria without a score in the group; (1, K) if none is missing and all groups weigh alike."""
     return weights_NK if batch.complete else weights_NK * batch.asked_NK
 
 
 def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
-    """Weights that add up to 1 over what a group asks; all 0 where it asks nothing."""
+    """Weights that add up to 1 over the criteria with a score in the group; all 0 if there is none."""
     weights = mask_weights(batch, weights_NK)
     total = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
@@ -74,7 +74,7 @@ def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.nd
 
 
 def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Minus the mean of the group."""
+    """The values minus the mean of their group."""
     if not batch.N:
         return values_M
     mean_N = np.add.reduceat(values_M, batch.starts[:-1]) / batch.sizes
@@ -117,7 +117,7 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
     """(M,) integers: 1 for the best of a group; neighbours that differ by at most `tie` share a rank."""
     order = np.lexsort((-values_M, batch.group_of_row))
     best_first = values_M[order]
-    level = np.zeros(len(values_M), np.int64)  # counted from the first of a group, wherever that stands
+    level = np.zeros(len(values_M), np.int64)  # runs on from group to group; the first level of each is taken off below
     np.cumsum(best_first[:-1] - best_first[1:] > tie, out=level[1:])
     ranks = np.empty(len(values_M), np.int64)
     ranks[order] = level - expand_rows(level[batch.starts[:-1]], batch) + 1
@@ -125,6 +125,6 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
 
 
 def rank_shares(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.ndarray:
-    """Dense ranks as shares: 1 for the best, 0 for the worst; `single` where all share one rank."""
+    """Dense ranks as shares: 1 for the best, 0 for the worst; `single` if the whole group shares one rank."""
     last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
     return np.where(last > 1, (last - ranks_M) / np.maximum(last - 1, 1), single)

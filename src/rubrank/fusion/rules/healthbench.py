@@ -47,9 +47,9 @@ class HealthBench(checks.LocalRule):
 def share_of_points(
     presence_MK: np.ndarray, points_NK: np.ndarray, reachable_NK: np.ndarray, batch: ScoreBatch, clip: bool
 ) -> np.ndarray:
-    """(M,): Σ points · presence / Σ reachable over what a rollout has scores on; 0 if nothing can be won.
+    """(M,): Σ points · presence / Σ reachable over the criteria that a rollout has scores on; 0 if nothing can be won.
 
-    Cut at 0 and 1 first: a rollout without scores gets the mean of what the others have in the end.
+    Values are clipped before rollouts without scores get the mean of their group: the mean is that of final values.
     """
     won = row_sums(presence_MK, expand_rows(points_NK, batch))
     reachable = expand_rows(reachable_NK.sum(1), batch)

@@ -1,4 +1,4 @@
-"""Lexicographic: a lower tier decides only what the tiers above leave open.
+"""Lexicographic: a tier decides only between rollouts that tie on all tiers before it.
 
     tier 1: 1, 1, 0, 1      tier 2: 0.2, 0.9, 1, 0.9
     order: second and fourth, then first, then third      R = 0.5, 1, 0, 1
@@ -44,10 +44,10 @@ class Lexicographic(checks.LocalRule):
         for tier in np.unique(tiers_NK):
             weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
             place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
-            if largest * base > _EXACT:
+            if largest * base > _EXACT:  # replace places by their ranks, which are small numbers in the same order
                 places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
                 largest = base
-            # Like digits: the tiers above decide, and equal places are told apart by the place in this tier.
+            # Like digits of a number: earlier tiers decide, and this tier breaks their ties.
             places_M = places_M * base + place_M
             largest *= base
         ranks_M = dense_ranks(-places_M, batch, 0.0)

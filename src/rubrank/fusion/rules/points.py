@@ -1,4 +1,4 @@
-"""Points of a rubric, which may be negative: what HealthBench and GEAR count.
+"""The points of a rubric, which may be negative, for HealthBench and GEAR.
 
     "Asks about allergies" 5 points, met         weight  5, presence 1
     "Invents a dosage"    −8 points, not there   weight −8, presence 0

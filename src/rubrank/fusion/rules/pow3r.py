@@ -35,14 +35,14 @@ _ALL_QUERIES = ""  # the only label of memory_of="criterion"
 
 @dataclass
 class POW3RMemory:
-    """α by label and criterion, of those that were asked."""
+    """Label of the group → criterion → α."""
 
     alpha: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class POW3R(checks.CheckedRule):
-    """Weights within categories by what tells rollouts apart."""
+    """Weights within categories by the spread of each criterion."""
 
     name: ClassVar[str] = "pow3r"
     bounded: ClassVar[bool] = True
@@ -61,12 +61,13 @@ class POW3R(checks.CheckedRule):
         alpha_NK = self._learn(batch, members)
         weights_NK = mask_weights(batch, batch.weights_NK) * alpha_NK
         value_M = _mean_of_categories(batch, weights_NK, members)
-        return Fused(batch, self.name, value_M, _flat(weights_NK, members), {"alpha": alpha_NK})
+        return Fused(batch, self.name, value_M, _flatten_weights(weights_NK, members), {"alpha": alpha_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """Learn from the batch; then what each criterion weighs in R. Add up to 1."""
+        """Learn from the batch, and return the weight of each criterion in R. The weights of a group add up to 1."""
         members = _categories(batch)
-        return _flat(mask_weights(batch, batch.weights_NK) * self._learn(batch, members), members)
+        weights_NK = mask_weights(batch, batch.weights_NK) * self._learn(batch, members)
+        return _flatten_weights(weights_NK, members)
 
     def _learn(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
         """(N, K): α after this batch."""
@@ -93,7 +94,7 @@ class POW3R(checks.CheckedRule):
         return alpha_NK
 
     def _target(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
-        """(N, K): α̂, of what a group asks."""
+        """(N, K): α̂."""
         std = centre(batch.unit_MK, batch, 0).std_NK
         spread = np.sqrt(std * std + self.eps)
         weights = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread.shape)
@@ -125,7 +126,7 @@ class POW3R(checks.CheckedRule):
 
 
 def _categories(batch: ScoreBatch) -> list[np.ndarray]:
-    """Of each category: which criteria are in it, (N, K) or (1, K)."""
+    """For each category, whether each criterion is in it: (N, K) or (1, K)."""
     words = batch.read(lambda c: c.category or "")
     return [words == word for word in dict.fromkeys(words.ravel().tolist())]
 
@@ -144,8 +145,8 @@ def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list
     return fill_unknown(mean_M, batch, 0.5)
 
 
-def _flat(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
-    """Weights within categories → weights of the whole: each category counts the same."""
+def _flatten_weights(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
+    """Weights within categories → weights over all criteria; each category counts the same."""
     flat = np.zeros_like(weights_NK)
     count = np.zeros((len(weights_NK), 1))
     for member in members:

@@ -1,4 +1,4 @@
-"""RaR explicit: weights by how much a criterion matters, in words.
+"""RaR explicit: weights from category words such as "Essential".
 
     Essential met, Important not, Pitfall avoided      R = (1.0 + 0 + 0.9) / (1.0 + 0.7 + 0.9) = 0.73
 
@@ -42,7 +42,11 @@ class RarExplicit(checks.LocalRule):
 
     def category_weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K) or (1, K)."""
-        words = {"essential": self.essential, "important": self.important}
-        words |= {"optional": self.optional, "pitfall": self.pitfall}
-        by_word = batch.read(lambda c: words.get((c.category or "").strip().lower(), np.nan))
-        return np.where(np.isnan(by_word), batch.weights_NK, by_word)
+        weight_of = {
+            "essential": self.essential,
+            "important": self.important,
+            "optional": self.optional,
+            "pitfall": self.pitfall,
+        }
+        category_NK = batch.read(lambda c: weight_of.get((c.category or "").strip().lower(), np.nan))
+        return np.where(np.isnan(category_NK), batch.weights_NK, category_NK)

@@ -1,4 +1,4 @@
-"""RLRR: the place in the group instead of the score.
+"""RLRR: the rank in the group instead of the score.
 
     weighted means 0.9, 0.4, 0.9, 0.1      dense ranks 1, 2, 1, 3      R = (3 − r)/(3 − 1) = 1, 0.5, 1, 0
 
@@ -6,7 +6,7 @@
     hybrid:  R = rule + scale · tanh(r_max/r − 1)                       scale 0.1
 
 In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all where none is.
-`tie`: sums that differ by at most this much share a rank, so that rounding makes no difference.
+`tie`: means that differ by at most this much share a rank, so that rounding errors make no ranks.
 Missing: left out of the mean that is ranked.
 """
 
@@ -40,7 +40,7 @@ class RLRR(checks.LocalRule):
         return not self.hybrid
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The place of each rollout."""
+        """The rank of each rollout, as a share."""
         ranks_M = dense_ranks(weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie)
         value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
         return Fused(batch, self.name, value_M, details={"rank": ranks_M})

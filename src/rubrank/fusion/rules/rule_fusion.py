@@ -1,4 +1,4 @@
-"""Rule-Fusion: a weighted mean behind hard rules.
+"""Rule-Fusion: a weighted mean that is 0 if a hard rule is broken.
 
     hard rule "NotEmpty", weights 2, 1
     NotEmpty 1, scores 1, 0.5      R = (2 · 1 + 0.5)/3 = 0.83
@@ -6,7 +6,7 @@
 
     R = Π_{h ∈ H} 1[s_h ≥ τ] · Σ_{k ∉ H} w s / Σ w,      τ = the domain's maximum          grade C: a reconstruction
 
-No public text defines it; "a weighted sum gated by hard rules" is all that is said.
+No public text defines it beyond "a weighted sum gated by hard rules".
 `hard` says what H is: "gates" (the rubric's criteria of the layer "global_quality"), "verified" (the ranked criteria
 that a program decides with yes or no), or names. Where all criteria are hard rules, R is 1 or 0.
 `threshold` is τ on the scale from 0 to 1.
@@ -48,7 +48,7 @@ class RuleFusion(checks.LocalRule):
             raise InvalidInput(self.name, "hard", allowed, repr(self.hard), "Put a name in [ ].")
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The weighted mean, 0 for who breaks a hard rule."""
+        """The weighted mean; 0 for a rollout that breaks a hard rule."""
         self._check_names(batch)
         hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
         broken = (batch.unit_MK[:, hard_K] < self.threshold).any(1)
@@ -56,7 +56,7 @@ class RuleFusion(checks.LocalRule):
             stops = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
             broken |= (batch.gates_MC[:, stops] < self.threshold).any(1)
         mean = weighted_mean(batch.unit_MK, np.where(hard_K, 0.0, batch.weights_NK), batch)
-        if hard_K.any():  # a group that asks for hard rules alone is decided by them: keeping all is worth 1
+        if hard_K.any():  # a group with hard rules only: 1 for a rollout that breaks none
             alone_N = batch.asked_NK[:, hard_K].any(1) & ~batch.asked_NK[:, ~hard_K].any(1)
             mean = np.where(np.asarray(alone_N)[batch.group_of_row], 1.0, mean)
         return Fused(batch, self.name, np.where(broken, 0.0, mean), details={"broken": broken})

@@ -43,9 +43,9 @@ class RVPO(checks.LocalRule):
         if self.kappa == 0.0:
             return row_sums(z_MK, share)
         lowest = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
-        lowest = np.where(np.isinf(lowest), 0.0, lowest)  # a group that asks nothing
+        lowest = np.where(np.isinf(lowest), 0.0, lowest)  # a group without any score
         if np.isinf(self.kappa):
             return lowest
-        # Relative to the lowest no exponent is above 0, and the log of 1 + a small number stays exact for κ → 0.
+        # Relative to the lowest, no exponent is above 0; expm1 and log1p stay exact for κ → 0.
         beyond = row_sums(np.expm1(-self.kappa * np.maximum(z_MK - lowest[:, None], 0.0)), share)
         return np.asarray(lowest - np.log1p(beyond) / self.kappa)

@@ -1,9 +1,9 @@
-"""Who beats how many of the group on each criterion: what Borda and Copeland count.
+"""Wins and losses within the group on each criterion, for Borda and Copeland.
 
     scores 1, 0.5, 0.5, NaN      wins 2, 0, 0, 0      losses 0, 1, 1, 0: a missing score is not compared
 
-Margins and observed outcomes count as in RLVR². All rollouts are compared with the first of their groups, then all with
-the second, and so on: as many steps as the largest group has rollouts, and no table of all pairs.
+Margins and observed outcomes count as in RLVR². All rollouts are compared with the first of their group, then all with
+the second, and so on. This takes as many steps as the largest group has rollouts, and no memory for all pairs.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     R = Σ w (s − mean)/std within the group, ddof 0; std 0 → 0          grade A
 
-`floor`: a std of at most this much (of a domain's width) counts as 0, so that a judge's jitter of 1e-6 stays nothing.
+`floor`: a std of at most this much (of a domain's width) counts as 0, so that a judge's noise of 1e-6 has no effect.
 Missing: not part of mean and std, and counts as the group's mean: z = 0.
 """
 
