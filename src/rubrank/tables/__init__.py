@@ -1,1 +1,1 @@
-"""Tables of any format, read whole into memory: which columns hold what, one check of all cells, and the output."""
+"""Read tables of any format into memory, find their columns, check their cells, and write tables."""

@@ -1,4 +1,4 @@
-"""Cells read as numbers, and the first cell that is wrong.
+"""Read cells as numbers, and report the first cell that is wrong.
 
 numbers = read_numbers(table, ("scores", "Facts"))
 numbers.values                      doubles; null where there is no score
@@ -17,7 +17,7 @@ from rubrank.tables.table import ColumnPath, Table
 UNSCORED_TEXTS = ("", "nan", "null", "none", "na", "n/a")
 """Texts of a CSV cell without a score, in lower case."""
 LARGEST_EXACT_INTEGER = 2**53
-"""Larger integers merge with their neighbours when they become doubles: their order would be lost."""
+"""Different integers beyond this can become the same double: their order would be lost."""
 _LONGEST_NUMBER = 40  # characters; longer texts are not parsed
 _SAMPLED_CELLS = 100
 _VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
@@ -28,11 +28,11 @@ class Numbers:
     """The cells of one column as numbers."""
 
     values: pl.Series
-    """Float64; null or NaN where there is none."""
+    """Float64; null or NaN if the cell holds no number."""
     filled: pl.Series
     """Is anything in the cell?"""
     wrong: pl.Series
-    """Is something in the cell that is no finite number, or an integer beyond ±2**53?"""
+    """Does the cell hold something other than a finite number, or an integer beyond ±2**53?"""
 
     @property
     def is_mostly_numbers(self) -> bool:
@@ -90,21 +90,21 @@ def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
     short = cells.to_frame("x").select(pl.when(pl.col("x").str.len_bytes() <= _LONGEST_NUMBER).then("x")).to_series()
     values = short.cast(pl.Float64, strict=False)
     if values.null_count() == cells.null_count():
-        return values  # nothing but numbers, as almost always
+        return values  # only numbers: the usual case
     clean = short.str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
     return clean.cast(pl.Float64, strict=False)
 
 
 def convert_csv_column(cells: pl.Series) -> pl.Series:
-    """A CSV column as integers, numbers or booleans, if all its cells are.
+    """A CSV column as integers, floats or booleans, if all its cells are such.
 
-    A number that would be written differently stays a text, such as 007.
+    A column with a number that would be written differently, such as 007, stays text.
     """
     if cells.dtype != pl.String:
         return cells
     start = cells.head(_SAMPLED_CELLS)
     if (start.is_not_null() & _find_filled(start, True) & ~start.str.contains(_VALUE_PATTERN)).any():
-        return cells  # most columns of texts can be told by their first cells
+        return cells  # the first cells already show that it is text
     filled = int(_find_filled(cells, text_is_number=True).sum())
     if not filled:
         return cells
@@ -126,13 +126,13 @@ def first_true(mask: pl.Series) -> int:
 
 
 def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.Series:
-    """The numbers of a key that is a number in some lines and a text in others: polars made all of them texts."""
+    """The numbers of a key that is a number in some lines and text in others: polars made all of them text."""
     values = parse_numbers(cells, text_is_number=True)
     looks_like_number = values.is_finite().fill_null(False)
     candidates = looks_like_number.arg_true()
     sample = candidates.gather_every(len(candidates) // _SAMPLED_CELLS + 1).to_list()
     if all(isinstance(cell, str) for cell in table.json_cells(sample, path)):
-        return parse_numbers(cells, text_is_number=False)  # a column of texts, such as answers "42"
+        return parse_numbers(cells, text_is_number=False)  # text that looks like numbers, such as answers "42"
     indices = candidates.to_list()
     is_number = looks_like_number.to_numpy().copy()
     for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
@@ -142,6 +142,7 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
 
 
 def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
+    """Which cells are not empty; in a CSV also "nan", "null", … are empty."""
     if cells.dtype == pl.String and text_is_number:
         start = cells.str.slice(0, 8).str.strip_chars().str.to_lowercase()
         return cells.is_not_null() & ~start.is_in(UNSCORED_TEXTS).fill_null(False)
@@ -149,14 +150,14 @@ def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
 
 
 def _find_inexact(table: Table, cells: pl.Series, is_large: pl.Series, path: ColumnPath) -> pl.Series:
-    """Which of the large numbers are integers, as they are written, that doubles merge with their neighbours."""
+    """Which of the large numbers are written as integers that a double cannot hold exactly."""
     if cells.dtype.is_integer() or cells.dtype.is_decimal():
         beyond = cells > LARGEST_EXACT_INTEGER
         if not cells.dtype.is_unsigned_integer():
             beyond = beyond | (cells < -LARGEST_EXACT_INTEGER)
         return is_large & beyond.fill_null(False)
     if table.json_lines is not None:
-        # Beside numbers with fractions polars has made integers doubles already; the file tells them apart.
+        # In a column with fractions polars has already turned integers into doubles; the file still has them.
         indices = is_large.arg_true().to_list()
         inexact = is_large.to_numpy().copy()
         for index, cell in zip(indices, table.json_cells(indices, path), strict=True):

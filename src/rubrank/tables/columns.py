@@ -1,4 +1,4 @@
-"""The usual names of columns: what one verb finds by name, all verbs find."""
+"""The usual names of columns; all commands recognise the same names."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ ROLLOUT_ID_NAMES = ("rollout", "rollout_id", "rollout_index", "response_id", "co
 _TEXTS = """answer answers target targets gold label labels ground_truth gts reference references solution expected
     choice choices final_answer predicted prediction category subject language model"""
 TEXT_NAMES = frozenset(_TEXTS.split())
-"""Columns whose texts may look like scores, such as the answer "42", and are none."""
+"""Columns whose texts may look like scores, such as the answer "42", but are not."""
 RECORD_COLUMNS = ({"criteria", "scores", "reward", "ranking"}, {"record", "rule", "rollouts"})
-"""Columns by which a file of records is recognised: JSON Lines, and Parquet."""
+"""Columns that identify a file of records: in JSON Lines, and in Parquet."""
 
 _COUNTERS = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
     rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
@@ -80,15 +80,15 @@ _EARLIER_RESULTS = "reward rewards return advantage ranking no_signal logprob lo
 _LENGTHS = """token tokens n_tokens num_tokens token_count total_tokens prompt_tokens completion_tokens reasoning_tokens
     length response_length answer_length reasoning_length chars n_chars words n_words"""
 BOOKKEEPING = frozenset(f"{_COUNTERS} {_EARLIER_RESULTS} {_LENGTHS}".split())
-"""Numeric columns that are no criteria unless the user names them."""
+"""Numeric columns that are criteria only if the user names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    r"""Which columns of a table of scores hold what; those left out are found by name, as docs/data.md says.
+    r"""Which columns of a table of scores hold what; those not given are found by their usual names (docs/data.md).
 
-    group: one column, or several that name a group together: "1/2". A slash or backslash in a part other than the last
-        gets a backslash before it, so that different parts never make the same name.
+    group: one column, or several whose cells are joined to the name of a group: "1/2". A slash or backslash in a cell
+        (except the last) gets a backslash before it, so that different cells never give the same name.
     batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
     long: is there one row per score? None: decided from the columns.

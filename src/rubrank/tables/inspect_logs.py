@@ -1,4 +1,4 @@
-"""Logs of Inspect: a sample is a group, its epochs are the responses, its scorers are criteria.
+"""Read the logs of Inspect: a sample is a group, its epochs are the responses, its scorers are criteria.
 
     log.eval                    a zip with header.json and samples/<id>_epoch_<n>.json
     log.json                    one object with `eval` and `samples`
@@ -23,12 +23,12 @@ from rubrank.errors import InvalidInput
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """What Inspect's letters stand for."""
-_ZSTD_METHOD = 93  # the compression method that Python's zipfile does not know
-_LOCAL_HEADER_BYTES = 30
+_ZSTD_METHOD = 93  # a compression method that zipfile does not support
+_LOCAL_HEADER_BYTES = 30  # before the name and the extra field of a member
 
 
 class LogRow(dict[str, Any]):
-    """A row of a log: the same sample in another log was answered in another run."""
+    """A row of a log. Has its own type, because the same sample in two logs means two groups."""
 
 
 def is_log(data: Any) -> bool:
@@ -109,7 +109,7 @@ def _make_row(sample: Mapping[str, Any]) -> LogRow:
 
 
 def _read_response(sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]) -> Any:
-    """Everything after the input if there are tool calls in it, else the last text."""
+    """All messages after the input if tools were called, else the last text."""
     messages = [message for message in sample.get("messages") or () if isinstance(message, Mapping)]
     replies = [m for m in messages if m.get("source") != "input" and m.get("role") in ("assistant", "tool")]
     if any(message.get("tool_calls") for message in replies):
@@ -134,7 +134,8 @@ def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], d
     scores: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for scorer, score in scorers.items():
-        value, reason = score, ""
+        value = score
+        reason = ""
         if isinstance(score, Mapping):
             value = score.get("value")
             reason = str(score.get("explanation") or "")

@@ -1,4 +1,4 @@
-"""Which columns of a table are groups, criteria and attributes, and one check of all their cells.
+"""Find the columns of a table that hold groups, criteria and attributes, and check all their cells.
 
 layout = find_layout(read_table("scores.csv"), Columns())
 layout.labels                       the group of every row
@@ -45,14 +45,14 @@ class Layout:
     table: Table
     group_columns: tuple[str, ...]
     labels: pl.Series
-    """The group of every row: integers if one column names it and holds nothing else, else texts."""
+    """The group of every row: integers if a single column of integers names it, else texts."""
     names: tuple[str, ...]
     """The criteria."""
     scores_MK: np.ndarray | None
-    """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix (`ragged_scores`)."""
+    """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `scores_of`."""
     attributes_MD: np.ndarray | None
     left_out: tuple[str, ...]
-    """Columns that are not used: texts, and numbers whose names say that they are no scores."""
+    """Columns that are not used: texts, and numbers whose names say that they are not scores."""
 
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria."""
@@ -89,10 +89,11 @@ def find_layout(
     any_order: bool = False,
     whole_batches: bool = False,
 ) -> Layout:
-    """Find the columns and check their cells; the first cell that is wrong is named by row and column.
+    """Find the columns and check their cells; an error names the row and column of the first wrong cell.
 
     low_quality: criteria whose scores must be from 0 to 1.
-    any_order: the rows of a group need not stand together. whole_batches: nor must those of a batch stand apart.
+    any_order: the rows of a group need not be adjacent.
+    whole_batches: the rule needs whole batches, so the rows of a batch must be adjacent too (unless any_order).
     """
     groups = _find_group_columns(table, columns)
     attributes = [_find_path(table, "attribute", ATTRIBUTES, name) for name in columns.attributes]
@@ -102,13 +103,13 @@ def find_layout(
         numbers.check_attribute(table, path)
         attribute_values.append(numbers.values.to_numpy())
 
-    taken = {*groups, columns.batch, *(path[0] for path in attributes if len(path) == 1)}
+    other_columns = {*groups, columns.batch, *(path[0] for path in attributes if len(path) == 1)}
     left_out: tuple[str, ...] = ()
     scores_MK = None
     if table.ragged_scores is not None:
         names = _check_ragged_scores(table, columns, low_quality)
     else:
-        criteria, left_out = _choose_criteria(table, columns, taken)
+        criteria, left_out = _choose_criteria(table, columns, other_columns)
         values = []
         for path, numbers in criteria.items():
             numbers.check_scores(table, path)
@@ -144,11 +145,11 @@ def find_layout(
 
 
 def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
-    """One text for the cells of some columns, different for different cells; null if one of them is."""
+    """The cells of some columns joined to one text, different for different cells; null if one of them is null."""
     texts = [frame.get_column(name).cast(pl.String).alias(str(i)) for i, name in enumerate(names)]
     if len(texts) == 1:
         return texts[0].alias("label")
-    # A separator within a part is escaped, or ("a/b", "c") and ("a", "b/c") would be one group.
+    # Separators within a cell are escaped. Otherwise ("a/b", "c") and ("a", "b/c") would be one group.
     escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts[:-1]]
     return pl.DataFrame([*escaped, texts[-1]]).select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
 
@@ -199,7 +200,7 @@ def _check_labels(table: Table, names: Sequence[str]) -> None:
 
 
 def _refuse_two_groupings(table: Table, chosen: str) -> None:
-    """Raise if another column names groups too, and names other ones."""
+    """Raise if another column names groups too, and groups the rows differently."""
     frame = table.frame
     if chosen not in GROUP_NAMES:
         return
@@ -208,6 +209,7 @@ def _refuse_two_groupings(table: Table, chosen: str) -> None:
             continue
         if frame.schema[other].is_nested() or frame.get_column(other).null_count():
             continue
+        # Two columns group the rows alike if each alone has as many distinct values as both together.
         counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
         if len(counts) > 1:
             got = f"two readings: by {chosen!r} and by {other!r}"
@@ -228,7 +230,7 @@ def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl
 
 
 def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
-    """Raise if a label comes back after another one: it may be the same query again, in another step."""
+    """Raise if a label comes back after another one: it may be the same query in another training step."""
     begins = (labels != labels.shift()).fill_null(True)
     first_labels = labels.filter(begins)
     again = ~first_labels.is_first_distinct()
@@ -250,9 +252,12 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
 
 
 def _choose_criteria(
-    table: Table, columns: Columns, taken: set[str | None]
+    table: Table, columns: Columns, other_columns: set[str | None]
 ) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
-    """The criteria with their scores, and the columns that are left out."""
+    """The criteria with their scores, and the columns that are left out.
+
+    other_columns: those with another use, such as the group.
+    """
     if columns.criteria is not None:
         paths = [_find_path(table, "criterion", SCORES, name) for name in dict.fromkeys(columns.criteria)]
         return {path: read_numbers(table, path) for path in paths}, ()
@@ -262,7 +267,7 @@ def _choose_criteria(
     criteria: dict[ColumnPath, Numbers] = {}
     left_out = []
     for path in _column_paths(table):
-        if len(path) == 2 or path[0] in taken:
+        if len(path) == 2 or path[0] in other_columns:
             continue
         numbers = read_numbers(table, path)
         if not numbers.is_mostly_numbers:
@@ -296,24 +301,25 @@ def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
 
 
 def _check_similar_names(table: Table, names: Sequence[str]) -> None:
-    """Raise if two criteria have the same name but for upper case, spaces or the way Unicode writes it."""
+    """Raise if two names differ only in case, in outer spaces or in how Unicode writes them."""
     first: dict[str, str] = {}
     for name in names:
-        other = first.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), name)
-        if other != name:
+        earlier_name = first.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), name)
+        if earlier_name != name:
             remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
-            raise BadTable(str(table.path), "the criteria", "of different names", f"{other!r} and {name!r}", remedy)
+            got = f"{earlier_name!r} and {name!r}"
+            raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
 
 def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
-    """Raise if a column that tells rollouts apart says that a rollout is there twice."""
+    """Raise if a column of rollout ids has the same id twice in a group."""
     if any(name in table.frame.columns for name in CRITERION_NAMES):
-        return  # a row is one score, though it is read as a rollout
+        return  # a long table that is read as wide: several rows per rollout are normal
     name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
     if name is None or table.frame.schema[name].is_nested() or table.frame.get_column(name).null_count():
         return
     rollouts = pl.DataFrame({"label": labels, "rollout": table.frame.get_column(name)})
-    if rollouts.n_unique() == labels.n_unique():  # the same in all rows of a group: it tells no rollouts apart
+    if rollouts.n_unique() == labels.n_unique():  # one id per group: it does not identify rollouts
         return
     is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
     if is_repeated.any():
@@ -333,18 +339,18 @@ def _column_paths(table: Table) -> Iterator[ColumnPath]:
 
 
 def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
-    """A column by name: a field of its home column, or a column of its own."""
+    """Where a criterion or attribute is: a field of the column `home`, or a column of its own."""
     paths = list(_column_paths(table))
     for path in ((home, name), (name,)):
         if path in paths:
             return path
-    known = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
+    candidates = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
     field = "attributes" if what == "attribute" else "criteria"
-    raise UnknownName.of(str(table.path), what, name, known, field=field)
+    raise UnknownName.of(str(table.path), what, name, candidates, field=field)
 
 
 def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[str]) -> tuple[str, ...]:
-    """The criteria of a table with too many of them for columns; raises for the first score that is wrong."""
+    """The criteria of a table with ragged scores; raises for the first score that is wrong."""
     assert table.ragged_scores is not None
     names: dict[str, None] = {}
     for index, scores in enumerate(table.ragged_scores):

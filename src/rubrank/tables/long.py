@@ -1,11 +1,11 @@
-"""Long tables, with one row per score, as tables with one row per rollout.
+"""Convert long tables, with one row per score, to tables with one row per rollout.
 
     prompt_id,response_id,criterion,score          prompt_id, response_id, scores
     q1,a,Facts,1                                   q1,        a,           {Facts: 1, Style: 3}
     q1,a,Style,3
 
-A table is long if it has a column of texts that names criteria and one with their scores. A table that could be read as
-wide too, because it has other columns of numbers, is refused: `long` or `criteria` says which is meant.
+A table is long if it has a column of texts that names criteria and one with their scores. If it also has other columns
+of numbers, it could be wide as well, and is refused until the option `long` or `criteria` says which is meant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rubrank.tables.columns import (
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table, read_source
 
 _NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}
-_SAMPLED_ROWS = 20
+_SAMPLED_ROWS = 20  # looked at to decide whether a CSV column holds numbers
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
         if is_named_wide or schema[criterion].is_numeric():
             return None
     group = _find_group(columns, table.frame.columns)
-    response = _find_column(table, columns, "response", RESPONSE_NAMES, taken=(*group, criterion, score))
+    response = _find_column(table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score))
     if not is_declared:
         used = {*group, response, *columns.attributes, columns.batch, criterion, score}
         _refuse_wide_reading(table, criterion, score, used)
@@ -92,15 +92,16 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
 
 
 def _find_column(
-    table: Table, columns: Columns, field: str, usual_names: Sequence[str], taken: Sequence[str] = ()
+    table: Table, columns: Columns, field: str, usual_names: Sequence[str], excluded: Sequence[str] = ()
 ) -> str | None:
+    """The column that the caller named for a field, or the first of the usual names that is there."""
     present = table.frame.columns
     if field in columns.fields:
         name = columns.fields[field]
         if name not in present:
             raise UnknownName.of(str(table.path), f"the column of {field!r}", name, present, field="column")
         return name
-    return next((name for name in usual_names if name in present and name not in taken), None)
+    return next((name for name in usual_names if name in present and name not in excluded), None)
 
 
 def _find_group(columns: Columns, present: Sequence[str]) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ def _missing_column(table: Table, field: str, remedy: str) -> BadTable:
 
 def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any]) -> None:
     """Raise if other columns of numbers could be criteria, in which case the table would be wide."""
-    others = []
+    possible_criteria = []
     for name in table.frame.columns:
         if name in used or name.lower() in BOOKKEEPING | _NUMBERS_ABOUT_CRITERIA:
             continue
@@ -133,9 +134,9 @@ def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any
         else:
             is_number = cells.dtype.is_numeric()
         if is_number:
-            others.append(name)
-    if others:
-        wide = ", ".join(map(repr, [*others, score]))
+            possible_criteria.append(name)
+    if possible_criteria:
+        wide = ", ".join(map(repr, [*possible_criteria, score]))
         got = f"two readings: long (a score per row, {criterion!r} names its criterion) and wide (the criteria {wide})"
         remedy = "Choose one: `long=true`, or `criteria=A,B`."
         raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
@@ -152,9 +153,9 @@ def widen(table: Table, names: LongColumns) -> Table:
     first_rows, rollout_of_row = _number_by_first_row(frame, keys)
     criterion_rows, criterion_of_row = _number_by_first_row(frame, [names.criterion])
     criteria = [str(name) for name in frame[criterion_rows][names.criterion]]
-    own_columns = {names.criterion, names.score, names.reason, SCORES, REASONS}
+    score_columns = {names.criterion, names.score, names.reason, SCORES, REASONS}
     other_columns = [
-        name for name, dtype in frame.schema.items() if name not in own_columns and not isinstance(dtype, pl.Struct)
+        name for name, dtype in frame.schema.items() if name not in score_columns and not isinstance(dtype, pl.Struct)
     ]
     rollouts = frame[first_rows].select(other_columns)
 
@@ -186,7 +187,7 @@ def widen(table: Table, names: LongColumns) -> Table:
 
 def _number_by_first_row(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The first row of each different key, in order, and for every row the number of its key."""
-    numbered = frame.select(keys).with_row_index("\0row")
+    numbered = frame.select(keys).with_row_index("\0row")  # a name that no column of a file has
     first = numbered.select(pl.col("\0row").min().over(keys)).to_series().to_numpy()
     first_rows, numbers = np.unique(first, return_inverse=True)
     return first_rows, numbers

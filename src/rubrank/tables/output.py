@@ -1,9 +1,9 @@
-"""A table with the columns added to its rows, as JSON Lines, CSV or Parquet.
+"""Write a table with added columns, as JSON Lines, CSV or Parquet.
 
     write_table(target, table, [(rows, frame), …])        each frame holds the new columns of some of the rows
 
-A file appears only when it is complete. JSON Lines that were read are written as they were, with the new keys at the
-end of each line; the cells of a CSV stay the texts that they were.
+A file appears only when it is complete. Lines of a JSON Lines file are copied as they are, with the new keys at the
+end; the cells of a CSV are copied as text.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table
 
 OUTPUT_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
-"""Rows of a table, and the new columns of these rows; together all rows."""
+"""Row numbers and the new columns of these rows; together they cover all rows."""
 _BLOCK_BYTES = 1 << 20
 _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
 def check_output(source: Any, output: Path, force: bool, owner: str) -> Path:
-    """Where to write; raises if nothing could be written there, or something would be lost."""
+    """The path to write to; raises if it cannot be written, or if something would be overwritten."""
     target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
     output_format(target)
     return target
 
 
 def output_format(path: Path) -> str:
-    """jsonl, csv or parquet, by suffix."""
+    """The format of a path by its suffix: "jsonl", "csv" or "parquet"."""
     name = path.name.lower()
     if not name.endswith(OUTPUT_SUFFIXES):
         remedy = "JSON Lines files end in .jsonl." if name.endswith(".json") else ""
@@ -75,7 +75,7 @@ def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> 
             return
         with temporary.open("wb") as raw:
             is_compressed = target.suffix.lower() == ".gz"
-            # Without a name and a time, equal tables make equal files.
+            # Without a file name and a time in the header, equal tables give equal files.
             file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_compressed else raw
             if output == "csv":
                 _write_csv(file, table, added)
@@ -93,7 +93,7 @@ def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
         return frame.write_ndjson().encode()
     lines = pl.Series(table.lines)
     if len({tuple(columns.columns) for _, columns in added}) == 1:
-        added = [(np.arange(len(lines)), _in_row_order(added))]
+        added = [(np.arange(len(lines)), _in_row_order(added))]  # one frame for all rows is faster
     texts = [(rows, _append_keys(lines[rows], columns)) for rows, columns in added]
     return "".join(_in_row_order(texts).to_list()).encode()
 
@@ -131,7 +131,7 @@ def _encode_as_json(column: pl.Series) -> pl.Series:
 
 
 def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:
-    """The columns of the table, then the new ones; `typed`: texts of a CSV become the numbers they stand for."""
+    """The columns of the table, then the new ones. typed: columns of a CSV become numbers or booleans if they can."""
     columns = table.frame.get_columns()
     if typed and table.text_is_number:
         columns = [convert_csv_column(column) for column in columns]
@@ -139,11 +139,11 @@ def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.D
 
 
 def _in_row_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
-    """What belongs to some rows each, in the order of all rows."""
+    """Join parts that belong to some rows each, and sort them by row."""
     rows = np.concatenate([rows for rows, _ in parts])
     values = parts[0][1]
     if len(parts) > 1:
-        # Groups with criteria of their own may get different columns.
+        # Groups may have different criteria, and then get different columns.
         how: Any = "diagonal" if isinstance(values, pl.DataFrame) else "vertical"
         values = pl.concat([part for _, part in parts], how=how)
     if (np.diff(rows) > 0).all():

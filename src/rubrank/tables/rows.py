@@ -1,4 +1,4 @@
-"""The rows of any source as dicts: files of every format, folders, patterns, frames, datasets, objects.
+"""Read the rows of any source as dicts: files of every format, folders, patterns, frames, datasets, objects.
 
 read_rows("rollouts.csv")     read_rows("completions/")     read_rows("-")     read_rows(frame)     read_rows(rows)
 """
@@ -52,12 +52,12 @@ def read_file_rows(path: Path) -> Iterator[Row]:
 
 def check_csv_header(path: Path, names: Iterable[str], error_type: type[InvalidInput] = InvalidInput) -> None:
     """Raise if two columns of a CSV have the same name, or one has none."""
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
-        if not name.strip() or name in seen:
-            got = f"{name!r} twice" if name in seen else "an empty one"
+        if not name.strip() or name in earlier_names:
+            got = f"{name!r} twice" if name in earlier_names else "an empty one"
             raise error_type(str(path), "the header", "different names", got, "")
-        seen.add(name)
+        earlier_names.add(name)
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
@@ -78,7 +78,7 @@ def _rows_of_object(source: Any) -> Iterable[Row]:
 
 
 def _without_nan(row: Row) -> Row:
-    """pandas writes an empty cell as NaN, NA or NaT."""
+    """The row with None for empty cells, which pandas writes as NaN, NA or NaT."""
 
     def is_empty(value: Any) -> bool:
         return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
@@ -179,7 +179,7 @@ def _read_columnar(path: Path) -> Iterator[Row]:
 
     name = format_of(path)
     try:
-        # glob=False, and an open file: polars would take brackets in a name for a pattern.
+        # glob=False, and an open file: otherwise polars reads brackets in a file name as a pattern.
         with explain_read_errors(path), path.open("rb") as file:
             frame = polars.read_parquet(path, glob=False) if name == "Parquet" else polars.read_ipc(file)
     except (polars.exceptions.PolarsError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Which files a source means: a file, a pattern, a folder, or standard input.
+"""Find the files of a source: a file, a pattern, a folder, or standard input.
 
 find_files("completions/")            every file of the folder, all of one format: what TRL's log_completions writes
 find_files("logs/*.eval")             the files that match the pattern, sorted by name
@@ -37,10 +37,11 @@ STDIN = "-"
 HUB = "hf:"
 """Prefix of a dataset on the Hugging Face hub."""
 
-_SNIFFED_BYTES = 1 << 16
+_SNIFFED_BYTES = 1 << 16  # read from standard input to guess its format
 _SAVED_DATASET_FILES = ("dataset_info.json", "dataset_dict.json", "state.json")
 _MAGIC_BYTES = ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"PK", ".eval"))
 _stdin_copies: list[tuple[Any, Path]] = []
+"""(stream, its copy): standard input can be read only once."""
 
 
 def find_files(source: str | Path) -> list[Path]:
@@ -100,7 +101,7 @@ def describe_source(source: Any) -> str:
 
 
 def _files_in_folder(folder: Path) -> list[Path]:
-    """The readable files of a folder, or of its folder `completions`, where TRL puts what it logs."""
+    """The readable files of a folder, or of its subfolder `completions`, where TRL writes its logs."""
     for place in (folder, folder / "completions"):
         if not place.is_dir():
             continue
@@ -129,7 +130,7 @@ def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
 
 def _copy_standard_input() -> Path:
     """Standard input in a file whose suffix says its format; it is deleted when the process ends."""
-    for stdin, path in _stdin_copies:  # it can be read only once
+    for stdin, path in _stdin_copies:
         if stdin is sys.stdin:
             return path
     folder = Path(tempfile.mkdtemp(prefix="rubrank-stdin-"))
@@ -146,6 +147,7 @@ def _copy_standard_input() -> Path:
 
 
 def _guess_suffix(path: Path) -> str:
+    """The suffix for a file of unknown format, from its first bytes."""
     with path.open("rb") as file:
         start = file.read(_SNIFFED_BYTES)
     if start.startswith(b"\x1f\x8b"):

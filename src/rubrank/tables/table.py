@@ -35,9 +35,9 @@ ColumnPath: TypeAlias = tuple[str, ...]
 """Where cells are: ("Facts",) is a column, ("scores", "Facts") a field of one."""
 
 MOST_CRITERION_COLUMNS = 256
-"""With more different criteria (each query has its own) a column for each would be mostly empty."""
-_SAMPLED_LINES = 512
-_LARGEST_DOUBLE = 2**1023
+"""With more distinct criteria (each query has its own) a column for each would be mostly empty."""
+_SAMPLED_LINES = 512  # about so many lines are looked at to guess whether there are too many criteria
+_LARGEST_DOUBLE = 2**1023  # polars cannot read integers from here on
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -46,24 +46,24 @@ class Table:
     """Rows with named columns, and where they came from."""
 
     path: Path
-    """The file, or what the source is called in messages."""
+    """The file, or the name of another source in messages."""
     shape: str
     """The format in words, such as "long CSV"."""
     frame: pl.DataFrame
     rows: pl.Series
-    """The number of each row, as messages count it."""
+    """The number of each row in error messages."""
     unit: str
     """What that number counts: a "line" of the file, a "row" without the header, or a "rollout" of a long table."""
     text_is_number: bool = False
     """Does a text such as "0.5" stand for a number, as it does in a CSV?"""
     json_lines: bytes | None = None
-    """The file itself, if it is JSON Lines."""
+    """The bytes of the file, if it is JSON Lines."""
     ragged_scores: Sequence[Mapping[str, Any]] | None = None
     """For each row its scores by criterion, if there are too many different criteria for columns."""
 
     @cached_property
     def lines(self) -> list[str]:
-        """The JSON text of each row, of a table that was JSON Lines."""
+        """The JSON text of each row; only for a table of JSON Lines."""
         assert self.json_lines is not None
         return [line for line in split_lines(self.json_lines, self.path) if line.strip()]
 
@@ -73,7 +73,7 @@ class Table:
         return column if len(path) == 1 else column.struct.field(path[1])
 
     def json_cells(self, indices: Sequence[int], path: ColumnPath) -> list[Any]:
-        """The cells of some rows as JSON has them: polars gives a column one type, and the file need not."""
+        """The cells of some rows as the file has them: polars converts all cells of a column to one type."""
         values: list[Any] = []
         for index in indices:
             value = json.loads(self.lines[index])
@@ -93,7 +93,7 @@ class Table:
 
 @contextmanager
 def raising_bad_table() -> Iterator[None]:
-    """Errors about files and rows in general become errors about a table of scores."""
+    """Turn every `InvalidInput` into a `BadTable` with the same message."""
     try:
         yield
     except BadTable:
@@ -103,7 +103,7 @@ def raising_bad_table() -> Iterator[None]:
 
 
 def show_cell(value: Any) -> str:
-    """A cell in a message."""
+    """A cell for an error message, at most 50 characters long."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) < 50 else f"{text[:47]}…"
 
@@ -161,14 +161,14 @@ def _table_of_rows(source: Any, path: Path, shape: str) -> Table:
 
 
 def _convert_to_json(value: Any) -> Any:
-    """What JSON has no word for: NumPy's numbers and arrays, sets, dates."""
+    """Values that JSON does not have: NumPy's numbers and arrays, sets, dates."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, set) else str(value)
 
 
 def _with_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with a column `group` if only a prompt in chat messages could name the groups."""
+    """Add a column `group` that numbers the prompts, if there is no group column and prompts are chat messages."""
     if set(GROUP_NAMES) & set(frame.columns) or "prompt" not in frame.columns:
         return frame
     if not frame.schema["prompt"].is_nested():
@@ -210,7 +210,8 @@ def _read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
         frame, rows = _read_csv(file, first_row)
         frames.append(frame)
         numbers.append(rows)
-        first_row = first_row + len(rows) if not len(rows) else int(rows[-1]) + 1
+        if len(rows):
+            first_row = int(rows[-1]) + 1
     frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
     return Table(path, shape, frame, pl.concat(numbers), "row", text_is_number=True)
 
@@ -222,7 +223,7 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     if b'"' in data:
         _check_quotes(data, separator, path)
     header_end = data.find(b"\n") + 1
-    while header_end and data.count(b'"', 0, header_end) % 2:  # a line break within quotes
+    while header_end and data.count(b'"', 0, header_end) % 2:  # an odd number: this line break is within quotes
         header_end = data.find(b"\n", header_end) + 1
     header_end = header_end or len(data)
     try:
@@ -231,7 +232,7 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
         raise encoding_error(path, "the header", BadTable) from None
     names = next(csv.reader(io.StringIO(header), delimiter=separator), [])
     check_csv_header(path, names, BadTable)
-    # polars would take its columns from a blank first line.
+    # Blank lines after the header are skipped here: polars would count the columns of the first line.
     records = data[header_end:].lstrip(b"\r\n")
     first_row += data.count(b"\n", header_end, len(data) - len(records))
     schema = dict.fromkeys(names, pl.String)
@@ -244,7 +245,7 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
         _check_cell_counts(records, separator, len(names), path, first_row)
         reason = str(error).splitlines()[0]
         raise BadTable(str(path), "the table", "CSV in UTF-8", reason, "Check its quotes.") from None
-    if frame[names[-1]].null_count():  # polars fills up a row with too few cells
+    if frame[names[-1]].null_count():  # polars pads a row that has too few cells
         _check_cell_counts(records, separator, len(names), path, first_row)
     rows = pl.Series(range(first_row, first_row + len(frame)), dtype=pl.Int64)
     is_blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
@@ -257,17 +258,18 @@ def _check_quotes(data: bytes, separator: str, path: Path) -> None:
     """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
     characters = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(characters == ord('"'))
-    opening, closing = quotes[0::2], quotes[1::2]
+    opening = quotes[0::2]
+    closing = quotes[1::2]
     before = characters[np.maximum(opening - 1, 0)]
     starts_cell = (opening == 0) | np.isin(before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8))
     line_ends = np.flatnonzero(characters == ord("\n"))
     lines = np.searchsorted(line_ends, opening)
-    wrong = opening[len(closing) :]
+    wrong = opening[len(closing) :]  # one that is never closed
     if not len(wrong):
         spans_lines = lines[: len(closing)] != np.searchsorted(line_ends, closing)
         wrong = opening[~starts_cell & spans_lines]
     if len(wrong):
-        # An odd quote shifts all that follow: the first one within a cell is the likeliest culprit.
+        # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
         within_cell = opening[~starts_cell]
         at = within_cell[0] if len(within_cell) else wrong[0]
         line = int(np.searchsorted(line_ends, at)) + 1
@@ -295,7 +297,8 @@ def _check_cell_counts(records: bytes, separator: str, expected: int, path: Path
     cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
     wrong = np.flatnonzero((cells != expected) & ~is_blank)
     if len(wrong):
-        where, got = f"row {first_row + wrong[0]}", str(cells[wrong[0]])
+        where = f"row {first_row + wrong[0]}"
+        got = str(cells[wrong[0]])
         remedy = "Quote cells that contain a comma, and leave a cell without a score empty."
         raise BadTable(str(path), where, f"of {expected} cells, as the header", got, remedy)
 
@@ -315,7 +318,7 @@ def split_lines(data: bytes, path: Path) -> list[str]:
 def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) -> Table:
     """One JSON object a line; lines may have different keys, and a key that is absent is null.
 
-    first_line: the number of the first line, if lines before it were taken off.
+    first_line: the number of the first line, if lines before it were removed.
     """
     ragged_scores = None
     if not data.strip():
@@ -346,7 +349,7 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
 
 
 def _has_many_criteria(data: bytes) -> bool:
-    """Do the lines name more criteria than fit in columns? Some of them are looked at."""
+    """Do the lines name more criteria than fit in columns? A guess from a sample of lines."""
     step = max(1, len(data) // _SAMPLED_LINES)
     names: set[str] = set()
     end = 0
@@ -367,7 +370,7 @@ def _has_many_criteria(data: bytes) -> bool:
 def _parse_carefully(
     data: bytes, path: Path, first_line: int, apart: bool = False
 ) -> tuple[pl.DataFrame, list[dict[str, Any]] | None]:
-    """Line by line: names the line that is broken, reads NaN, and gives every key one type.
+    """Parse line by line what polars refuses: reports a broken line, reads NaN, and gives every key one type.
 
     apart: keep the scores out of the frame, and return them by row.
     """
@@ -381,8 +384,8 @@ def _parse_carefully(
         for row in objects:
             scores = row.pop(SCORES, None)
             ragged_scores.append(scores if isinstance(scores, dict) else {})
-            row.pop(REASONS, None)  # as many keys; they stay in the text of the line
-        if len(set().union(*ragged_scores)) <= MOST_CRITERION_COLUMNS:
+            row.pop(REASONS, None)  # has as many keys as the scores; still in `Table.lines`
+        if len(set().union(*ragged_scores)) <= MOST_CRITERION_COLUMNS:  # few enough after all
             return _parse_carefully(data, path, first_line)
     text = "\n".join(json.dumps(row) for row in _with_one_type_per_key(objects))
     try:
@@ -422,7 +425,7 @@ def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _replace_special_numbers(value: Any) -> Any:
-    """NaN becomes null. Infinity, and what exceeds doubles, become texts, which no criterion accepts."""
+    """NaN becomes null. Infinity and integers beyond doubles become texts, which are refused as scores later."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, int) and abs(value) >= _LARGEST_DOUBLE:
@@ -435,6 +438,7 @@ def _replace_special_numbers(value: Any) -> Any:
 
 
 def _as_one_number_type(value: Any, is_float: bool) -> Any:
+    """A float if asked, or if it exceeds 64-bit integers; else an int."""
     if value is None:
         return None
     return float(value) if is_float or abs(value) >= 2**63 else int(value)
