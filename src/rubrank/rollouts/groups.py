@@ -1,4 +1,4 @@
-"""Groups of rollouts from files and tables.
+"""Read groups of rollouts from files and tables.
 
     read_groups("rollouts.jsonl")                                  JSON Lines, JSON, CSV, TSV (also .gz, .zst), Parquet
     read_groups("completions/"), read_groups("logs/*.eval")        a folder or pattern: TRL's completions, Inspect logs
@@ -7,17 +7,17 @@
     read_groups(rows), read_groups(frame)                          dicts, a polars, pandas or Arrow table
     read_groups(rollouts)                                          rollouts of the same prompt are a group
 
-A row is one rollout, or one query with a list of responses. Columns are found by their usual names (`COLUMNS`); one
-with another name is given as `columns={"response": "model_output"}`. Everything else in a row becomes metadata.
-docs/data.md lists the shapes.
+A row is one rollout, or one query with a list of responses. Columns are found by their usual names (`COLUMNS`); other
+names are given as `columns={"response": "my_column"}`. Everything else in a row becomes metadata. docs/data.md lists
+the shapes.
 
 Which rows are one group:
 
 - A column that names the group (`GROUP_NAMES`, or the one the caller names) decides: rows with different ids are
-  different groups, whatever their prompts. A row without an id, among others that have one, is an error.
+  different groups, whatever their prompts. If some rows have an id and others have none, that is an error.
 - Without such a column the prompt decides.
-- Where there is a training step, the same query in two steps is two groups.
-- All rows of a group ask for the same: two different rubrics in one group are an error.
+- If there is a column of training steps, the same query in two steps is two groups.
+- All rows of a group must have the same rubric; two different rubrics in one group are an error.
 
 So the group of a row depends on that row alone.
 """
@@ -56,13 +56,13 @@ _LIST_COLUMNS = ("responses", "completions", "outputs", "generations", "rollouts
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What a source holds, and how it was read."""
+    """The groups of a source, and how it was read."""
 
     groups: list[Group]
     shape: str
     """Such as "CSV" or "Parquet, verl"."""
     by: str
-    """What decided the groups, such as "prompt_id"."""
+    """The columns that decided the groups, such as "prompt_id"."""
 
     def __str__(self) -> str:
         """read 512 rollouts in 64 groups (CSV, by prompt_id)."""
@@ -78,7 +78,7 @@ def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> lis
 
 
 def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> Rollouts:
-    """The same, with how the source was read."""
+    """The groups of a source as `read_groups` reads them, and how it was read."""
     if isinstance(source, Group):
         return Rollouts([source], "a group", "group")
     where = str(source) if isinstance(source, str | Path) else "rollouts"
@@ -94,7 +94,7 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
 
 
 def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
-    """Rows, of one rollout each or of one query each, as groups in the order in which they first appear."""
+    """Group rows of one rollout or one query each; groups are in the order in which they first appear."""
     return _read_rows(rows, where, columns)[0]
 
 
@@ -105,8 +105,8 @@ def _read_rows(
     shapes: dict[str, None] = {}
     converted: list[Row] = []
     for number, row in enumerate(rows, start=1):
-        usual_row, shape = convert_shape(row, f"{where}: row {number}", columns)
-        converted.append(usual_row)
+        converted_row, shape = convert_shape(row, f"{where}: row {number}", columns)
+        converted.append(converted_row)
         if shape:
             shapes[shape] = None
     if not converted:
@@ -152,26 +152,29 @@ def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> d
 
 
 def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
-    """Field → column, with the fields that this row has and earlier rows did not; a column serves one field."""
-    found = dict(column_of)
+    """Field → column, extended by the fields that this row has and earlier rows had not.
+
+    A column serves one field. The columns of group and step may serve another field too: a prompt can name the group.
+    """
+    extended = dict(column_of)
     for field, usual_names in COLUMNS.items():
-        if field in found or field in _KEY_FIELDS:
+        if field in extended or field in _KEY_FIELDS:
             continue
-        taken = [column for other, column in found.items() if other not in _KEY_FIELDS]
-        free = [name for name in usual_names if name in row and name not in taken]
+        used_columns = [column for used_field, column in extended.items() if used_field not in _KEY_FIELDS]
+        free = [name for name in usual_names if name in row and name not in used_columns]
         filled = [name for name in free if row[name] is not None]
         if filled:
-            found[field] = filled[0]
+            extended[field] = filled[0]
         elif free and field == "response":
-            found[field] = free[0]
-    return found
+            extended[field] = free[0]
+    return extended
 
 
 def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str, Any]:
     values = {}
     for field, column in column_of.items():
         value = row.get(column)
-        # An empty cell, as CSV has them, says nothing; but an empty response is a response.
+        # An empty cell of a CSV means that there is no value. But an empty response is a response.
         if value is not None and (value != "" or field in ("response", "prompt")):
             values[field] = value
     if "response" not in values and values.get("tool_calls") is None:
@@ -181,6 +184,7 @@ def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str
 
 
 def _find_rubric(row: Row, values: Row) -> Any:
+    """The rubric of a row, or its IFEval instructions, which become one; None if it has neither."""
     if "rubric" in values:
         return values["rubric"]
     if row.get("instruction_id_list") is not None:
@@ -216,7 +220,7 @@ def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
     if isinstance(value, str):
         parsed = parse_json_cell(value)
         is_list = isinstance(parsed, list) and column in _LIST_COLUMNS
-        # In a column for one response a JSON list of texts may well be the response; a list of messages is none.
+        # In a column for one response, a JSON list of texts may be the response itself; a list of messages is parsed.
         if are_messages(parsed) or is_list:
             value = parsed
         elif column in _LIST_COLUMNS and value.lstrip().startswith("['"):
@@ -240,7 +244,7 @@ def _make_rollout(answer: Any, shared: Mapping[str, Any], where: str) -> Rollout
 
 
 def _read_answer(answer: Any, where: str) -> Any:
-    """A response as text, or as messages with the keys that ours have."""
+    """A response as text, or as messages with the keys of `Message`."""
     if answer is None or isinstance(answer, str):
         return answer or ""
     if isinstance(answer, Mapping):
@@ -282,7 +286,7 @@ def _read_rollout_field(field: str, value: Any) -> Any:
 
 
 def _read_metadata(value: Any) -> dict[str, Any]:
-    """The content of a column or key `metadata`: usually an object, which is metadata itself."""
+    """The metadata in a cell `metadata`: the keys of an object; any other value under the key "metadata"."""
     value = parse_json_cell(value)
     if value is None:
         return {}
@@ -302,7 +306,7 @@ class _RowPart:
     key: Hashable
     """Equal for rows of the same group."""
     label: str | None
-    """The name that the row gives its group; None: it has none, and gets a number."""
+    """The name that the row gives its group; None: the group gets a number."""
     step: str | None
     rollouts: Sequence[Rollout]
     rubric: Any
@@ -330,9 +334,9 @@ def _find_keys(rows: Sequence[Row], where: str, group: Any = None, step: str | N
                 raise UnknownName.of(where, "the group column", name, map(str, rows[0]))
     else:
         present = [name for name in GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)]
-        for other in present[1:]:
-            if _partition(rows, present[0]) != _partition(rows, other):
-                got = f"two readings: by {present[0]!r} and by {other!r}"
+        for name in present[1:]:
+            if _number_values(rows, present[0]) != _number_values(rows, name):
+                got = f"two readings: by {present[0]!r} and by {name!r}"
                 remedy = f"Choose one: `group_column={present[0]}`."
                 raise InvalidInput(where, "the group", "in one column", got, remedy)
         if not present:
@@ -344,14 +348,14 @@ def _find_keys(rows: Sequence[Row], where: str, group: Any = None, step: str | N
     return _GroupKeys(names, step)
 
 
-def _partition(rows: Sequence[Row], name: str) -> list[int]:
-    """For each row the number of its value, by first appearance."""
+def _number_values(rows: Sequence[Row], name: str) -> list[int]:
+    """For each row the number of its value in a column, by first appearance: equal lists mean equal groups."""
     numbers: dict[str, int] = {}
     return [numbers.setdefault(repr(row.get(name)), len(numbers)) for row in rows]
 
 
 def _is_filled(value: Any) -> bool:
-    return value is not None and value != "" and value == value
+    return value is not None and value != "" and value == value  # NaN is not equal to itself
 
 
 def _find_label(row: Row, keys: _GroupKeys, where: str, prompt: Any) -> tuple[str | None, tuple[str | None, str, str]]:
@@ -373,7 +377,7 @@ def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
 
 
 def as_key(value: Any) -> str:
-    """Equal for equal prompts and rubrics, however they are written."""
+    """A text that is equal for equal prompts or rubrics, whatever the order of their keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -385,13 +389,13 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
     label_counts = Counter(rows[0].label for rows in members.values())
     groups = []
     for number, rows in enumerate(members.values()):
-        label, step = rows[0].label, rows[0].step
+        label = rows[0].label
         if label is None:
             name = str(number)
         elif label_counts[label] == 1:
             name = label
         else:
-            name = f"{label} (step {step})"  # the same query in another step has the same label
+            name = f"{label} (step {rows[0].step})"  # the same query in another step has the same label
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
         groups.append(Group(id=name, rollouts=rollouts, rubric=_find_common_rubric(name, rows)))
     return groups
@@ -402,16 +406,16 @@ def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:
     if not with_rubric:
         return None
     first = with_rubric[0]
-    for other in with_rubric[1:]:
-        if as_key(other.rubric) != as_key(first.rubric):
+    for row in with_rubric[1:]:
+        if as_key(row.rubric) != as_key(first.rubric):
             got = f"another than {first.where.rpartition(': ')[2]} has"
             remedy = "A group is asked one rubric: give rows that ask for something else another group."
-            raise InvalidInput(other.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy)
+            raise InvalidInput(row.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy)
     return first.rubric
 
 
 def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:
-    """Rollouts of the same prompt, or of the same metadata["group"], are a group."""
+    """Group rollouts by metadata["group"] if there is one, else by prompt."""
     rows = [rollout.metadata for rollout in rollouts]
     keys = _find_keys(rows, "rollouts", "group" if any("group" in row for row in rows) else ())
     parts = []

@@ -1,4 +1,4 @@
-"""Chat messages and tool calls in the shapes that APIs and datasets have, converted to the keys of `Message`.
+"""Convert chat messages and tool calls from the shapes of APIs and datasets to the keys of `Message`.
 
 convert_response_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
 {"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
@@ -15,7 +15,7 @@ from rubrank.tables.rows import Row
 
 
 def parse_json_cell(value: Any) -> Any:
-    """The content of a cell that holds JSON as text; any other value as it is."""
+    """The parsed content of a cell that holds a JSON object or list as text; any other value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -34,7 +34,7 @@ def are_messages(value: Any) -> bool:
 
 
 def reasoning_in(message: Mapping[str, Any]) -> str | None:
-    """The reasoning that a chat message carries beside its content; None if there is none."""
+    """The reasoning that a chat message has in a separate field; None if there is none."""
     for name in ("reasoning_content", *COLUMNS["reasoning"]):
         text = message.get(name)
         if isinstance(text, str) and text:
@@ -43,7 +43,7 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
 
 
 def convert_message(message: Row) -> dict[str, Any]:
-    """A chat message with our keys; content in parts is joined."""
+    """A chat message with the keys of `Message`; content in parts is joined."""
     role = message["role"]
     converted = {"role": "user" if role == "human" else role, "content": _join_content(message.get("content"))}
     if message.get("tool_calls"):
@@ -59,7 +59,7 @@ def convert_message(message: Row) -> dict[str, Any]:
 
 
 def convert_response_message(message: Row) -> dict[str, Any]:
-    """A message of a response; what a tool returned as an object stays one, as the result of its call."""
+    """A message of a response; an object that a tool returned stays an object: it is the result of the call."""
     converted = convert_message(message)
     content = message.get("content")
     if message["role"] == "tool" and isinstance(content, Mapping):
@@ -68,7 +68,7 @@ def convert_response_message(message: Row) -> dict[str, Any]:
 
 
 def convert_tool_calls(calls: Iterable[Any]) -> list[Any]:
-    """{"id": …, "function": {"name": …, "arguments": …}} and the flat form, both as the flat one."""
+    """Tool calls in the flat form, from {"id": …, "function": {"name": …, "arguments": …}} or the flat form."""
     return [_convert_tool_call(call) if isinstance(call, Mapping) else call for call in calls]
 
 
@@ -86,7 +86,7 @@ def _convert_tool_call(call: Row) -> dict[str, Any]:
 
 
 def _has_failed(data: Row) -> bool:
-    """Is a tool's message, or a call with its result, marked as an error in one of the usual ways?"""
+    """Is a tool message, or a call with its result, marked as failed in one of the usual ways?"""
     is_marked = any(data.get(name) for name in ("error", "is_error", "isError"))
     return is_marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")
 

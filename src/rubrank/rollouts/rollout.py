@@ -2,8 +2,8 @@
 
     Rollout(prompt="Name a lake in Hangzhou.", response="<think>West Lake…</think>West Lake.")
 
-A prompt is a text or chat messages; a response may carry its reasoning in tags or in a field of its own, and the tool
-calls made on the way. Everything that a verifier can read is here; nothing here knows about scores.
+A prompt is a text or chat messages. A response may have reasoning, in tags or in a separate field, and tool calls.
+Everything that a verifier can read is here; nothing here knows about scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Frozen(BaseModel):
 
 
 class ToolCall(_Frozen):
-    """One call of a tool: its name, its arguments (a mapping, or text as it was sampled) and what came back."""
+    """One call of a tool: its name, its arguments (a mapping, or the sampled text) and its result."""
 
     name: str
     arguments: Mapping[str, Any] | str = {}
@@ -45,18 +45,18 @@ class Message(_Frozen):
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
     tool_call_id: str | None = None
-    """Of a tool's message: the call that it answers."""
+    """In a message of a tool: the call that it answers."""
     error: bool = False
-    """Of a tool's message: did the call fail?"""
+    """In a message of a tool: did the call fail?"""
 
 
 class Rollout(_Frozen):
-    """One response to a query, with what is needed to judge it."""
+    """One response to a query, with all data that verifiers and judges need."""
 
     prompt: tuple[Message, ...] = ()
     response: str
     reasoning: str | None = None
-    """The trainer's own reasoning field; None: look for tags in the response."""
+    """The reasoning, if the trainer has a separate field for it; None: it is in the response, between tags."""
     tool_calls: tuple[ToolCall, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
     """Definitions of the tools on offer, as JSON Schema in the style of chat APIs."""
@@ -65,9 +65,9 @@ class Rollout(_Frozen):
     token_counts: Mapping[str, int] | None = None
     """Tokens of the "reasoning" and the "answer", where known."""
     messages: tuple[Message, ...] = Field(default=(), exclude=True, repr=False)
-    """The messages before the last answer, with their tool calls, if the response came as messages; only shown."""
+    """If the response came as messages: those before the last answer. Only for display; nothing is scored by them."""
     metadata: Mapping[str, Any] = Field(default_factory=dict)
-    """Whatever else the data holds: reference answers, final state, ids."""
+    """All other data of the row: reference answers, final state, ids."""
 
     @field_validator("prompt", mode="before")
     @classmethod
@@ -81,7 +81,7 @@ class Rollout(_Frozen):
         response = data.get("response") if isinstance(data, Mapping) else None
         if isinstance(response, str) or not isinstance(response, Sequence):
             return data
-        # What is no list of messages, or of calls, is left to pydantic, which raises for it.
+        # If these are not lists of messages and calls, leave the data to pydantic, which raises.
         if not all(isinstance(message, Mapping) for message in response):
             return data
         if not isinstance(data.get("tool_calls") or (), list | tuple):
@@ -89,7 +89,7 @@ class Rollout(_Frozen):
         return {**data, **_read_messages(response, data)}
 
     def __getstate__(self) -> dict[Any, Any]:
-        """What another process needs: cached properties would be several times the size of the text."""
+        """The fields without cached properties, which would be several times the size of the text."""
         state = super().__getstate__()
         fields = type(self).model_fields
         if len(self.__dict__) > len(fields):
@@ -98,10 +98,11 @@ class Rollout(_Frozen):
 
     @cached_property
     def _parts(self) -> tuple[str, str]:
+        """Reasoning and answer."""
         return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
 
     def keep_parts(self, thoughts: slice, answer: slice) -> None:
-        """Keep where reasoning and answer stand in the response, as another process found them."""
+        """Set where reasoning and answer are in the response, so that tags need not be searched again."""
         if self.reasoning is None:
             self.__dict__.setdefault("_parts", (self.response[thoughts], self.response[answer]))
 
@@ -126,10 +127,10 @@ class Rollout(_Frozen):
         return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
 
     def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
-        """The same rollout, if the prompt had opened the reasoning: a response without any tag is then all reasoning.
+        """The rollout as it reads if the prompt opened the reasoning: a response without any tag is then all reasoning.
 
-        tag: in which the prompt ends; None: the one that the response closes, or `<think>`. Where the reasoning has a
-        field of its own nothing is changed.
+        tag: the opening tag at the end of the prompt; None: the one that the response closes, or `<think>`. A rollout
+        with a separate reasoning field is returned unchanged.
         """
         text = self.response if self.reasoning is not None else reopen_reasoning(self.response, tag)
         if text == self.response:
@@ -144,7 +145,7 @@ class Rollout(_Frozen):
 
     @property
     def turns(self) -> tuple[str, ...]:
-        """What the assistant said before, turn by turn."""
+        """The earlier turns of the assistant in the prompt."""
         return tuple(m.content for m in self.prompt if m.role == "assistant")
 
 
@@ -154,7 +155,7 @@ class Group(_Frozen):
     id: str
     rollouts: tuple[Rollout, ...]
     rubric: Any = None
-    """The query's own rubric, if it brings one (see `rubrank.rubrics.rubric`)."""
+    """The query's own rubric, if it has one (see `rubrank.rubrics.rubric`)."""
 
 
 def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str
 
 
 def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message before the answer. It is only shown, so nothing unusual in it is an error."""
+    """A message before the answer. It is only displayed, so unusual content is converted instead of refused."""
     role = message.get("role", "assistant")
     content = message.get("content") or ""
     calls = message.get("tool_calls")
@@ -210,7 +211,7 @@ def _is_error(message: Mapping[str, Any]) -> bool:
 
 
 def _add_results(calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """The calls, each with its tool message: the one that names its id, or else the next that names no known id."""
+    """The calls with their results, from the tool message with the id of the call, or else the next without one."""
     flat_calls = [_flatten_call(call) for call in calls]
     ids = {call.get("id") for call in flat_calls if isinstance(call, Mapping)} - {None}
     by_id = {message["tool_call_id"]: message for message in tool_messages if message.get("tool_call_id") in ids}
@@ -233,5 +234,5 @@ def _flatten_call(call: Any) -> Any:
 
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
-    """A rollout from its fields; one clear error if they do not fit."""
+    """A rollout from its fields; raises `InvalidInput` if they are not valid."""
     return validated(Rollout, data, where, "docs/grading.md")

@@ -1,12 +1,15 @@
-"""Rows of public shapes, converted to rows with a prompt and responses.
+"""Convert rows of well-known dataset formats to rows with a prompt and responses.
 
-    {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}     ShareGPT: the last turn answers
-    {"messages": [{"role": "user", …}, {"role": "assistant", …}]}                        a conversation, the same
-    {"prompt": …, "chosen": …, "rejected": …}                                            a preference: two responses
-    {"prompt": […], "reward_model": {"style": "rule", "ground_truth": "42"}, …}          verl: the truth is metadata
-    {"instruction": …, "input": …, "output": …}                                          Alpaca: the input is material
+    ShareGPT         {"conversations": [{"from": "human", "value": …}, {"from": "gpt", "value": …}]}
+    conversations    {"messages": [{"role": "user", …}, {"role": "assistant", …}]}
+    preferences      {"prompt": …, "chosen": …, "rejected": …}
+    verl             {"prompt": […], "reward_model": {"style": "rule", "ground_truth": "42"}, …}
+    Alpaca           {"instruction": …, "input": …, "output": …}
 
-A row in which responses could be in two places is refused, and both are named.
+The response of a conversation is everything after the last turn of the user. A preference has two responses. The ground
+truth of verl becomes metadata. The input of Alpaca is appended to the prompt.
+
+A row in which responses could be in two places is refused; the error names both.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ _CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 
 
 def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> tuple[Row, str]:
-    """The row with its responses under a usual name, and what its shape is called; "" for a usual one."""
+    """The row with its responses under a usual name, and the name of its format; "" if nothing was converted."""
     row, shape = _move_ground_truth(row)
     if columns and "response" in columns:
         return row, shape
@@ -122,7 +125,7 @@ def _convert_preference(row: Row) -> Row:
 
 
 def _move_ground_truth(row: Row) -> tuple[Row, str]:
-    """verl keeps the truth in `reward_model`, and as `gts` in the rollouts that it logs: it becomes `ground_truth`."""
+    """Copy verl's ground truth, in `reward_model` or (in logged rollouts) in `gts`, to the key `ground_truth`."""
     model = parse_json_cell(row.get("reward_model"))
     if isinstance(model, Mapping) and "ground_truth" in model:
         rest = {key: value for key, value in row.items() if key != "reward_model"}

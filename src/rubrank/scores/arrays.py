@@ -1,11 +1,11 @@
-"""Plain arrays as a batch: shapes, labels, weights, and everything that a caller can get wrong about them.
+"""Make a batch from plain arrays, and check everything that a caller can get wrong about them.
 
     scores (G, K)                 one group
     scores (N, G, K)              N groups of equal size; groups= may name them
     scores (M, K), groups= (M,)   rollouts in any order, each with the label of its group
 
-All of them become `scores_MK`, rows sorted by group, and `starts`: group g is rows starts[g] .. starts[g + 1]. Frames
-and tensors are recognised by their methods, so that pandas, polars and torch are not imported here.
+All of them become `scores_MK`, with rows sorted by group, and `starts`: group g is rows starts[g] .. starts[g + 1].
+Frames and tensors are recognised by their methods, so that pandas, polars and torch need not be imported.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
 
 _LARGEST_EXACT_INTEGER = 2**53
-"""Larger integers merge with their neighbours when they become doubles: their order would be lost."""
+"""Different integers beyond this can become the same double: their order would be lost."""
 _SAFE_WEIGHTS = (1e-100, 1e100)
 """Weights between these cannot overflow when they are added up and divided."""
-_PANDAS_MISSING = "NAType"
+_PANDAS_MISSING = "NAType"  # the type of pandas.NA
 
 
 def batch_from_arrays(
@@ -54,7 +54,7 @@ def batch_from_arrays(
     outcomes: Any,
     own: Sequence[Sequence[CriterionData]] | None,
 ) -> ScoreBatch:
-    """The work of `ScoreBatch.of_arrays`, which says what each parameter is."""
+    """Implements `ScoreBatch.of_arrays`, which documents the parameters."""
     if criteria is None and type(scores) is not np.ndarray:
         criteria = _column_names(scores)
         group_column = next((name for name in criteria or () if name in GROUP_NAMES), None)
@@ -125,7 +125,7 @@ def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
         _check_kind(owner, parameter, raw)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
         if raw.dtype.kind == "f" and raw is not value and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
-            # Beside numbers with fractions NumPy has made integers doubles already; the columns tell.
+            # Together with fractions NumPy has turned integers into doubles; the single columns still have them.
             for column in _separate_columns(value):
                 _check_kind(owner, parameter, column)
     except InvalidInput:
@@ -134,12 +134,12 @@ def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
         got = f"something else ({error})"
         remedy = "Use NaN where there is no score."
         raise InvalidInput(owner, parameter, "an array of numbers", got, remedy) from None
-    # Kernels are compiled for arrays that may be written to; compiling them again for others takes seconds.
+    # numba compiles kernels for writable arrays; compiling them again for read-only ones would take seconds.
     return array if array.flags.writeable else array.copy()
 
 
 def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
-    """Refuse what NumPy would convert to doubles without a warning, losing something on the way."""
+    """Refuse values that NumPy would convert to doubles without a warning, and not exactly."""
     kind = raw.dtype.kind
     if kind == "c":
         raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
@@ -160,7 +160,7 @@ def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
 
 
 def _plain_array(value: Any) -> Any:
-    """Frames and tensors, and lists of these, as something that NumPy reads; anything else as it is."""
+    """Frames and tensors, and lists of these, as something that NumPy can read; anything else unchanged."""
     if _is_frame(value):
         return _replace_pandas_missing(value.to_numpy())
     if hasattr(value, "detach"):  # a tensor, on any device and of any type
@@ -208,7 +208,7 @@ def _column_names(value: Any) -> tuple[str, ...] | None:
 
 
 def _separate_columns(value: Any) -> list[np.ndarray]:
-    """The numbers of a frame or list before they had to be of one type, in arrays of one type each."""
+    """The numbers of a frame or list in separate arrays, each with its original type."""
     if _is_frame(value):
         if getattr(value, "ndim", 2) != 2:
             return []
@@ -233,7 +233,7 @@ def _separate_columns(value: Any) -> list[np.ndarray]:
 
 
 class _Rows(NamedTuple):
-    """Scores sorted by group, and how the caller had them."""
+    """Scores sorted by group, with the shape and order that the caller used."""
 
     scores_MK: np.ndarray
     starts: np.ndarray
@@ -299,7 +299,7 @@ def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     number: dict[Hashable, int] = {}
     if isinstance(labels, list) or not len(labels):
         return np.array([number.setdefault(label, len(number)) for label in labels], np.int64), tuple(number)
-    # Rows of a group usually stand together: number the runs of equal labels, which are fewer than the rows.
+    # Rows of a group are usually adjacent, so number the runs of equal labels: there are fewer than rows.
     begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
     run_labels = labels[begins].tolist() if isinstance(labels, np.ndarray) else labels.filter(begins).to_list()
     number_of_run = np.array([number.setdefault(label, len(number)) for label in run_labels], np.int64)
@@ -319,7 +319,7 @@ def _read_criteria(owner: str, parameter: str, criteria: Any, count: int, layer:
     return tuple(item if isinstance(item, CriterionData) else _criterion_named(item, layer) for item in listed)
 
 
-# Cached, as making a dozen of them takes as long as a small fit.
+# Cached: creating a dozen of them takes as long as a small fit.
 @lru_cache(maxsize=4096)
 def _criterion_named(name: str, layer: Layer) -> CriterionData:
     return CriterionData(name, domain=UNIT, layer=layer)
@@ -332,7 +332,7 @@ def _unnamed_criteria(count: int, word: str, layer: Layer) -> tuple[CriterionDat
 
 @lru_cache(maxsize=128)
 def _constant_rows(K: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and margins of criteria about which nothing is said; shared, and never written to."""
+    """Default weights and margins; the arrays are shared and must not be changed."""
     return np.ones((1, K)), np.zeros((1, K))
 
 
@@ -375,7 +375,8 @@ def _read_per_criterion(
                 raise UnknownName.of(owner, f"{parameter} key", name, names)
         value = [value.get(name, 1.0 if is_weight else 0.0) for name in names]
     array = as_floats(owner, parameter, value)
-    N, K = batch.N, batch.K
+    N = batch.N
+    K = batch.K
     if array.ndim == 0:
         array = np.full(K, float(array))
     if array.shape == (K,):
@@ -389,19 +390,22 @@ def _read_per_criterion(
         where = f"criterion {k}" if names is None else f"criterion {names[k]!r}"
         if len(array) > 1:
             where += f" of group {g}"
-        allowed, remedy = "finite and ≥ 0", "Use 0 for 'every difference counts'."
+        allowed = "finite and ≥ 0"
+        remedy = "Use 0 for 'every difference counts'."
         if is_weight:
-            allowed, remedy = "finite and > 0", "Leave out a criterion that should not count."
+            allowed = "finite and > 0"
+            remedy = "Leave out a criterion that should not count."
         raise InvalidInput(owner, parameter, allowed, f"{array[g, k]} for {where}", remedy)
     return array
 
 
 def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Weights in the same ratios that cannot overflow: only ratios count."""
+    """Weights that cannot overflow, in the same ratios: only ratios matter."""
     if not weights_NK.size:
         return weights_NK
-    low, high = weights_NK.min(), weights_NK.max()
-    if low > 0.0 and _SAFE_WEIGHTS[0] < high < _SAFE_WEIGHTS[1]:
+    smallest = weights_NK.min()
+    largest = weights_NK.max()
+    if smallest > 0.0 and _SAFE_WEIGHTS[0] < largest < _SAFE_WEIGHTS[1]:
         return weights_NK
     return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True))
 
@@ -412,12 +416,12 @@ def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
 def _move_gates(
     owner: str, batch: ScoreBatch, global_quality: Sequence[str | int], low_quality: Sequence[str | int]
 ) -> ScoreBatch:
-    """Columns that a gate reads: it alone reads global ones; low-quality ones are ranked too where there is no gate."""
+    """Copy low-quality columns, and move global-quality columns, from the ranked criteria to the gate criteria."""
     layers: dict[int, Layer] = dict.fromkeys(_find_columns(owner, batch, global_quality), "global_quality")
     layers |= dict.fromkeys(_find_columns(owner, batch, low_quality), "low_quality")
     if len(layers) == batch.K:
         raise InvalidInput(owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by.")
-    # A gate reads scores as they are, 1 for clean: it would be a trap to reverse them, or to ignore the direction.
+    # Gates read 1 as clean. Reversing the scores, or ignoring the direction, would surprise the caller either way.
     for k in layers:
         if batch.criteria[k].direction == "lower":
             allowed = "'higher' for criteria that the gate reads, whose scores are 1 for clean"
@@ -471,7 +475,7 @@ def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.
 def _align_with_scores(
     owner: str, batch: ScoreBatch, array: np.ndarray, name: str, letter: str, remedy: str
 ) -> np.ndarray:
-    """An array with one more axis than the scores have before their last → (M, …), sorted by group."""
+    """An array with the leading shape of the scores and one last axis of its own → (M, …), sorted by group."""
     shape = batch.shape or (len(batch.scores_MK),)
     if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         allowed = f"of shape ({', '.join(map(str, shape))}, {letter}): that of the scores, with the {name} last"
@@ -481,7 +485,7 @@ def _align_with_scores(
 
 
 def refuse_infinite(owner: str, scores: ArrayLike) -> None:
-    """Raise the error about an infinity that a kernel has come across; it says where it is."""
+    """Raise an error that says where in the scores the first infinity is."""
     array = np.asarray(scores, dtype=float)
     index = np.argwhere(np.isinf(array))[0]
     got = f"{array[tuple(index)]} at {_place_of(index)}"

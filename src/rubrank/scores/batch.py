@@ -1,4 +1,4 @@
-"""A batch of groups, as all rules take it: scores as given, rows sorted by group.
+"""`ScoreBatch`, the input of every rule: a batch of groups, with rows sorted by group.
 
     >>> from rubrank import ScoreBatch
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
@@ -7,9 +7,9 @@
 
 `ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. The scores stay as given,
 so that an explanation can print them; `oriented_MK`, `unit_MK` and `clean_MC` are views with directions and scales
-applied. `shape` and `order` say how the caller had the rows, and `per_rollout` returns results in that form.
+applied. `shape` and `order` record the caller's shape and order of rows, and `per_rollout` restores them for results.
 
-Letters: M rollouts, N groups, K criteria that are ranked by, C gate criteria, D attributes.
+Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.outcomes import Cells, was_compared, win_rates
 
 
-# Not frozen, because a frozen dataclass takes several times as long to make; nobody changes a batch once it is made.
+# Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable all the same.
 @dataclass(eq=False)
 class ScoreBatch:
     """A batch of groups as rules see it: group g is rows starts[g] .. starts[g + 1]. No group is empty."""
 
     scores_MK: np.ndarray
-    """As given; NaN = not scored, or not asked."""
+    """As given; NaN = not scored, or not in the group's rubric."""
     starts: np.ndarray
     criteria: tuple[CriterionData, ...]
-    """One for each column: as all groups have it, or as the first group that asks for it (see `own`)."""
+    """One for each column. If rubrics differ between groups (see `own`), as the first group has it."""
     weights_NK: np.ndarray
     """(N, K), or (1, K) if all groups have the same weights."""
     margins_NK: np.ndarray
@@ -57,9 +57,9 @@ class ScoreBatch:
     order: np.ndarray | None = None
     """Row i is the caller's row order[i]; None: the same order."""
     named: bool = True
-    """Did the caller name the criteria? Otherwise random draws depend on column numbers."""
+    """Did the caller name the criteria? If not, random draws depend on column numbers."""
     declared: bool = True
-    """Were the scores checked against their domains? Otherwise a rule that uses the scales checks them."""
+    """Are the scores known to lie in their domains? If not, `unit_MK` checks them on first use."""
 
     @classmethod
     def of_arrays(
@@ -88,9 +88,10 @@ class ScoreBatch:
         criteria: names, or data with domains, directions, points, edges …
         weights: > 0; (K,), (N, K), or by name. margins: differences of at most this much are ties; the same forms.
         directions: "higher" or "lower" is better, for each criterion.
-        global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Those of low quality are
-            ranked where no gate is used.
-        gates: (…, C), more of them beside the scores; `gate_criteria` says what they are, a name alone stops below 1.
+        global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Low-quality columns are
+            ranked by rules without a gate.
+        gates: (…, C), scores of more gate criteria. gate_criteria: their names or data; a name alone makes a
+            global-quality criterion, which stops rollouts below 1.
         attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.outcomes`.
         """
         return batch_from_arrays(
@@ -113,8 +114,8 @@ class ScoreBatch:
         )
 
     def __repr__(self) -> str:
-        rollouts, groups = counted(len(self.scores_MK), "rollout"), counted(self.N, "group")
-        return f"ScoreBatch({rollouts} in {groups}, {counted(self.K, 'criterion')})"
+        size = f"{counted(len(self.scores_MK), 'rollout')} in {counted(self.N, 'group')}"
+        return f"ScoreBatch({size}, {counted(self.K, 'criterion')})"
 
     @property
     def N(self) -> int:
@@ -123,7 +124,7 @@ class ScoreBatch:
 
     @property
     def K(self) -> int:
-        """Number of criteria that are ranked by."""
+        """Number of ranked criteria."""
         return self.scores_MK.shape[1]
 
     @cached_property
@@ -172,7 +173,7 @@ class ScoreBatch:
 
     @cached_property
     def lower_NK(self) -> np.ndarray | None:
-        """(N, K) or (1, K): where lower is better; None: nowhere."""
+        """(N, K) or (1, K): is lower better? None if higher is better everywhere."""
         if self.own is None and all(c.direction == "higher" for c in self.criteria):
             return None
         is_lower = self.read(lambda criterion: criterion.direction == "lower")
@@ -185,30 +186,31 @@ class ScoreBatch:
 
     @cached_property
     def oriented_MK(self) -> np.ndarray:
-        """The scores with their signs reversed where lower is better: what is compared."""
+        """The scores, with reversed signs where lower is better, so that higher is always better."""
         if self.lower_NK is None:
             return self.scores_MK
         return self.scores_MK * self._by_row(np.where(self.lower_NK, -1.0, 1.0))
 
     @cached_property
     def unit_MK(self) -> np.ndarray:
-        """Scores from 0 to 1 by their declared domains, more is better, NaN = missing: what cardinal rules take.
+        """Scores scaled from 0 to 1 by their domains, higher is better, NaN = missing: the input of cardinal rules.
 
-        A criterion that was compared, not scored, is worth its mean outcome against those it was compared with.
+        If responses were compared instead of scored, the score of a rollout is its mean outcome.
         """
-        low, high = self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high)
+        low = self.read(lambda c: c.domain.low)
+        high = self.read(lambda c: c.domain.high)
         if not self.declared:
             self._check_domains(low, high)
         unit = _to_unit_scale(self.scores_MK, self._by_row(low), self._by_row(high))
         if self.lower_NK is not None:
             unit = np.where(self._by_row(self.lower_NK), 1.0 - unit, unit)
-        for (g, k), won in self.outcomes.items():
-            unit[self.starts[g] : self.starts[g + 1], k] = win_rates(won)
+        for (g, k), outcomes_GG in self.outcomes.items():
+            unit[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
         return unit
 
     @cached_property
     def clean_MC(self) -> np.ndarray:
-        """The gates' scores from 0 to 1 = clean."""
+        """The scores of the gate criteria, scaled from 0 to 1 = clean."""
         if self.gates_MC is None:
             return np.zeros((len(self.scores_MK), 0))
         low = self._by_row(self.read(lambda c: c.domain.low, self.gate_criteria))
@@ -219,27 +221,27 @@ class ScoreBatch:
 
     @cached_property
     def missing_MK(self) -> np.ndarray:
-        """Where there is neither a score nor a comparison."""
+        """Is there neither a score nor a comparison?"""
         missing = np.isnan(self.scores_MK)
-        for (g, k), won in self.outcomes.items():
-            missing[self.starts[g] : self.starts[g + 1], k] = ~was_compared(won)
+        for (g, k), outcomes_GG in self.outcomes.items():
+            missing[self.starts[g] : self.starts[g + 1], k] = ~was_compared(outcomes_GG)
         return missing
 
     @cached_property
     def complete(self) -> bool:
-        """Has every rollout a score on every criterion?"""
+        """Does every rollout have a score on every criterion?"""
         return not self.missing_MK.any()
 
     @cached_property
     def asked_NK(self) -> np.ndarray:
-        """Does any rollout of the group have a score on the criterion? One without any does not count there."""
+        """Does any rollout of the group have a score on the criterion? If none has, the group does not ask for it."""
         if self.complete:
             return np.ones((self.N, self.K), bool)
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
 
     @cached_property
     def gates_asked_NC(self) -> np.ndarray:
-        """Which gates the query of each group asks for."""
+        """(N, C): is the gate criterion in the group's rubric?"""
         asked = np.ones((self.N, len(self.gate_criteria)), bool)
         if self.own is not None:
             for g, rubric in enumerate(self.own):
@@ -262,7 +264,7 @@ class ScoreBatch:
         return np.asarray(highest > lowest)
 
     def read(self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None) -> np.ndarray:
-        """(N, K), or (1, K) if all groups have the same criteria: `of(criterion)` for each of them."""
+        """(N, K), or (1, K) if all groups have the same criteria: `of(criterion)` for every group and criterion."""
         columns = self.criteria if columns is None else columns
         common = [of(criterion) for criterion in columns]
         if self.own is None:
@@ -270,7 +272,7 @@ class ScoreBatch:
         number = {criterion.name: k for k, criterion in enumerate(columns)}
         rows: dict[int, list[Any]] = {}
         for rubric in self.own:
-            if id(rubric) not in rows:  # queries share rubrics: each is read once
+            if id(rubric) not in rows:  # groups share rubrics, so each is read once
                 row = common.copy()
                 for criterion in rubric:
                     if criterion.name in number:
@@ -279,6 +281,7 @@ class ScoreBatch:
         return np.array([rows[id(rubric)] for rubric in self.own])
 
     def _by_row(self, values_NK: np.ndarray) -> np.ndarray:
+        """(N, K) → (M, K); (1, K) is left to broadcasting."""
         return values_NK.take(self.group_of_row, axis=0) if len(values_NK) > 1 else values_NK
 
     def check_domains(self) -> None:
@@ -290,26 +293,28 @@ class ScoreBatch:
         if outside.any():
             i, k = np.argwhere(outside)[0]
             domain = self.criteria[k].domain
-            where, allowed = f"scores of {self.names[k]!r}", f"from {domain.low:g} to {domain.high:g}, its domain"
+            where = f"scores of {self.names[k]!r}"
+            allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
             remedy = f"Give its scale: `domain.{self.names[k]}=LOW:HIGH`."
             raise InvalidInput("ScoreBatch", where, allowed, f"{self.scores_MK[i, k]:g}", remedy)
 
     # ------------------------------------------------------------------------------------------------- other batches
 
     def with_unit(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """The same batch with other scores from 0 to 1."""
-        other = replace(self)
-        other.__dict__["unit_MK"] = unit_MK  # in place of the cached ones
-        other.__dict__["missing_MK"] = np.isnan(unit_MK)
-        return other
+        """A copy of the batch with other scores from 0 to 1."""
+        batch = replace(self)
+        # Set the cached properties directly, so that they are not computed from the scores.
+        batch.__dict__["unit_MK"] = unit_MK
+        batch.__dict__["missing_MK"] = np.isnan(unit_MK)
+        return batch
 
     def without_penalties(self) -> ScoreBatch:
-        """Without the ranked criteria of low quality: a gate acts on those."""
+        """The batch without its ranked low-quality criteria, for rules with a gate: the gate reads those."""
         columns = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]
         return self if len(columns) == self.K else self.columns(columns)
 
     def columns(self, columns: Sequence[int]) -> ScoreBatch:
-        """The batch with some of the ranked criteria."""
+        """The batch with only these ranked criteria, given by number."""
         indices = list(columns)
         new_column = {k: position for position, k in enumerate(indices)}
         return replace(
@@ -333,7 +338,7 @@ class ScoreBatch:
             margins_NK=self.margins_NK[groups] if len(self.margins_NK) > 1 else self.margins_NK,
             given_labels=self.labels[groups],
             own=None if self.own is None else self.own[groups],
-            outcomes={(g - first, k): won for (g, k), won in self.outcomes.items() if first <= g < end},
+            outcomes={(g - first, k): cell for (g, k), cell in self.outcomes.items() if first <= g < end},
             gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
             attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
             shape=None,
@@ -342,5 +347,5 @@ class ScoreBatch:
 
 
 def _to_unit_scale(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    # Divided, not multiplied by the inverse: 49 · (1/49) is below 1, and no criterion would be met.
+    # Divide instead of multiplying by the inverse: 49 · (1/49) is below 1, so a full score would not reach 1.
     return np.asarray((scores - low) / (high - low))

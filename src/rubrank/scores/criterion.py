@@ -1,4 +1,4 @@
-"""What a criterion says about its column of scores, by value."""
+"""`CriterionData`: the data of a criterion that scores need, without its verifier or judge."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
 
 SLACK = 1e-9
-"""How far a score may lie outside its domain: what is computed from log-probabilities is rounded."""
+"""How far a score may lie outside its domain: scores computed from log-probabilities have rounding errors."""
 
 
 @dataclass(frozen=True)
 class CriterionData:
-    """What a criterion says about its column, by value: readable where its verifier is not installed."""
+    """The data of a criterion as plain values, which can be read where its verifier is not installed."""
 
     name: str
     weight: float = 1.0
@@ -27,7 +27,7 @@ class CriterionData:
     layer: Layer = "quality"
     domain: Domain = BINARY
     verifier: str | None = None
-    """None: a judge decides."""
+    """Name of the verifier; None: a judge decides."""
     version: int | None = None
     family: str | None = None
     category: str | None = None
@@ -39,7 +39,7 @@ class CriterionData:
     @classmethod
     def of(cls, criterion: Criterion) -> CriterionData:
         """The data of a rubric's criterion."""
-        decided = None if criterion.judged else criterion.decided_by
+        verifier = None if criterion.judged else criterion.decided_by
         return cls(
             criterion.name,
             criterion.weight,
@@ -47,9 +47,9 @@ class CriterionData:
             criterion.direction,
             criterion.value_layer,
             criterion.value_domain,
-            decided.name if decided else None,
-            decided.version if decided else None,
-            criterion.family or (decided.family if decided else None),
+            verifier.name if verifier else None,
+            verifier.version if verifier else None,
+            criterion.family or (verifier.family if verifier else None),
             criterion.category,
             criterion.tier,
             criterion.points,
@@ -57,6 +57,6 @@ class CriterionData:
         )
 
     def cleanness(self, scores: np.ndarray) -> np.ndarray:
-        """The scores as a gate reads them: from 0 to 1 = clean."""
+        """The scores scaled from 0 to 1, where 1 is best, as a gate reads them."""
         share = (scores - self.domain.low) / (self.domain.high - self.domain.low)
         return share if self.direction == "higher" else 1.0 - share

@@ -1,4 +1,4 @@
-"""Scores read from files: those that `ScoreTable.write` wrote, with their rubrics, and tables of any other origin.
+"""Read scores from files: score files of `ScoreTable.write`, which contain their rubrics, and any other tables.
 
 JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}, then one object per rollout,
 
@@ -7,8 +7,8 @@ JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion
 where `rubric` is the number of the row's rubric and a missing score is null. Parquet: one row per rollout with the
 columns group, rollout, rubric, and for every criterion its score and "… (reason)"; the header is in the metadata.
 With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
-score, reason. Where responses were compared instead of scored, a row also has `outcomes`, a JSON text:
-{"GeneralQuality": [null, 1.0, 0.5]}, this rollout against each of its group.
+score, reason. If responses were compared instead of scored, a row also has `outcomes`, a JSON text such as
+{"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its group.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ class ScoreFile:
 
     table: Table
     rubrics: Rubrics
-    """By the numbers in the column `rubric`."""
+    """The column `rubric` of a row is an index into this."""
     provenance: Provenance | None
 
     @cached_property
     def criteria(self) -> dict[str, CriterionData]:
         """All criteria, as the first rubric that has them defines them."""
-        found: dict[str, CriterionData] = {}
+        criteria: dict[str, CriterionData] = {}
         for rubric in self.rubrics:
             for criterion in rubric:
-                found.setdefault(criterion.name, criterion)
-        return found
+                criteria.setdefault(criterion.name, criterion)
+        return criteria
 
     def layout(self, *, attributes: Sequence[str] = (), any_order: bool = False) -> Layout:
         """The columns of the file; cells are checked."""
@@ -150,20 +150,20 @@ def open_score_file(source: Any) -> ScoreFile | None:
     if format_of(files[0]) not in ("JSON Lines", "Parquet"):
         return None
     headers = [_read_header(path) for path in files]
-    known = [header for header in headers if header is not None]
-    if not known:
+    score_headers = [header for header in headers if header is not None]
+    if not score_headers:
         return None
     path = Path(source)
-    if len(known) < len(files):
-        other = next(file for file, header in zip(files, headers, strict=True) if header is None)
-        got = f"{other.name}, which brings no rubric, among others"
+    if len(score_headers) < len(files):
+        other_table = next(file for file, header in zip(files, headers, strict=True) if header is None)
+        got = f"{other_table.name}, which brings no rubric, among others"
         raise BadTable(str(source), "the files", "all score files of `rubrank grade`, or none", got, "")
-    rubrics_of_file = [_parse_rubrics(header, file) for file, header in zip(files, known, strict=True)]
-    # The same rubric may have different numbers in different files: here it has one.
+    rubrics_of_file = [_parse_rubrics(header, file) for file, header in zip(files, score_headers, strict=True)]
+    # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
     rubrics = tuple(dict.fromkeys(rubric for rubrics in rubrics_of_file for rubric in rubrics))
-    provenance = Provenance.of_dict(known[0]["judging"]) if known[0].get("judging") else None
+    provenance = Provenance.of_dict(score_headers[0]["judging"]) if score_headers[0].get("judging") else None
     shape = describe_source(source)
-    is_long = [header.get("layout") == "long" for header in known]
+    is_long = [header.get("layout") == "long" for header in score_headers]
     if len(files) == 1:
         rubrics = rubrics_of_file[0]
         if format_of(files[0]) == "JSON Lines":
@@ -171,18 +171,19 @@ def open_score_file(source: Any) -> ScoreFile | None:
             return ScoreFile(read_json_lines(rows, path, shape, first_line=2), rubrics, provenance)
     if format_of(files[0]) == "Parquet" and not any(is_long):
         frames = [
-            _renumber(read_columnar_files([file], path), own, rubrics)
-            for file, own in zip(files, rubrics_of_file, strict=True)
+            _renumber(read_columnar_files([file], path), file_rubrics, rubrics)
+            for file, file_rubrics in zip(files, rubrics_of_file, strict=True)
         ]
         frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
         numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
         return ScoreFile(Table(path, shape, frame, numbers, "row"), rubrics, provenance)
+    # Several JSON Lines files, or long Parquet files: rewritten as one JSON Lines text with common rubric numbers.
     lines = []
-    for file, own, long in zip(files, rubrics_of_file, is_long, strict=True):
-        for row in _rollouts_of_file(file, own, long):
+    for file, file_rubrics, long in zip(files, rubrics_of_file, is_long, strict=True):
+        for row in _rollouts_of_file(file, file_rubrics, long):
             number = row[RUBRIC]
-            if number in range(len(own)):
-                number = rubrics.index(own[number])
+            if number in range(len(file_rubrics)):
+                number = rubrics.index(file_rubrics[number])
             lines.append(json.dumps({**row, RUBRIC: number}).encode())
     table = read_json_lines(b"\n".join(lines), path, shape)
     return ScoreFile(replace(table, unit="rollout"), rubrics, provenance)
@@ -202,7 +203,7 @@ def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:
-    """The header of a score file; None if it is another table, or a file that its reader will refuse."""
+    """The header of a score file; None if it is another table, or unreadable (its reader will then report why)."""
     try:
         if format_of(path) == "Parquet":
             data = json.loads(pl.read_parquet_metadata(path).get("rubrank", "null"))
@@ -235,16 +236,16 @@ def _parse_criterion(data: Mapping[str, Any]) -> CriterionData:
     return CriterionData(**{**data, "domain": parsed_domain, "depends": depends})
 
 
-def _renumber(frame: pl.DataFrame, own: Rubrics, rubrics: Rubrics) -> pl.DataFrame:
-    """The frame with the numbers that its rubrics have among all files."""
-    if own == rubrics[: len(own)] or RUBRIC not in frame.columns:
+def _renumber(frame: pl.DataFrame, file_rubrics: Rubrics, rubrics: Rubrics) -> pl.DataFrame:
+    """The frame of one file, with rubric numbers of the file replaced by those of all files together."""
+    if file_rubrics == rubrics[: len(file_rubrics)] or RUBRIC not in frame.columns:
         return frame
-    numbers = {number: rubrics.index(rubric) for number, rubric in enumerate(own)}
+    numbers = {number: rubrics.index(rubric) for number, rubric in enumerate(file_rubrics)}
     return frame.with_columns(pl.col(RUBRIC).replace_strict(numbers, default=None))
 
 
 def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
-    """The rows of one score file as JSON Lines would have them."""
+    """The rows of one score file, in the form of JSON Lines."""
     if is_long:
         yield from _rollouts_of_long_file(path, rubrics)
         return
@@ -264,7 +265,7 @@ def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[d
 
 
 def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
-    """One object per rollout from one row per score; the rows of a rollout must be those that were written."""
+    """One object per rollout from one row per score; raises if rows of a rollout are missing or moved."""
     cells = read_columnar_files([path], path).iter_rows(named=True)
     for (group, rollout, number), rows in groupby(cells, itemgetter("group", "rollout", RUBRIC)):
         scores: dict[str, Any] = {}
@@ -291,7 +292,7 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
 
 
 def _check_domains(group: GroupScores, path: Path) -> None:
-    """Raise if a score is impossible: a file can be edited."""
+    """Raise if a score lies outside its domain: someone may have edited the file."""
     low = np.array([criterion.domain.low - SLACK for criterion in group.criteria])
     high = np.array([criterion.domain.high + SLACK for criterion in group.criteria])
     outside = np.argwhere((group.scores < low) | (group.scores > high))
@@ -326,10 +327,10 @@ class LoadedScores:
 
 
 def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
-    """All scores of a source of any kind; the rows of a group may stand apart.
+    """All scores of a source of any kind; the rows of a group need not be adjacent.
 
-    A file that `ScoreTable.write` wrote brings its rubrics. Of other tables only names are known: their criteria weigh
-    the same, higher is better, and a scale is from 0 to 1 unless scores lie outside.
+    A file that `ScoreTable.write` wrote contains its rubrics. Other tables have only names of criteria: all get the
+    weight 1, higher is better, and the scale is from 0 to 1 unless scores lie outside.
     """
     columns = columns or Columns()
     score_file = open_score_file(source)
@@ -353,7 +354,7 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
 
 
 def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:
-    """The criteria on which a rollout of these has a score, in the order of the table."""
+    """The criteria with a score in one of these rows, in the order of the table."""
     if layout.scores_MK is not None:
         is_scored = ~np.isnan(layout.scores_MK[rows]).all(axis=0)
         return [name for name, scored in zip(layout.names, is_scored, strict=True) if scored]
@@ -389,7 +390,7 @@ def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
 
 
 def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None) -> list[Group]:
-    """The groups that a score table was made of, in its order, from the file that was graded: it holds the texts.
+    """The rollouts of a score table, in its order, read from the file that was graded.
 
     columns: as for `grade`.
     """

@@ -1,4 +1,4 @@
-"""Results as frames, and as small tables in notebooks."""
+"""Show results as data frames, and as small tables in notebooks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Framed:
 
 
 def shown_cell(cell: Any) -> str:
-    """A cell for people: four digits of a number, a dash if it is missing."""
+    """A cell as text: four digits of a number, a dash if it is missing."""
     if cell is None or cell != cell:
         return "–"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -4,8 +4,8 @@
                                                     0    0.5  0         0.5 = tie, 0 = i loses,
                                                     0.5  1    0.5       NaN = not compared
 
-A judge that compares responses gives outcomes without scores. They go into the fit as they are: contradictory,
-incomplete, and with fractions where several answers to the same question differ.
+A judge that compares responses gives outcomes without scores. The fit takes them as they are: they may be
+contradictory or incomplete, and fractions if several answers to the same question differ.
 
     >>> from rubrank import utilities
     >>> compared = [[None, 1, 0.5],      # three responses, two by two: the first beat the second and tied
@@ -34,15 +34,15 @@ Cells: TypeAlias = "Mapping[tuple[int, int], np.ndarray]"
 """(group, column) → outcomes of shape (G, G), checked."""
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)
-"""0.8 − 0.5 is a little more than 0.3, by rounding alone: a margin of 0.3 ties them all the same."""
-_SUM_TOLERANCE = 1e-9
+"""Relative slack of a margin: 0.8 − 0.5 is a little more than 0.3 by rounding, but a margin of 0.3 must tie them."""
+_SUM_TOLERANCE = 1e-9  # on outcome i against j + outcome j against i = 1
 
 
 # --------------------------------------------------------------------------------------------------------- from scores
 
 
 def least_difference(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """What a difference of two scores must exceed to count; without a margin every difference does."""
+    """The difference that two scores must exceed not to tie; 0 without a margin."""
     return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
 
 
@@ -58,8 +58,9 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
         raise InvalidInput("outcomes", "scores", "finite or NaN, of shape (rollouts, criteria)", got, "Pass one group.")
     if not (np.asarray(margins) >= 0.0).all():
         raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'.")
-    rows, columns = scores_GK[:, None, :], scores_GK[None, :, :]
-    with np.errstate(over="ignore"):  # an infinite difference is beyond any margin
+    rows = scores_GK[:, None, :]
+    columns = scores_GK[None, :, :]
+    with np.errstate(over="ignore"):  # a difference that overflows to infinity still exceeds every margin
         difference = rows - columns
     least = least_difference(rows, columns, np.asarray(margins, dtype=float))
     result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
@@ -70,14 +71,14 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
 
 
 def wins_of(outcomes_GG: np.ndarray) -> np.ndarray:
-    """Outcomes as wins: 0 where no pair was compared."""
+    """Outcomes as the wins of a utility model: 0 for pairs that were not compared, and on the diagonal."""
     wins = np.nan_to_num(outcomes_GG, nan=0.0)
     np.fill_diagonal(wins, 0.0)
     return wins
 
 
 def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G,): mean outcome against the others it was compared with; NaN if there is none."""
+    """(G,): the mean outcome of each rollout over its comparisons; NaN without any."""
     is_compared = _compared_pairs(outcomes_GG)
     count = is_compared.sum(1)
     total = np.where(is_compared, outcomes_GG, 0.0).sum(1)
@@ -96,7 +97,7 @@ def _compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
 
 
 def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np.ndarray:
-    """The scores, with 0 for rollouts that were compared instead: NaN is left where nothing is known."""
+    """The scores, with 0 for rollouts that were compared instead; NaN means neither scored nor compared."""
     if not cells:
         return scores_MK
     marked = scores_MK.copy()
@@ -108,7 +109,7 @@ def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np
 def check_comparisons(
     owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
 ) -> Cells:
-    """Observed outcomes by group and column; raises for what cannot be an outcome.
+    """Observed outcomes by group and column; raises if they are not valid outcomes.
 
     comparisons: by criterion (its name or column): (G, G) of the only group; (N, G, G) or a list, with None for groups
         without any; or a mapping by the group's label. 1 = row is better than column, 0.5 = tie, NaN = not compared.

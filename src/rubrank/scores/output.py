@@ -1,4 +1,4 @@
-"""Score tables written to files, with reasons and rubrics; `scores/files.py` says what files hold and reads them."""
+"""Write score tables to files, with reasons and rubrics; `scores/files.py` describes the format and reads it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ VERSION = 1
 RUBRIC = "rubric"
 """The column with the number of a row's rubric."""
 REASON_SUFFIX = " (reason)"
-"""What the column with the reasons of a criterion is called after its name."""
+"""Name of a criterion + this = the column with its reasons."""
 OUTCOMES = "outcomes"
 """The column with comparisons, as a JSON text."""
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 _KEY_COLUMNS = ("group", "rollout", RUBRIC)
-_MOST_CRITERION_COLUMNS = 500
+_MOST_CRITERION_COLUMNS = 500  # with more, Parquet gets one row per score
 
 _RubricNumbers = dict[tuple[CriterionData, ...], int]
 
@@ -57,7 +57,7 @@ def write_scores(table: ScoreTable, path: Path) -> None:
 
 
 def outcomes_text(group: GroupScores, rollout: int) -> str | None:
-    """A rollout against the others of its group, on the criteria on which responses were compared."""
+    """The outcomes of a rollout against the others of its group, as JSON; None if responses were not compared."""
     if not group.outcomes:
         return None
     rows = {name: _with_nulls(outcomes[rollout]) for name, outcomes in group.outcomes.items()}
@@ -95,11 +95,13 @@ def _with_nulls(values: np.ndarray) -> list[float | None]:
 
 def _write_parquet(table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path) -> None:
     names = [*_KEY_COLUMNS, OUTCOMES, *table.criteria, *(name + REASON_SUFFIX for name in table.criteria)]
-    has_clash = len(set(names)) < len(names)
+    has_clash = len(set(names)) < len(names)  # a criterion may be called "rollout"
     if len(table.criteria) > _MOST_CRITERION_COLUMNS or has_clash:
-        frame, layout = _one_row_per_score(table, numbers), "long"
+        layout = "long"
+        frame = _one_row_per_score(table, numbers)
     else:
-        frame, layout = _one_row_per_rollout(table, numbers), "wide"
+        layout = "wide"
+        frame = _one_row_per_rollout(table, numbers)
     frame.write_parquet(path, metadata={"rubrank": json.dumps({**header, "layout": layout})})
 
 
@@ -121,7 +123,7 @@ def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataF
 
 
 def _reasons_on(table: ScoreTable, name: str) -> Iterator[str | None]:
-    """The reason of every row on a criterion; None where it is not asked."""
+    """The reason of every row on a criterion; None if the criterion is not in the group's rubric."""
     for group in table:
         column = group.names.index(name) if name in group.names else None
         for reasons in group.reasons:

@@ -1,4 +1,4 @@
-"""Do the values of a group tell its rollouts apart? One definition for rules, gates, records, metrics and studies.
+"""Which groups have equal values: one definition of "no signal" for rules, gates, records, metrics and studies.
 
 values 0.5, 0.5, 0.5 + 1e-12      no signal: they differ by less than 1e-9, which is rounding
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 SPREAD = 1e-9
-"""Values of a group that lie within this are equal: there is no signal."""
+"""If the values of a group span less than this, they count as equal: the group has no signal."""
 
 ROUNDING = 1e-9
-"""Differences below this share of a group's spread are rounding: a tie where rankings are compared."""
+"""When rankings are compared, differences below this share of a group's spread count as ties."""
 
 
 def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def stretch_groups(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None) -> np.ndarray:
     """Each group's values stretched to [0, 1]; 0.5 where they are all equal.
 
-    among_M: the rows that set the ends of the scale, all by default; values of other rows are cut off at 0 and 1.
+    among_M: the rows that set the ends of the scale, all by default; values of other rows are clipped to [0, 1].
     """
     first_rows = starts[:-1]
     if not len(first_rows):
@@ -35,7 +35,7 @@ def stretch_groups(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray
     is_among = np.ones(len(values_M), bool) if among_M is None else among_M
     low = np.minimum.reduceat(np.where(is_among, values_M, np.inf), first_rows)
     high = np.maximum.reduceat(np.where(is_among, values_M, -np.inf), first_rows)
-    is_flat = ~(high - low >= SPREAD)  # also true for a group without any row that counts
+    is_flat = ~(high - low >= SPREAD)  # also True if no row of the group is in among_M
     low = np.where(is_flat, 0.0, low)
     spread = np.where(is_flat, 1.0, high - low)
     share = np.clip((values_M - low[group_of_row]) / spread[group_of_row], 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Scores of rollouts on criteria: what grading gives and fusion takes.
+"""`ScoreTable`: the scores of rollouts on criteria, the output of grading and the input of fusion.
 
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml")
     table["query-7"].scores                      (rollouts, criteria) of one group; NaN = not scored
@@ -6,8 +6,8 @@
     table.fuse().reward                          one reward per rollout, gated by the criteria's layers
     table.write("scores.parquet")                read_scores(...) returns the same table, reasons included
 
-Every group has its own criteria: queries may bring their own rubrics, of any length. Where one matrix is needed, its
-columns are all names in the order in which they first appear, and NaN where a query does not ask for the criterion.
+Every group has its own criteria, because queries may have their own rubrics. If one matrix is needed, its columns are
+all criteria in the order in which they first appear, with NaN for criteria that are not in the group's rubric.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
 
-_MOST_CELLS = 100_000_000  # of the one matrix that fusion takes: 800 MB
+_MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class GroupScores:
         return float(self.scores[rollout, self._column(criterion)])
 
     def reason(self, rollout: int, criterion: str) -> str:
-        """Why a rollout has its score, or none."""
+        """Why a rollout has its score, or why the score is missing."""
         return self.reasons[rollout][self._column(criterion)]
 
     def _column(self, criterion: str) -> int:
@@ -72,7 +72,7 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class CriterionSummary:
-    """One criterion over all groups that ask for it."""
+    """Statistics of one criterion over all groups whose rubric has it."""
 
     name: str
     rollouts: int
@@ -93,13 +93,13 @@ class ScoreTable(Framed):
 
     groups: tuple[GroupScores, ...]
     judging: Judgments | None = None
-    """What the judges answered and cost, if any were asked; not written to files."""
+    """Replies and costs of the judges, if there were any; not written to files."""
     read: Provenance | None = None
-    """What a file says about its judging."""
+    """The provenance that was read from a file."""
 
     @property
     def provenance(self) -> Provenance | None:
-        """What is known about the judging later on: positions, and which replies were used; written to files."""
+        """The part of the judging that is written to files: positions, and which replies were used."""
         return self.read if self.judging is None else self.judging.provenance
 
     def __len__(self) -> int:
@@ -127,12 +127,12 @@ class ScoreTable(Framed):
 
     @cached_property
     def _rubrics(self) -> list[tuple[CriterionData, ...]]:
-        """The rubrics of the groups. Most groups share one: by identity, since hashing one per group is slow."""
+        """The distinct rubrics of the groups, by identity: most groups share one, and hashing each is slow."""
         return list({id(group.criteria): group.criteria for group in self.groups}.values())
 
     @cached_property
     def _variants(self) -> dict[str, dict[CriterionData, None]]:
-        """Name → the different forms that the criterion has in the queries' rubrics, in order."""
+        """Name → the different versions of the criterion in the rubrics, in order (a dict as an ordered set)."""
         variants: dict[str, dict[CriterionData, None]] = {}
         for rubric in self._rubrics:
             for criterion in rubric:
@@ -155,7 +155,7 @@ class ScoreTable(Framed):
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """(rollouts, all criteria): NaN where a score is missing or not asked for."""
+        """(rollouts, all criteria): NaN if a score is missing, or the criterion is not in the group's rubric."""
         if len(self) * len(self.criteria) > _MOST_CELLS:
             allowed = f"at most {_MOST_CELLS:,} for one matrix"
             got = f"{len(self):,} × {len(self.criteria):,}"
@@ -193,7 +193,7 @@ class ScoreTable(Framed):
         return replace(self, groups=tuple(groups))
 
     def with_changes(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
-        """The table with other data of some criteria, such as {"Facts": {"weight": 3}}, in all rubrics."""
+        """The table with changed data of some criteria in all rubrics, such as {"Facts": {"weight": 3}}."""
         for name in changes:
             if name not in self.criteria:
                 raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
@@ -209,7 +209,7 @@ class ScoreTable(Framed):
         return replace(self, groups=tuple(groups))
 
     def specifications(self) -> list[CriterionData]:
-        """What every column is, as the first query that asks for it has it; layers must agree."""
+        """The data of every column, from the first rubric that has it; raises if layers differ between rubrics."""
         for name, variants in self._variants.items():
             layers = sorted({criterion.layer for criterion in variants})
             if len(layers) > 1:
@@ -218,7 +218,7 @@ class ScoreTable(Framed):
         return [next(iter(variants)) for variants in self._variants.values()]
 
     def variants(self, name: str) -> set[CriterionData]:
-        """The different forms that a criterion has in the queries' rubrics."""
+        """The different versions of a criterion in the rubrics."""
         return set(self._variants[name])
 
     # ------------------------------------------------------------------------------------------------------- fusion
@@ -231,10 +231,10 @@ class ScoreTable(Framed):
         columns: Sequence[CriterionData] = (),
         penalties: Penalties = "rank",
     ) -> ScoreBatch:
-        """The table as rules take it: columns to rank by apart from columns that gate.
+        """The table as input of a rule: ranked criteria and gate criteria in separate arrays.
 
-        columns: criteria that come first, in this order, whether or not some group asks for them.
-        penalties: criteria of low quality are ranked by rules without "+" ("rank"), or read by gates alone ("ignore").
+        columns: criteria that come first, in this order, even if no group has them.
+        penalties: "rank": rules without "+" rank low-quality criteria; "ignore": only gates read them.
         """
         if penalties not in get_args(Penalties):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
@@ -270,7 +270,7 @@ class ScoreTable(Framed):
         return batch
 
     def _columns(self, values: np.ndarray, criteria: Sequence[CriterionData], absent: float) -> np.ndarray:
-        """The columns of these criteria; a column that the table does not have is all `absent`."""
+        """The columns of these criteria; a column that the table does not have is filled with `absent`."""
         columns = np.full((len(values), len(criteria)), absent)
         for k, criterion in enumerate(criteria):
             if criterion.name in self._column_of:
@@ -278,7 +278,7 @@ class ScoreTable(Framed):
         return columns
 
     def _per_group(self, field: str, default: float) -> np.ndarray:
-        """(groups, criteria): a number of every criterion; the default where it is not asked for."""
+        """(groups, criteria): a field of every criterion; the default if it is not in the group's rubric."""
         values = np.full((len(self.groups), len(self.criteria)), default)
         for g, group in enumerate(self.groups):
             for criterion in group.criteria:
@@ -295,8 +295,8 @@ class ScoreTable(Framed):
     ) -> rubrank.Fused:
         """Fuse and gate by the rubric's weights, margins, directions and layers; `.reward` is in the order of rows.
 
-        gate: options of the gate. options: those of `rubrank.RLVR2`, such as adjust, span, model; attributes that are
-        given are removed where `adjust` does not say otherwise.
+        gate: options of the gate. options: those of `rubrank.RLVR2`, such as adjust, span, model. With attributes,
+        adjust="remove" is the default.
         """
         if attributes is not None:
             options.setdefault("adjust", "remove")
@@ -355,18 +355,18 @@ class _CriterionTotals:
     all_tied: int = 0
 
     def add_scores(self, scores: np.ndarray, margin: float) -> None:
-        """Take in the scores of one group."""
-        known = np.sort(scores[~np.isnan(scores)])
-        n = len(known)
-        # For each score, count the larger ones that are within the margin.
-        highest_tied = known + least_difference(known, known + margin, np.array(margin))
-        tied = np.searchsorted(known, highest_tied, side="right") - np.arange(1, n + 1)
+        """Add the scores of one group."""
+        sorted_scores = np.sort(scores[~np.isnan(scores)])
+        n = len(sorted_scores)
+        # For each score, count the later ones that are within the margin.
+        highest_tied = sorted_scores + least_difference(sorted_scores, sorted_scores + margin, np.array(margin))
+        tied = np.searchsorted(sorted_scores, highest_tied, side="right") - np.arange(1, n + 1)
         self.scored += n
-        self.total += float(known.sum())
+        self.total += float(sorted_scores.sum())
         self._add_group(len(scores), n * (n - 1) // 2, int(tied.sum()))
 
     def add_comparisons(self, outcomes_GG: np.ndarray) -> None:
-        """Take in a group whose responses were compared: it has ties, but no mean."""
+        """Add a group whose responses were compared: it has ties, but no mean."""
         pairs = outcomes_GG[np.triu_indices(len(outcomes_GG), 1)]
         pairs = pairs[~np.isnan(pairs)]
         self.compared += int(was_compared(outcomes_GG).sum())
