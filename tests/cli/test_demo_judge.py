@@ -182,7 +182,7 @@ def test_a_second_run_adds_nothing(asked):
 def test_replies_of_an_older_version_are_not_taken(criteria, table, tmp_path, monkeypatch):
     cache = tmp_path / "replies.sqlite"
     with monkeypatch.context() as older:
-        older.setattr(demo_judge, "_bundled", lambda: TEXT.replace("verdict: 0", "verdict: null"))
+        older.setattr(demo_judge, "read_replies_file", lambda: TEXT.replace("verdict: 0", "verdict: null"))
         demo_judges(cache)
     verdicts = [
         verdict for one in judge_all(criteria, table, demo_judges(cache)).groups for verdict in one.verdicts.values()

@@ -61,7 +61,7 @@ def test_own_anchors_and_own_template(folder: Path) -> None:
     assert "\nYou grade our help desk.\n## Questions" in out
     assert '\n2: "kind"\n1: "flat"\n0: "rude"\n' in out
     assert "On its way." in out
-    assert "estimated: 4 ASCII characters a token" in out
+    assert "estimated: 4 ASCII characters or 1 other character per token" in out
     assert "WordCount" not in out
 
 

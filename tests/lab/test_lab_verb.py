@@ -87,7 +87,7 @@ def test_processes_that_help_end_with_the_one_that_is_interrupted(tmp_path, monk
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
         return started[-1]
 
-    monkeypatch.setattr(lab, "_start", start)
+    monkeypatch.setattr(lab, "_start_worker", start)
     monkeypatch.setattr(Laboratory, "run", interrupted)
     found = CliRunner().invoke(app, ["lab", "run", "null", "--smoke", "--jobs", "3", "--work", str(tmp_path)])
     assert found.exit_code == 130

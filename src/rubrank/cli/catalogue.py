@@ -1,14 +1,17 @@
-"""The criteria library for people: all names, what they check, and worked examples.
+"""The catalogue that `rubrank criteria` shows: every criterion, what it checks, and worked examples.
 
-find_criteria(search="unit test")     every criterion that fits these words, best first
-describe("WordCount")                 its docstring, parameters and examples
+    find_criteria(search="unit test")     the criteria that match these words, best first
+    describe("WordCount")                 one criterion with its parameters and examples
+
+Criteria come from two places: verifiers, which are code, and `KNOWN`, which describes criteria that judges decide (and
+adds to the description of some verifiers).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -31,8 +34,8 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One criterion of the library."""
+class CriterionEntry:
+    """One criterion of the catalogue."""
 
     name: str
     family: str
@@ -40,8 +43,9 @@ class Listed:
     """"rule", "judge" or "both"."""
     layer: str
     values: str
+    """The scores it gives: "binary", "ternary", "0 to 1", or a list of numbers."""
     checks: str
-    """In a line."""
+    """What it checks, in one line."""
     version: int | None = None
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
@@ -49,53 +53,57 @@ class Listed:
     examples: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The entry as plain data, for JSON."""
         return asdict(self)
 
 
-def find_criteria(family: str | None = None, search: str | None = None) -> list[Listed]:
-    """All criteria, or those of a family, by family and name; with `search`, those that fit the words, best first.
+def find_criteria(family: str | None = None, search: str | None = None) -> list[CriterionEntry]:
+    """All criteria, or those of one family, sorted by family and name. With `search`, only matches, best first.
 
-    "unit tests", "hallucination", "polite": a word is looked for in names, keywords and descriptions, and an ending
-    (tests, hallucinated, politeness) does not matter. If no criterion fits all words, the list is empty.
+    Every word of `search` must occur in the name, keywords or description of a criterion. Endings do not matter:
+    "tests", "hallucinated" and "politeness" find test, hallucination and polite.
     """
-    criteria = sorted(map(_listed, _all_names()), key=lambda listed: (listed.family, listed.name))
-    families = {listed.family for listed in criteria}
-    if family is not None and family not in families:
-        raise UnknownName.of("find_criteria", "family", family, families)
+    entries = sorted(map(_make_entry, _all_names()), key=lambda entry: (entry.family, entry.name))
     if family is not None:
-        criteria = [listed for listed in criteria if listed.family == family]
+        families = {entry.family for entry in entries}
+        if family not in families:
+            raise UnknownName.of("find_criteria", "family", family, families)
+        entries = [entry for entry in entries if entry.family == family]
     words = _stems(search or "")
     if not words:
-        return criteria
-    fits = [(_fit(words, listed), listed) for listed in criteria]
-    return [listed for fit, listed in sorted(fits, key=lambda pair: -pair[0]) if fit]
+        return entries
+    relevance = {entry.name: _relevance(words, entry) for entry in entries}
+    matches = [entry for entry in entries if relevance[entry.name] > 0.0]
+    return sorted(matches, key=lambda entry: -relevance[entry.name])
 
 
-def _fit(words: Sequence[str], listed: Listed) -> float:
-    """How well a criterion fits all words: 3 for a word of its name, 2 for a keyword, 1 for its description; 0 if one
-    of the words is in none of them."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", listed.name)
-    places = (
-        (3.0, f"{listed.name} {spaced} {listed.family}"),
-        (2.0, " ".join(_keywords().get(listed.name, ()))),
-        (1.0, f"{listed.checks} {listed.doc}"),
+def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
+    """How well a criterion matches a search; 0 if one of the words does not occur.
+
+    Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description.
+    """
+    spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
+    texts = (
+        (3.0, f"{entry.name} {spaced_name} {entry.family}"),
+        (2.0, " ".join(_keywords().get(entry.name, ()))),
+        (1.0, f"{entry.checks} {entry.doc}"),
     )
-    stems = [(worth, _stems(text)) for worth, text in places]
-    best = [max((worth for worth, there in stems if _has(word, there)), default=0.0) for word in words]
-    return sum(best) if all(best) else 0.0
-
-
-def _has(word: str, there: Sequence[str]) -> bool:
-    return any(stem.startswith(word) for stem in there)
-
-
-def _stems(text: str) -> list[str]:
-    """Words without their commonest English endings, in small letters."""
-    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
+    stems = [(points, _stems(text)) for points, text in texts]
+    total = 0.0
+    for word in words:
+        points = [points for points, stems_of_text in stems if any(stem.startswith(word) for stem in stems_of_text)]
+        if not points:
+            return 0.0
+        total += max(points)
+    return total
 
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|ing|ed|es|s|ly|e)$")
+
+
+def _stems(text: str) -> list[str]:
+    """The words of a text in lower case, without the most common English endings."""
+    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
 
 
 @cache
@@ -103,42 +111,41 @@ def _keywords() -> dict[str, list[str]]:
     return dict(load_yaml((files("rubrank") / "rubrics" / "keywords.yaml").read_text(encoding="utf-8")))
 
 
-def describe(name: str) -> Listed:
-    """One criterion, with its examples."""
-    if name not in _all_names():
-        near = get_close_matches(name, _all_names(), n=3, cutoff=0.5)
+def describe(name: str) -> CriterionEntry:
+    """One criterion, with its examples. Raises UnknownName, with the nearest names, if there is none."""
+    names = _all_names()
+    if name not in names:
+        near = get_close_matches(name, names, n=3, cutoff=0.5)
         remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`rubrank criteria` lists them."
-        raise UnknownName("criteria", "name", f"one of {len(_all_names())} known criteria", repr(name), remedy)
-    listed = _listed(name)
-    return Listed(**{**vars(listed), "examples": tuple(_examples().get(name, ()))})
+        raise UnknownName("criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy)
+    return replace(_make_entry(name), examples=tuple(_examples().get(name, ())))
 
 
 def _all_names() -> set[str]:
     return {*verifier_names(), *KNOWN}
 
 
-def _listed(name: str) -> Listed:
-    verifier, known = VERIFIERS.get(name), KNOWN.get(name)
+def _make_entry(name: str) -> CriterionEntry:
+    verifier = VERIFIERS.get(name)
+    known = KNOWN.get(name)
     if verifier is None:
         assert known is not None
-        return Listed(name, known.family, known.how, known.layer, _values(known.domain), known.checks)
-    doc = verifier.doc
-    checks = known.checks if known else doc.partition("\n")[0]
-    return Listed(
-        name,
-        known.family if known else verifier.family,
-        known.how if known else verifier.how,
-        verifier.layer,
-        _values(verifier.domain),
-        checks,
-        verifier.version,
-        verifier.languages,
-        _parameters(verifier),
-        doc,
+        return CriterionEntry(name, known.family, known.how, known.layer, _describe_domain(known.domain), known.checks)
+    return CriterionEntry(
+        name=name,
+        family=known.family if known else verifier.family,
+        how=known.how if known else verifier.how,
+        layer=verifier.layer,
+        values=_describe_domain(verifier.domain),
+        checks=known.checks if known else verifier.doc.partition("\n")[0],
+        version=verifier.version,
+        languages=verifier.languages,
+        parameters=_list_parameters(verifier),
+        doc=verifier.doc,
     )
 
 
-def _values(domain: Domain) -> str:
+def _describe_domain(domain: Domain) -> str:
     if domain.kind in ("binary", "ternary"):
         return domain.kind
     if domain.values:
@@ -146,38 +153,43 @@ def _values(domain: Domain) -> str:
     return f"{domain.low:g} to {domain.high:g}"
 
 
-def _parameters(verifier: Verifier) -> tuple[Parameter, ...]:
+def _list_parameters(verifier: Verifier) -> tuple[Parameter, ...]:
     schema = verifier.parameters.model_json_schema()
+    required = schema.get("required", ())
     return tuple(
-        Parameter(name, _type(data, schema), name in schema.get("required", ()), data.get("default"))
+        Parameter(name, _describe_type(data, schema), name in required, data.get("default"))
         for name, data in schema.get("properties", {}).items()
     )
-
-
-def _type(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """A JSON Schema in a few words: `"a" | "b"`, `integer ≥ 0`, `list of string`."""
-    if "$ref" in data:
-        return _type(schema["$defs"][data["$ref"].rpartition("/")[2]], schema)
-    if "anyOf" in data:
-        return " | ".join(dict.fromkeys(_type(option, schema) for option in data["anyOf"]))
-    if "enum" in data or "const" in data:
-        return " | ".join(repr(value) for value in data.get("enum", [data.get("const")]))
-    if data.get("type") == "array":
-        return f"list of {_type(data.get('items', {}), schema)}"
-    kind = str(data.get("type", "anything"))
-    limits = [f"{sign} {data[word]:g}" for word, sign in _LIMITS.items() if word in data]
-    return " ".join([kind, *limits])
 
 
 _LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 
+def _describe_type(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """A JSON Schema in a few words: `"a" | "b"`, `integer ≥ 0`, `list of string`. schema: holds the definitions."""
+    if "$ref" in data:
+        name = data["$ref"].rpartition("/")[2]
+        return _describe_type(schema["$defs"][name], schema)
+    if "anyOf" in data:
+        return " | ".join(dict.fromkeys(_describe_type(option, schema) for option in data["anyOf"]))
+    if "enum" in data or "const" in data:
+        return " | ".join(repr(value) for value in data.get("enum", [data.get("const")]))
+    if data.get("type") == "array":
+        return f"list of {_describe_type(data.get('items', {}), schema)}"
+    kind = str(data.get("type", "anything"))
+    limits = [f"{sign} {data[word]:g}" for word, sign in _LIMITS.items() if word in data]
+    return " ".join([kind, *limits])
+
+
 @cache
 def _examples() -> dict[str, list[Mapping[str, Any]]]:
+    """The worked examples of all verifiers, by name."""
     folder = files("rubrank") / "verifiers" / "examples"
     examples: dict[str, list[Mapping[str, Any]]] = {}
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            for name, cases in (load_yaml(path.read_text(encoding="utf-8")) or {}).items():
-                examples.setdefault(name, []).extend(cases)
+        if not path.name.endswith(".yaml"):
+            continue
+        content = load_yaml(path.read_text(encoding="utf-8")) or {}
+        for name, cases in content.items():
+            examples.setdefault(name, []).extend(cases)
     return examples

@@ -1,6 +1,6 @@
-"""Compile everything that is compiled, before it is needed: when an image is built, or before many ranks start.
+"""Compile the numeric kernels before they are needed: when an image is built, or before many ranks start.
 
-warm_up()      {"bradley-terry, pool batch": 3.1, …}: seconds for each, most of them compiling; nearly 0 the next time
+    warm_up()      {"bradley-terry: attributes, pool batch": 3.1, …}: seconds for each case; nearly 0 the next time
 
 Kernels are compiled on first use and kept in numba's cache folder (NUMBA_CACHE_DIR, else beside the installed files).
 """
@@ -20,7 +20,7 @@ from rubrank.scores.batch import ScoreBatch
 
 
 def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, float]:
-    """Fit small batches of every shape with every model."""
+    """Fit small batches of every shape with every model. Returns the seconds of each case."""
     cases = dict(_cases())
     seconds: dict[str, float] = {}
     for done, (name, run) in enumerate(cases.items()):
@@ -37,7 +37,7 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     for model in model_names():
         yield f"{model}: no attributes", partial(_fuse_all, plain, model=model)
         for pool in ("group", "batch", "run"):
-            if model == "borda":  # has no fit that attributes could enter
+            if model == "borda":  # counts wins; there is no fit that attributes could enter
                 continue
             with_lengths = _batches(attributes=True)
             yield (
@@ -47,15 +47,16 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _batches(attributes: bool = False) -> list[ScoreBatch]:
-    """One of each kind that is solved in its own way: small and large groups, holes, margins, comparisons."""
+    """Batches that use all code paths: small and large groups, with and without missing scores and margins."""
     rng = np.random.default_rng(0)
-    found = []
+    batches = []
     for shape in ((8, 4, 3), (8, 64, 3), (2, 300, 2)):
         scores = rng.random(shape)
         more: dict[str, Any] = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
-        found.append(ScoreBatch.of_arrays(scores, **more))
-        found.append(ScoreBatch.of_arrays(np.where(rng.random(shape) < 0.2, np.nan, scores), margins=0.1, **more))
-    return found
+        with_holes = np.where(rng.random(shape) < 0.2, np.nan, scores)
+        batches.append(ScoreBatch.of_arrays(scores, **more))
+        batches.append(ScoreBatch.of_arrays(with_holes, margins=0.1, **more))
+    return batches
 
 
 def _fuse_all(batches: list[ScoreBatch], **options: Any) -> None:

@@ -1,7 +1,6 @@
-"""The main job on bundled rollouts: grade by programs and judges, rank, adjust, gate, explain, report.
+"""The whole path on bundled rollouts: grade with programs and judges, rank, adjust, gate, explain, report.
 
-Everything it shows comes from the public API; `rubrank demo` calls it. No server, no key, nothing to download: what the
-judges say is replayed from bundled replies.
+`rubrank demo` runs it. It needs no server, no key and no download: the judges answer from bundled replies.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from rubrank.scores.table import ScoreTable
 from rubrank.viewer.report import write_report
 
 ATTRIBUTES = ("reasoning words", "headings", "bold")
+"""Attributes of responses whose influence is removed from the rewards."""
 
 
 def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
@@ -59,7 +59,7 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
         print_line(_short_explanation(first))
 
     write_rewards(groups, result, output)
-    write_records(records, records_of(result, graded, groups=groups, others=_others(graded)))
+    write_records(records, records_of(result, graded, groups=groups, others=_fuse_with_other_rules(graded)))
     write_report(records, report, title="rubrank demo")
     print_line(f"Report to open in a browser: {report}")
     print_line(f"Rewards: {output}    Records: {records}")
@@ -82,19 +82,22 @@ def _show_explanations(result: Fused, graded: ScoreTable) -> None:
     print_line("Why that reward?")
     for label, rollout in _worth_explaining(result):
         print_line(result[label].explain(rollout))
-        for verdict in _verdicts(graded, str(label), rollout):
-            print_line(verdict)
+        for line in _list_reasons(graded, str(label), rollout):
+            print_line(line)
     print_line("")
 
 
-def _others(table: ScoreTable) -> dict[str, np.ndarray]:
-    """The same rollouts under other rules, for the report."""
+def _fuse_with_other_rules(table: ScoreTable) -> dict[str, np.ndarray]:
+    """Rewards of the same rollouts under other rules, which the report compares."""
     batch = table.batch()
     return {name: find_rule(name)(batch).reward for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")}
 
 
 def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
-    """Rank and gate by the rubrics; weaken what more reasoning explains, take out headings and bold print."""
+    """Fuse with the weights and gates of the rubrics.
+
+    The influence of reasoning length is reduced; that of headings and bold print is removed.
+    """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     reasoning = lengths([r.answer for r in rollouts], reasoning=[r.thoughts for r in rollouts]).reasoning
     density = markdown_density([r.answer for r in rollouts])
@@ -105,7 +108,7 @@ def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
 
 
 def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
-    """One line per rollout: its group, its number, its reward."""
+    """Write one line per rollout: its group, its number, its reward."""
     output.parent.mkdir(parents=True, exist_ok=True)
     places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
     lines = (
@@ -119,66 +122,71 @@ def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
     rollouts = sum(len(group.rollouts) for group in groups)
     text = (
         f"{len(groups)} queries, {rollouts} responses, {len(graded.criteria)} criteria, decided by programs and "
-        "judges. Each criterion ranks the responses of a query; the rankings are fused into one reward. What longer "
-        "reasoning, headings and bold print explain is taken out. Gates stop responses that are empty, cut off, "
+        "judges. Each criterion ranks the responses of a query; the rankings are fused into one reward. The influence "
+        "of longer reasoning, headings and bold print is taken out. Gates stop responses that are empty, cut off, "
         "garbled or looping."
     )
     return "\n".join(["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""])
 
 
-def _asked(group: FusedGroup) -> list[int]:
-    """The criteria of the query's own rubric: those with scores."""
+def _scored_criteria(group: FusedGroup) -> list[int]:
+    """Numbers of the criteria that have scores: those of the query's own rubric."""
     return [k for k, missing in enumerate(group.missing) if missing < len(group.reward)]
 
 
 def _show_rewards(group: FusedGroup) -> None:
-    """Criteria × rollouts, from the best rollout to the worst."""
+    """Print a table of criteria × rollouts, from the best rollout to the worst."""
     order = [int(i) for i in np.argsort(-group.reward, kind="stable")]
-    rows = [[group.criteria[k], *(_score(group, i, k) for i in order)] for k in _asked(group)]
+    rows = [[group.criteria[k], *(_format_score(group, i, k) for i in order)] for k in _scored_criteria(group)]
     rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
-    rows.append(["gate", *(_gate(group, i) for i in order)])
+    rows.append(["gate", *(_format_gate(group, i) for i in order)])
     rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
     table(f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1)
 
 
-def _score(group: FusedGroup, i: int, k: int) -> str:
-    """A score, or the share of the others that it was preferred to."""
+def _format_score(group: FusedGroup, i: int, k: int) -> str:
+    """The score of rollout i on criterion k; for a criterion that compares, the share of comparisons that it won."""
     if k in group.compared and group.known[i, k]:
         return f"{np.nanmean(group.compared[k][i]):.0%}"
     return "–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}"
 
 
-def _gate(group: FusedGroup, i: int) -> str:
-    if group.gated is None or (group.gated.passed[i] and group.gated.factor[i] == 1.0):
+def _format_gate(group: FusedGroup, i: int) -> str:
+    gated = group.gated
+    if gated is None:
         return "pass"
-    return f"× {group.gated.factor[i]:.2f}" if group.gated.passed[i] else "stop"
+    if not gated.passed[i]:
+        return "stop"
+    return "pass" if gated.factor[i] == 1.0 else f"× {gated.factor[i]:.2f}"
 
 
 def _show_overview(result: Fused) -> None:
-    """All groups, a line each."""
+    """Print one line per group."""
     rows = []
     for group in result:
         k = int(np.argmax(group.effective_weights))
         rewards = " ".join(f"{100 * reward:3.0f}" for reward in group.reward)
         rows.append([str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})"])
-    title = "all groups: rewards by rollout (%), and the criterion that decided most"
-    table(title, ("group", "rewards", "decided most by"), rows, words=3)
+    title = "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
+    table(title, ("group", "rewards", "largest weight"), rows, words=3)
 
 
 def _worth_explaining(result: Fused) -> list[tuple[object, int]]:
     """The best rollout of the first group, and the best-ranked one that a gate stopped."""
     first = next(iter(result))
     chosen: list[tuple[object, int]] = [(first.label, int(np.argmax(first.reward)))]
-    stopped = [
-        (float(group.ranking[i]), str(group.label), int(i))
-        for group in result
-        if group.gated is not None
-        for i in np.flatnonzero(~group.gated.passed)
-    ]
-    return [*chosen, *((label, i) for _, label, i in sorted(stopped)[-1:])]
+    stopped = []
+    for group in result:
+        if group.gated is not None:
+            for i in np.flatnonzero(~group.gated.passed):
+                stopped.append((float(group.ranking[i]), str(group.label), int(i)))
+    if stopped:
+        _, label, rollout = max(stopped)
+        chosen.append((label, rollout))
+    return chosen
 
 
-def _verdicts(table: ScoreTable, label: str, rollout: int) -> list[str]:
-    """What verifiers and judges said about it."""
+def _list_reasons(table: ScoreTable, label: str, rollout: int) -> list[str]:
+    """The reason of each criterion's verdict on a rollout, one line each."""
     group = table[label]
     return [f"  · {name}: {group.reason(rollout, name)}" for name in group.names]

@@ -1,12 +1,12 @@
-"""The bundled rollouts of the demo: one line per query, with its own rubric and eight responses.
+"""The bundled rollouts of the demo. The file has one line per query, with its own rubric and eight responses.
 
     >>> groups = load_demo_groups()
     >>> groups[0].id, len(groups[0].rollouts), groups[0].rollouts[0].metadata["kind"]
     ('product-email', 8, 'excellent, a little too long')
 
 The queries are in English and Chinese: letters, summaries, verse, mathematics, tables, tool calls, conversations. Each
-response was written for a purpose, which `metadata["kind"]` names; `metadata["language"]` and `metadata["task"]` say
-what the query is. In most groups no response is best at everything.
+response was written to show one strength or fault, which `metadata["kind"]` names; `metadata["language"]` and
+`metadata["task"]` describe the query. In most groups no response is best on every criterion.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _NAME = "demo_groups.jsonl"
 
 @only_our_errors
 def load_demo_groups() -> list[Group]:
-    """All groups, in the order of the file; `group.rubric` is for `rubrank.rubrics.rubric.parse_rubric`."""
+    """All groups, in the order of the file. `parse_rubric` reads `group.rubric`."""
     text = (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")
-    return group_rows(map(json.loads, text.split("\n")[:-1]), _NAME)
+    lines = text.split("\n")[:-1]  # not splitlines(): texts may contain other line separators, such as U+2028
+    return group_rows(map(json.loads, lines), _NAME)

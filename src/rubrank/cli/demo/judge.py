@@ -1,13 +1,15 @@
-"""The judges of the demo: they answer from a file, with replies that were written for it; no model is asked.
+"""The judges of the demo: they answer from a cache of replies that were written for it; no model is called.
 
-    judges = demo_judges(Path("out/replies.sqlite"))         makes the file: 19 rankings, 21 verdicts
+    judges = demo_judges(Path("out/replies.sqlite"))         writes the cache: 19 rankings, 21 verdicts
     judges.judge_of("GeneralQuality").kind                   'listwise'
     judges.cache_only                                        True: no calls are made
 
-`data/demo_judge.yaml` holds rankings and verdicts by the numbers of the rollouts. Here the very calls are made that the
-judges will make for these rollouts, responses in the same order, and each gets its reply as a model would have put it:
-so the demo shows prompts, cache, parsing and ranking at work, without a server. Weights are no part of a call; another
-domain, question or seed is, and its reply would be missing.
+`demo_judge.yaml` holds the rankings and verdicts, which refer to rollouts by number. This module builds the calls that
+the judges will make for the demo's rollouts, with the responses in the same order, and stores a reply for each in the
+format that a model would use. So the demo exercises prompts, cache, parsing and ranking without a server.
+
+A reply is found by its call. Changing a weight does not change a call; changing the domain, question or seed of a
+criterion does, and then its reply is missing.
 """
 
 from __future__ import annotations
@@ -32,88 +34,94 @@ from rubrank.rubrics.rubric import Criterion
 
 MODEL = "none (replies written for the demo)"
 NOTICE = "The judges' replies were written for this demo, as an illustration: no judge model was asked."
-"""What the demo must say about them."""
+"""Printed by the demo, so that nobody takes the replies for those of a model."""
 
-_NAME = "demo_judge.yaml"
+_REPLIES_FILE = "demo_judge.yaml"
 
 Places: TypeAlias = Sequence[Mapping[int, str]]
-"""From best to worst: the rollouts that share a place, and what is said about each."""
+"""A ranking from best to worst. Each place maps the numbers of the rollouts that share it to a comment on each."""
 
-Answered: TypeAlias = Iterator[tuple[Call, str]]
-"""Calls, and the texts of their replies."""
+CallsWithReplies: TypeAlias = Iterator[tuple[Call, str]]
+"""Calls, each with the text of its reply."""
 
 
 def demo_judges(cache: Path) -> Judges:
-    """The judges, and in `cache` all that they will be asked."""
-    text = _bundled()
-    said = load_yaml(text)
-    ranker, assessor = (_judge(kind, tuple(said[kind]), text) for kind in ("listwise", "absolute"))
+    """The judges of the demo. Writes their replies to the file `cache`."""
+    text = read_replies_file()
+    replies = load_yaml(text)
+    digest = blake2b(text.encode(), digest_size=8).hexdigest()
+    ranker = _make_judge("listwise", tuple(replies["listwise"]), digest)
+    assessor = _make_judge("absolute", tuple(replies["absolute"]), digest)
     groups = {group.id: group for group in load_demo_groups()}
     with ReplyCache(cache) as store:
-        _keep(store, ranker, _rankings(said["listwise"], groups, ranker))
-        _keep(store, assessor, _verdicts(said["absolute"], groups, assessor))
+        _store_replies(store, ranker, _make_rankings(replies["listwise"], groups, ranker))
+        _store_replies(store, assessor, _make_verdicts(replies["absolute"], groups, assessor))
     return Judges(judges=(ranker, assessor), cache=str(cache), cache_only=True, most_missing=0.0)
 
 
-def _bundled() -> str:
-    return (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")
+def read_replies_file() -> str:
+    """The bundled rankings and verdicts, as YAML."""
+    return (files("rubrank") / "cli" / "demo" / _REPLIES_FILE).read_text(encoding="utf-8")
 
 
-def _judge(kind: Any, criteria: tuple[str, ...], text: str) -> Judge:
-    """Its model carries a digest of the bundled replies: a file that an older version made answers nothing."""
-    digest = blake2b(text.encode(), digest_size=8).hexdigest()
-    nowhere = Endpoint(base_url="http://demo.invalid", model=MODEL, extra_body={"replies": digest})
-    return Judge(name=f"demo, {kind}", kind=kind, criteria=criteria, endpoints=(nowhere,))
+def _make_judge(kind: Any, criteria: tuple[str, ...], digest: str) -> Judge:
+    """A judge without a server. digest: of the file of replies.
+
+    The digest is part of every call, so that a cache which another version of the file filled is not used.
+    """
+    endpoint = Endpoint(base_url="http://demo.invalid", model=MODEL, extra_body={"replies": digest})
+    return Judge(name=f"demo, {kind}", kind=kind, criteria=criteria, endpoints=(endpoint,))
 
 
-def _keep(store: ReplyCache, judge: Judge, answered: Answered) -> None:
-    """Into the file, unless they are there from an earlier run; no request was made for any of them."""
+def _store_replies(store: ReplyCache, judge: Judge, replies: CallsWithReplies) -> None:
+    """Put replies into the cache, unless an earlier run has done so."""
     keys = CallKeys(judge)
-    for call, text in answered:
+    for call, text in replies:
         key = keys.key(call)
         if store.get(key) is None:
-            store.put(key, call, Reply(text, model=MODEL, endpoint=_NAME, finish_reason="stop"), requests=0)
+            reply = Reply(text, model=MODEL, endpoint=_REPLIES_FILE, finish_reason="stop")
+            store.put(key, call, reply, requests=0)
 
 
-def _rankings(said: Mapping[str, Mapping[str, Places]], groups: Mapping[str, Group], judge: Judge) -> Answered:
-    for name, by_query in said.items():
+def _make_rankings(
+    rankings: Mapping[str, Mapping[str, Places]], groups: Mapping[str, Group], judge: Judge
+) -> CallsWithReplies:
+    """The listwise calls. rankings: by criterion and query."""
+    for name, by_query in rankings.items():
         criterion = Criterion(name=name)
         for query, places in by_query.items():
             group = groups[query]
-            for order in make_orders(_question(group, criterion, places), 0, judge):
+            is_ranked = np.zeros((len(group.rollouts), 1), dtype=bool)
+            is_ranked[[i for place in places for i in place]] = True
+            question = Question(group, (criterion,), is_ranked)
+            for order in make_orders(question, 0, judge):
                 rollouts = [group.rollouts[i] for i in order]
-                yield listwise_call(criterion, rollouts, language=judge.language), _ranking(places, order)
+                yield listwise_call(criterion, rollouts, language=judge.language), _format_ranking(places, order)
 
 
-def _question(group: Group, criterion: Criterion, places: Places) -> Question:
-    """Those take part that the ranking names."""
-    wanted = np.zeros((len(group.rollouts), 1), dtype=bool)
-    wanted[[i for place in places for i in place]] = True
-    return Question(group, (criterion,), wanted)
-
-
-def _ranking(places: Places, order: Sequence[int]) -> str:
+def _format_ranking(places: Places, order: Sequence[int]) -> str:
     """The reply, with the responses numbered as they are shown: `order[0]` is response 1."""
     rank = {i: number for number, place in enumerate(places, 1) for i in place}
-    note = {i: text for place in places for i, text in place.items()}
+    comment = {i: text for place in places for i, text in place.items()}
     shown = dict(enumerate(order, 1))
-    return _as_reply(
-        reasoning="\n".join(f"{number}: {note[i]}" for number, i in shown.items()),
+    return _format_reply(
+        reasoning="\n".join(f"{number}: {comment[i]}" for number, i in shown.items()),
         finding=[number for number, i in shown.items() if rank[i] == 1],
         verdict={str(number): rank[i] for number, i in shown.items()},
     )
 
 
-def _verdicts(
-    said: Mapping[str, Mapping[str, Mapping[int, Mapping[str, Any]]]], groups: Mapping[str, Group], judge: Judge
-) -> Answered:
-    for name, by_query in said.items():
+def _make_verdicts(
+    verdicts: Mapping[str, Mapping[str, Mapping[int, Mapping[str, Any]]]], groups: Mapping[str, Group], judge: Judge
+) -> CallsWithReplies:
+    """The calls about one response each. verdicts: by criterion, query and rollout."""
+    for name, by_query in verdicts.items():
         criterion = Criterion(name=name)
         for query, by_rollout in by_query.items():
             for i, verdict in by_rollout.items():
                 call = absolute_call(criterion, groups[query].rollouts[i], language=judge.language)
-                yield call, _as_reply(**verdict)
+                yield call, _format_reply(**verdict)
 
 
-def _as_reply(**said: Any) -> str:
-    return json.dumps(said, ensure_ascii=False)
+def _format_reply(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False)

@@ -12,7 +12,7 @@ from rubrank.cli.common import AsJson
 from rubrank.cli.terminal import print_json, print_line, say, table
 
 if TYPE_CHECKING:
-    from rubrank.cli.catalogue import Listed
+    from rubrank.cli.catalogue import CriterionEntry
 
 _LONGEST_EXAMPLE = 300
 
@@ -87,13 +87,13 @@ def criteria(
         raise typer.Exit(1)
 
 
-def _show_criteria(criteria: Sequence[Listed]) -> None:
+def _show_criteria(criteria: Sequence[CriterionEntry]) -> None:
     rows = [(c.name, c.family, c.how, c.checks) for c in criteria]
     table("", ("name", "family", "by", "checks"), rows, words=4, most=None)
     say("1 criterion" if len(rows) == 1 else f"{len(rows)} criteria")
 
 
-def _show_criterion(criterion: Listed) -> None:
+def _show_criterion(criterion: CriterionEntry) -> None:
     print(f"{criterion.name}: {criterion.checks}" if criterion.checks else criterion.name)
     version = "" if criterion.version is None else f", version {criterion.version}"
     facts = f"family {criterion.family}, decided by {criterion.how}, values {criterion.values}, layer {criterion.layer}"

@@ -35,26 +35,28 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
-    """Read a file of judges and check the health of every endpoint, before anything is spent."""
+    """Read a file of judges and check that every endpoint is healthy, before any money is spent."""
     from rubrank.judges.clients import check_judges
     from rubrank.judges.judge import load_judges
 
     judges = load_judges(file)
     check_judges(judges)
     for judge in judges.judges:
-        leaves = judge.members or (judge,)
-        models = ", ".join(sorted({endpoint.model for leaf in leaves for endpoint in leaf.endpoints}))
+        members = judge.members or (judge,)  # a panel has members; any other judge stands for itself
+        models = ", ".join(sorted({endpoint.model for member in members for endpoint in member.endpoints}))
         print_line(f"{judge.name}: {judge.kind}, {models}: healthy")
 
 
 def show(
     rubric: Annotated[str, typer.Argument(help="A rubric: YAML, TOML or JSON, or a preset.")],
     rollouts: Annotated[
-        str | None, typer.Argument(help="Rollouts; without them placeholders in brackets are shown.")
+        str | None, typer.Argument(help="Rollouts; without them, prompts show placeholders in brackets.")
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="Judges; by default one of kind batched.")] = None,
     group: Annotated[str | None, typer.Option(help="The group to show; by default the first.")] = None,
-    rollout: Annotated[int, typer.Option(help="Its rollout, counted from 0, where one response is judged.")] = 0,
+    rollout: Annotated[
+        int, typer.Option(help="The rollout to show, counted from 0, if judges see one response at a time.")
+    ] = 0,
     tokenizer: Annotated[
         Path | None, typer.Option(help="tokenizer.json, or a .tiktoken file; by default tokens are estimated.")
     ] = None,
@@ -63,7 +65,7 @@ def show(
     group_column: GroupColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print exactly what judges would be asked, message by message, and its tokens; no call is made."""
+    """Print exactly what judges would be asked, message by message, with token counts; no call is made."""
     from rubrank.grading.preview import show_calls
 
     columns = rollout_columns(column, group_column)
@@ -71,43 +73,44 @@ def show(
     if as_json:
         print_json(shown.as_dict())
     else:
-        show_shown(shown, most)
+        _print_calls(shown, most)
 
 
-def show_shown(shown: Shown, most: int) -> None:
-    """The calls as plain text: what is between two rules is sent as it stands."""
-    estimate = shown.tokenizer == "estimate"
-    by = "estimated: 4 ASCII characters a token, 1 other" if estimate else f"counted by {shown.tokenizer}"
+def _print_calls(shown: Shown, most: int) -> None:
+    """Print the calls as plain text. The text between two lines that start with -- is sent as it is."""
     if not shown.calls:
-        print("nothing is asked: programs decide it all, or a gate has stopped the response")
+        print("no judge is asked: programs decide all criteria, or a gate has stopped the response")
         return
-    for number, call in enumerate(shown.calls[: most or None], 1):
+    method = f"counted by {shown.tokenizer}"
+    if shown.tokenizer == "estimate":
+        method = "estimated: 4 ASCII characters or 1 other character per token"
+    printed = shown.calls[: most or None]
+    for number, call in enumerate(printed, 1):
         purpose = f", {call.purpose}" if call.purpose else ""
         times = f", sent {call.times} times" if call.times > 1 else ""
         print_line(f"== call {number} of {len(shown.calls)}: judge {call.judge}{purpose}{times}")
         for message, tokens in zip(call.messages, call.tokens, strict=True):
             print_line(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
-        print_line(f"-- {sum(call.tokens):,} tokens in all ({by}); prompts: {call.version}")
-    left = len(shown.calls) - len(shown.calls[: most or None])
-    if left:
-        print_line(f"== and {left} more; --most 0 prints them all")
+        print_line(f"-- {sum(call.tokens):,} tokens in total ({method}); prompts: {call.version}")
+    not_printed = len(shown.calls) - len(printed)
+    if not_printed:
+        print_line(f"== and {not_printed} more; --most 0 prints them all")
     if len(shown.calls) > 1:
         print_line(f"== {len(shown.calls)} different calls, {shown.tokens:,} tokens")
 
 
 def stats(
-    cache: Annotated[
-        Path | None, typer.Argument(help="The file in which replies are kept; by default the project's.")
-    ] = None,
+    cache: Annotated[Path | None, typer.Argument(help="The cache of replies; by default that of the project.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Usage of the calls behind a cache: calls, hits, failures, tokens, cost, waiting time."""
+    """Show the usage recorded in a cache: calls, cache hits, failures, tokens, cost, latency."""
     from rubrank._files import require_file
     from rubrank.judges.client.cache import ReplyCache, default_cache_path
     from rubrank.judges.client.usage import Account
 
     cache = cache or default_cache_path()
     require_file(cache)
+    # A -wal file means that another process is writing; a read-only connection would miss what it has written.
     with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:
         account = Account.read(store)
     if as_json:
@@ -121,22 +124,22 @@ def audit(
     humans: Annotated[list[Path] | None, typer.Option(help="Labels by people, as score tables; one for each.")] = None,
     rollouts: _Rollouts = None,
     criteria: Annotated[
-        str | None, typer.Option(help="Those to look at, as a,b; by default all that judges decide.")
+        str | None, typer.Option(help="Criteria to audit, as a,b; by default all that judges decide.")
     ] = None,
     positions: Annotated[
         Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also draw a picture: .png, .svg or .pdf.")] = None,
     force: Force = False,
     group_column: GroupColumn = None,
     long: Long = False,
     column: TableColumn = None,
-    details: Annotated[bool, typer.Option("--details", help="Every criterion, not the means over them.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every criterion, not the means over them.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How good is a judge: consistency, bias by position, length, Markdown; agreement with other judges and people."""
+    """Measure how good a judge is: consistency, bias (position, length, Markdown), agreement with judges and people."""
     from rubrank._files import check_output_path
     from rubrank.studies.audit.figure import FORMATS, draw
     from rubrank.studies.audit.files import audit_files
@@ -162,11 +165,11 @@ def audit(
         return
     show_audit(result, details)
     if picture is not None:
-        print_line(f"\ndrawn: {picture}")
+        print_line(f"\npicture: {picture}")
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:
-    """Print everything that was measured, and what was not."""
+    """Print everything that was measured, and what could not be measured. details: every criterion, not the means."""
     from rubrank.studies.audit.tables import not_measured, sections
 
     size = f"{counted(audit.rollouts, 'rollout')} in {counted(audit.groups, 'group')}"
@@ -184,55 +187,62 @@ def show_audit(audit: Audit, details: bool = False) -> None:
 
 
 def show_account(account: Account) -> None:
-    """The total, and by model, purpose and endpoint."""
-    rows = [_row("all", account)]
+    """Print the total, then the usage by model, purpose and endpoint wherever there are several."""
+    rows = [_usage_row("all", account)]
     for lines in (account.models, account.purposes, account.endpoints):
         if len(lines) > 1:
-            rows += [_row(name, line) for name, line in lines.items()]
+            rows += [_usage_row(name, line) for name, line in lines.items()]
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
     table("usage", headings, rows)
     for reason, times in account.failures.items():
         print_line(f"failed {times} times: {reason}")
 
 
-def _row(name: str, line: UsageLine) -> tuple[str, ...]:
-    waits = ["–" if wait is None else f"{wait:.2f}" for wait in (line.latency(0.5), line.latency(0.99))]
-    numbers = (line.calls, line.hits, sum(line.failures.values()), line.input_tokens, line.output_tokens)
-    return (name, *(f"{number:,}" for number in numbers), f"{line.cost:.4g}", *waits)
+def _usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
+    counts = (line.calls, line.hits, sum(line.failures.values()), line.input_tokens, line.output_tokens)
+    latencies = (line.latency(0.5), line.latency(0.99))
+    return (
+        name,
+        *(f"{count:,}" for count in counts),
+        f"{line.cost:.4g}",
+        *("–" if seconds is None else f"{seconds:.2f}" for seconds in latencies),
+    )
 
 
 def judging_dict(judging: Judgments) -> dict[str, Any]:
-    """What a step's judges said and took, for machines."""
+    """Answers, failures, disagreement and usage of the judges of one run, for JSON."""
     return {
         "asked": judging.asked,
         "missing": judging.lost,
         "reasons": dict(judging.reasons),
         "disagreement": judging.disagreement,
-        "first_win_rate": {name: list(found) for name, found in judging.first_win_rate.items()},
+        "first_win_rate": {name: list(rate) for name, rate in judging.first_win_rate.items()},
         "account": judging.account.as_dict(),
     }
 
 
 def show_judging(judging: Judgments) -> None:
-    """What a step's judges said and took, in a few lines."""
-    print_line(f"\njudges: {judging_line(judging)}")
+    """Print the same in a few lines."""
+    print_line(f"\njudges: {_describe_judging(judging)}")
     _show_shares("disagreement", judging.disagreement)
-    _show_shares("the first shown wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
+    _show_shares("the response shown first wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
 
 
-def judging_line(judging: Judgments) -> str:
-    """How much was asked, what is missing and why, and what it cost, in one line."""
-    account, often = judging.account, judging.reasons.most_common(3)
-    why = ", ".join(f"{times:,} × {reason}" for reason, times in often)
-    more = judging.lost - sum(times for _, times in often)
-    why += f", {more:,} for other reasons" if more > 0 else ""
-    missing = f"{judging.lost:,} missing" + (f" ({judging.missing:.1%}: {why})" if judging.lost else "")
-    return (
-        f"{judging.asked:,} answers asked for, {missing}; {account.calls:,} calls, {account.hits:,} from the cache, "
-        f"cost {account.cost:.4g}"
-    )
+def _describe_judging(judging: Judgments) -> str:
+    """One line: how many answers were asked for, how many are missing and why, and what it cost."""
+    missing = f"{judging.lost:,} missing"
+    if judging.lost:
+        top_reasons = judging.reasons.most_common(3)
+        reasons = [f"{times:,} × {reason}" for reason, times in top_reasons]
+        others = judging.lost - sum(times for _, times in top_reasons)
+        if others > 0:
+            reasons.append(f"{others:,} for other reasons")
+        missing += f" ({judging.missing:.1%}: {', '.join(reasons)})"
+    account = judging.account
+    usage = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
+    return f"{judging.asked:,} answers asked for, {missing}; {usage}"
 
 
-def _show_shares(what: str, shares: Mapping[str, float]) -> None:
+def _show_shares(title: str, shares: Mapping[str, float]) -> None:
     if shares:
-        print_line(f"  {what}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+        print_line(f"  {title}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))

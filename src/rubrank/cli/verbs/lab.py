@@ -1,8 +1,10 @@
-"""The verb lab: the experiments of recipes/lab, from a checkout of the repository.
+"""The verb lab: the experiments of recipes/lab, run from a checkout of the repository.
 
-rubrank lab list                     experiments, arms, and how many of their cells are finished
-rubrank lab run main --seeds 5       what is not finished; stop it whenever you like, and say it again
-rubrank lab report                   a page, from the results alone
+    rubrank lab list                     lists experiments and arms, and how many of their cells are finished
+    rubrank lab run main --seeds 5       runs the unfinished cells; after an interrupt, the same command continues
+    rubrank lab report                   writes a page from the results
+
+An experiment compares arms (settings of a training run) over several seeds. A cell is one arm with one seed.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from rubrank.errors import InvalidInput
 
 _RECIPE = Path("recipes") / "lab"
 _Recipes = Annotated[
-    Path | None, typer.Option("--recipes", metavar="FOLDER", help="recipes/lab of a checkout, if not run in one.")
+    Path | None,
+    typer.Option("--recipes", metavar="FOLDER", help="The folder recipes/lab, if outside a checkout."),
 ]
-_Work = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Where cells are run and wait to be collected.")]
+_Work = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Folder for the results of cells.")]
 _Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds per arm.")]
 
 
@@ -43,7 +46,7 @@ def list_experiments(
     recipes: _Recipes = None,
 ) -> None:
     """List the experiments, and how many of their cells are finished."""
-    laboratory = _laboratory(recipes)
+    laboratory = _find_laboratory(recipes)
     for line in laboratory.listed(work, seeds):
         print(line)
 
@@ -54,43 +57,47 @@ def run(
         typer.Argument(metavar="NAME", help="Experiments, by name or number; default all but smollm2."),
     ] = None,
     seeds: _Seeds = 5,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells at a time, each in a process.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells to run at once, each in its own process.")] = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.0, help="Start no cell after this many minutes.")
+        float | None, typer.Option("--minutes", min=0.0, help="Do not start another cell after this many minutes.")
     ] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Two steps of one seed: does everything run?")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Two steps of one seed, to see that everything runs.")] = False,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:
     """Run the unfinished cells of some experiments; after an interrupt, the same command continues."""
-    asked = names or []
-    with _with_extras():
-        laboratory = _laboratory(recipes)
-        chosen, until = laboratory.chosen(asked), None if minutes is None else time.time() + 60.0 * minutes
-        before, complaints = laboratory.unfinished(asked, work, seeds, smoke), _complaints(work)
-        others: list[subprocess.Popen[bytes]] = []
+    names = names or []
+    with _explain_missing_packages():
+        laboratory = _find_laboratory(recipes)
+        chosen = laboratory.chosen(names)
+        deadline = None if minutes is None else time.time() + 60.0 * minutes
+        unfinished_before = laboratory.unfinished(names, work, seeds, smoke)
+        failures_before = _list_failures(work)
+        workers: list[subprocess.Popen[bytes]] = []
         try:
-            others += [_start(names, seeds, minutes, smoke, work, recipes) for _ in range(jobs - 1)]
-            laboratory.run(chosen, work, seeds, smoke, until)
-            laboratory.confirm(asked, work, seeds, until)
-            codes = [process.wait() for process in others]
+            for _ in range(jobs - 1):  # this process is one of the jobs
+                workers.append(_start_worker(names, seeds, minutes, smoke, work, recipes))
+            laboratory.run(chosen, work, seeds, smoke, deadline)
+            laboratory.confirm(names, work, seeds, deadline)
+            exit_codes = [worker.wait() for worker in workers]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command continues", err=True)
             raise typer.Exit(130) from None
         finally:
-            for process in others:  # whoever interrupts us need not have told them
-                process.terminate()
-        after = laboratory.unfinished(asked, work, seeds, smoke)  # what the other processes did counts as well
-    failed = {key for key, _ in _complaints(work) - complaints} & after
-    print(f"cells run: {len(before - after)}, failed: {len(failed)}, left: {len(after - failed)}")
-    if failed or any(codes):
-        typer.echo(f"rubrank: what went wrong is in {work / 'failed'}", err=True)
+            for worker in workers:  # a signal to this process alone does not reach them
+                worker.terminate()
+        unfinished = laboratory.unfinished(names, work, seeds, smoke)  # includes the work of the other processes
+    failed = {cell for cell, _ in _list_failures(work) - failures_before} & unfinished
+    finished = unfinished_before - unfinished
+    print(f"cells run: {len(finished)}, failed: {len(failed)}, left: {len(unfinished - failed)}")
+    if failed or any(exit_codes):
+        typer.echo(f"rubrank: see {work / 'failed'} for the errors", err=True)
         raise typer.Exit(1)
 
 
 @contextmanager
-def _with_extras() -> Iterator[None]:
-    """A package that is not there is one of an extra."""
+def _explain_missing_packages() -> Iterator[None]:
+    """Turn a failed import into advice to install the extras that the laboratory needs."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -98,8 +105,8 @@ def _with_extras() -> Iterator[None]:
         raise InvalidInput("lab", "installed", "torch, TRL and matplotlib", f"no {error.name}", remedy) from None
 
 
-def _complaints(work: Path) -> set[tuple[str, int]]:
-    """Cells of which it is written down what went wrong, and when."""
+def _list_failures(work: Path) -> set[tuple[str, int]]:
+    """Name of each failed cell, and the time of its failure: a cell that fails again counts as a new failure."""
     return {(path.name.removesuffix(".txt"), path.stat().st_mtime_ns) for path in (work / "failed").glob("*.txt")}
 
 
@@ -115,14 +122,15 @@ def report(
     recipes: _Recipes = None,
 ) -> None:
     """Write the report from the results of all cells."""
-    with _with_extras():
+    with _explain_missing_packages():
         from rubrank._files import check_output_path
 
-        output = output or Path("out/lab/report.html")  # made anew each time, as are the pictures
+        output = output or Path("out/lab/report.html")
+        # force: the report is generated, and so are its pictures. There is nothing to protect.
         check_output_path(output, (".html", ".htm"), force=True, verb="lab report")
         if markdown is not None:
             check_output_path(markdown, (".md",), force=True, verb="lab report", option="markdown")
-        laboratory = _laboratory(recipes)
+        laboratory = _find_laboratory(recipes)
         if collect:
             print(f"{laboratory.collect(work)} new cells")
         laboratory.require_results(work)
@@ -132,29 +140,35 @@ def report(
             print(path)
 
 
-def _start(
-    names: list[str] | None, seeds: int, minutes: float | None, smoke: bool, work: Path, recipes: Path | None
+def _start_worker(
+    names: list[str], seeds: int, minutes: float | None, smoke: bool, work: Path, recipes: Path | None
 ) -> subprocess.Popen[bytes]:
-    """Another process that takes cells of the same grid."""
-    options = ["--seeds", str(seeds), "--work", str(work), *(["--smoke"] if smoke else [])]
-    options += [] if minutes is None else ["--minutes", str(minutes)]
-    options += [] if recipes is None else ["--recipes", str(recipes)]
-    command = [sys.executable, "-m", "rubrank", "lab", "run", *(names or []), *options]
+    """Start another process that runs cells of the same experiments."""
+    command = [sys.executable, "-m", "rubrank", "lab", "run", *names, "--seeds", str(seeds), "--work", str(work)]
+    if smoke:
+        command.append("--smoke")
+    if minutes is not None:
+        command += ["--minutes", str(minutes)]
+    if recipes is not None:
+        command += ["--recipes", str(recipes)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
-def _laboratory(given: Path | None) -> Any:
-    """The laboratory of a checkout: the folder named, the one around us, or the one that the library is run from."""
+def _find_laboratory(recipes: Path | None) -> Any:
+    """The laboratory in the folder `recipes`; by default in the checkout we are in, or the one rubrank runs from."""
     here = Path.cwd().resolve()
-    checkout = Path(__file__).resolve().parents[4]
-    places = [given] if given is not None else [place / _RECIPE for place in (here, *here.parents, checkout)]
-    found = next((place.resolve() for place in places if (place / "rubrank_lab").is_dir()), None)
-    if found is None:
-        got = str(given) if given is not None else f"none in {here} or above"
+    if recipes is not None:
+        candidates = [recipes]
+    else:
+        checkout = Path(__file__).resolve().parents[4]
+        candidates = [folder / _RECIPE for folder in (here, *here.parents, checkout)]
+    folder = next((folder.resolve() for folder in candidates if (folder / "rubrank_lab").is_dir()), None)
+    if folder is None:
+        got = str(recipes) if recipes is not None else f"none in {here} or above"
         remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
         raise InvalidInput("lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
-    if str(found) not in sys.path:
-        sys.path.insert(0, str(found))
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     from rubrank_lab.laboratory import Laboratory  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    return Laboratory(found)
+    return Laboratory(folder)
