@@ -76,6 +76,9 @@ _GENERIC = re.compile(
 )
 
 
+_LONG = 1_000  # characters: a longer answer is no frame, placeholder or announcement
+
+
 @verifier("EmptyAnswer", family="gate", domain=BINARY, version=2, layer="global_quality")
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
@@ -105,11 +108,8 @@ def empty_answer(rollout: Rollout) -> Answer:
     return reason is None, reason or "there is an answer"
 
 
-_LONG = 1_000  # characters: longer ones are no frame, placeholder or announcement
-
-
 def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
-    """An answer without letters, digits or symbols: data that is empty, a sign that was asked for, a picture."""
+    """The verdict on an answer without letters or digits: fine if it is empty data, a requested sign or a picture."""
     signs = shown.strip("`*_ \t\r\n").removeprefix("json").strip()
     if _NOTHING_FOUND.fullmatch(signs):
         return True, f"{signs} says that there is nothing"
@@ -121,11 +121,11 @@ def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
 
 
 def _shows_something(answer: str) -> bool:
-    """Is there a letter, a digit or a symbol besides the signs of Markdown?"""
+    """Whether there is a letter, a digit or a symbol that is not Markdown."""
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # nearly always: the rest need not be looked at
+    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # true for nearly all answers, and fast
         return True
     shown = _ONLY_MARKUP.sub("", head) or answer[100_000:]
     return any(unicodedata.category(char)[0] not in _INVISIBLE for char in shown)
@@ -159,7 +159,7 @@ def _find_announcement(shown: str) -> str | None:
 
 
 def _find_bare_heading(shown: str, question: str) -> str | None:
-    """Headings alone; one that answers ("# Paris") is an answer."""
+    """The answer consists of headings only. A heading that answers the question ("# Paris") is fine."""
     lines = [line for line in shown.splitlines() if line.strip()]
     if not all(map(is_heading, lines)) or _TITLE_ASKED.search(question):
         return None

@@ -29,8 +29,8 @@ _OPEN = re.compile(
     r"|(?:其他|其它|另一种|不同的?|别的|任何)(?:一种)?语言",
     re.IGNORECASE,
 )
-_SHORT = 30  # letters below which only the script shows a language
-_QUOTED = 0.3  # of an answer in the language asked for: a translation, and words about it
+_SHORT = 30  # with fewer letters, only the script tells the language
+_QUOTED = 0.3  # share in the expected language from which on the answer may be a translation with remarks about it
 
 
 @verifier("WrongLanguage", family="gate", domain=BINARY, version=2, layer="global_quality")
@@ -64,12 +64,12 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
 
 
 def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> Answer:
+    """The verdict by the share of sentences in other languages than the accepted ones."""
     languages = accepted.languages
     others = measure_others(answer, languages)
     reason = f"{others:.0%} not in {'/'.join(sorted(languages))}; mostly {main or 'unclear'}"
-    if (
-        others > most and fits(main, accepted) and not has_own_script(main)
-    ):  # names by the dozen, as in a list of places
+    # A list of places has dozens of foreign names: if the main language fits, they do not make the answer foreign.
+    if others > most and fits(main, accepted) and not has_own_script(main):
         others = 0.0
     if others > most:
         if measure_within(answer, languages) >= _QUOTED or quotes_language(answer, languages):
@@ -81,7 +81,7 @@ def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> 
 
 
 def _leaves_open(question: str) -> bool:
-    """Is some other language asked for, whichever? ("only Tamil, no other language" asks for one.)"""
+    """Whether the prompt asks for any other language. "Only Tamil, no other language" does not: it names one."""
     match = _OPEN.search(question)
     if match is None:
         return False

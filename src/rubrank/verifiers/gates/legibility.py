@@ -55,7 +55,7 @@ _TOGETHER = (
     {"Han", "Hangul"},
     {"Latin", "Thai"},
 )
-_SOUP = 60  # characters of a line from which a mix of signs is no longer writing
+_SOUP = 60  # a line with this many characters, mostly different signs, is not writing
 # In the next two, every alternative begins with a literal character, not with a group or a class. `re` then skips to
 # the places where one of these characters stands, which is five to ten times as fast.
 _ESCAPES = re.compile(
@@ -73,8 +73,8 @@ _CIPHER = re.compile(
     re.IGNORECASE,
 )
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
-_FEW_PAIRS = 45  # pairs of letters below which nothing is sure
-_KNOWN_SHARE = 0.75  # of the pairs that must be known; random letters hit them half of the time
+_FEW_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
+_KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of random pairs half do
 _LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
@@ -100,7 +100,7 @@ def garbled_text(rollout: Rollout) -> Answer:
 
 
 def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
-    """Each sign of garbling with how often it occurs; 0 if that is too seldom to matter."""
+    """Each sign of garbled text and how often it occurs; 0 if that is too rare to matter."""
     not_ascii = " ".join(_NOT_ASCII.findall(text))
     broken = _BROKEN.findall(text)
     many = len(broken) >= 3 or (len(broken) >= 2 and len(text) < 200) or 20 * sum(map(len, broken)) > len(text)
@@ -134,7 +134,7 @@ def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
     gbk_as_latin = sum(map(_is_gbk_in_latin, _WESTERN.findall(not_ascii)))
     utf8_as_gbk = sum(map(_count_utf8_in_gbk, _HAN_RUN.findall(not_ascii)))
     if 5 * utf8_as_gbk < len(_HAN.findall(not_ascii)):
-        utf8_as_gbk = 0  # now and then real words make such bytes
+        utf8_as_gbk = 0  # a few ordinary words happen to have such bytes
     accents = sum(map(_is_accent_in_gbk, _IN_LATIN.findall(text)))
     return utf8_as_western + gbk_as_latin + utf8_as_gbk + accents
 
@@ -144,7 +144,7 @@ _CP1252 = {ord(bytes([b]).decode("cp1252")): b for b in range(0x80, 0xA0) if b n
 
 
 def _count_utf8_in_cp1252(run: str) -> int:
-    """How many passages of UTF-8 read as cp1252 this is; a few bytes may be lost."""
+    """Estimate how many passages of UTF-8 were decoded as cp1252 here; a few bytes may be lost."""
     try:
         data = run.translate(_CP1252).encode("latin-1")
     except ValueError:
@@ -170,7 +170,7 @@ _BLOCKS = [
 
 
 def _count_utf8_in_gbk(run: str) -> int:
-    """Letters of UTF-8 that was read as GBK: written in GBK again, they are the bytes of UTF-8, in one script."""
+    """Count letters of UTF-8 that was decoded as GBK: encoded as GBK again, the bytes are UTF-8 in one script."""
     data = run.encode("gbk", "ignore")
     letters = data.decode("utf-8", "ignore")
     if 4 * len(letters.encode()) < 3 * len(data):
@@ -197,7 +197,7 @@ def _is_gbk_in_latin(run: str) -> bool:
 
 
 def _count_mixed_words(text: str) -> int:
-    """Words in which scripts follow each other that do not go together."""
+    """Count words that mix scripts which are never mixed in one word."""
     count = 0
     end = -1
     scripts: set[str] = set()
@@ -213,7 +213,7 @@ def _count_mixed_words(text: str) -> int:
 
 
 def _is_soup(line: str) -> bool:
-    """A long line of many different ASCII signs and few letters; no rule, drawing, table or emoji."""
+    """A long line of many different ASCII signs and few letters, other than a rule, drawing, table or formula."""
     # More than half of the characters must be signs; counting them by a pattern first keeps ordinary lines fast.
     if 2 * len(_ASCII_SIGN.findall(line)) <= _SOUP:
         return False
@@ -242,11 +242,11 @@ def _known_pairs() -> np.ndarray:
 
 
 def _count_random_words(text: str) -> int:
-    """Words in Latin letters, if their letters stand together as in no language."""
+    """The number of words in Latin letters if their pairs of letters occur in no language, else 0."""
     if len(text) > _LOOKED_AT:
         text = text[:3000] + " " + text[-1500:]
     words = _SPELLED.findall(_MATHS.sub(" ", text))
     letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
     known = int(np.count_nonzero(_known_pairs()[letters[:-1], letters[1:]]))
-    pairs = len(letters) - 2 * len(words) + 1  # those with a space are none
+    pairs = len(letters) - 2 * len(words) + 1  # pairs with a space do not count
     return len(words) if pairs >= _FEW_PAIRS and known < _KNOWN_SHARE * pairs else 0

@@ -16,7 +16,7 @@ from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-_SHORTEST = 16  # characters of a repeat that can matter, given the least `least_length`
+_SHORTEST = 16  # characters: shorter repeats cannot matter, because `least_length` is at least 20
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
 _LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
 _NUMERAL = "一二三四五六七八九十百千零〇两"
@@ -127,14 +127,14 @@ def _has_same_lines(text: str) -> bool:
 
 
 def _find_counting_loop(answer: str, prose: str) -> str | None:
-    """What goes on with nothing but a counter changing: entries, sentences, rows of a table, lines of code."""
+    """A series in which only a counter changes: list entries, sentences, rows of a table or lines of code."""
     if len(answer) < 100:
         return None
     kinds: list[tuple[str, Iterable[str], int, int]] = []  # (name, units, how many are a loop, letters of each)
     has_counters = (
         any(word in prose for word in ("第", " two", "①")) or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
     )
-    if has_counters:  # what is the same without any number is a loop, and was found before
+    if has_counters:  # units that are the same without any number are a loop, which was found before
         kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
         if prose.count("\n") < 10:
             kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
@@ -152,8 +152,8 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
 
 
 def _find_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
-    """What stands at least so often in a row, but for a counter, and how often."""
-    # A counter has no space: grouped by spaces first, few units are left to look at closely.
+    """Units that occur at least `most` times in a row, apart from a counter, and how often."""
+    # Fast filter: a counter contains no space, so alike units have the same number of spaces.
     for _, group in groupby(units, key=lambda unit: unit.strip().count(" ")):
         neighbours = list(group)
         if len(neighbours) < most:
@@ -165,7 +165,7 @@ def _find_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
 
 
 def _drop_counter(unit: str) -> str:
-    """The unit with its first number as 0, wherever that number stands in it."""
+    """The unit with every occurrence of its first number replaced by 0."""
     counter = _COUNTER.search(unit)
     return unit.strip().replace(counter[0], "0") if counter else unit.strip()
 

@@ -1,7 +1,8 @@
-"""A word of another script in the midst of a sentence: "The 模型 learns fast.", "这个 результат 很好".
+"""Finds words of another script inside a sentence: "The 模型 learns fast.", "这个 результат 很好".
 
-Policies that learn from rewards slip into such words. What is quoted, in brackets, after a colon or dash, in italics,
-in a table, a list entry of its own, or of a script that the prompt shows or names, is no slip.
+Policies trained by reinforcement learning tend to switch language like this. A foreign word is fine if it is quoted, in
+brackets, after a colon or dash, in italics, in a table, a list entry of its own, or of a script that the prompt uses or
+names.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SET_APART = re.compile(
 
 
 def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | None:
-    """The first such word, if there is one and nothing in the prompt explains it."""
+    """The first word of another script that nothing in the prompt explains; None if there is none."""
     if prose.isascii():
         return None
     counts = count_scripts(prose)
@@ -59,6 +60,6 @@ def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | N
 
 
 def _select_sentences(prose: str) -> str:
-    """The sentences, without what is set apart from them."""
+    """The sentences, with quotations, brackets and emphasis replaced by "~"; short lines and tables are left out."""
     lines = [line for line in prose.splitlines() if "|" not in line and len(line) > 30]
     return "\n".join(_SET_APART.sub("~", QUOTED.sub("~", line)) for line in lines)

@@ -31,14 +31,14 @@ _ABOUT_USER = re.compile(
     r"|应该)(?:先)?(?:理解|分析|确认)用户)",
     re.IGNORECASE,
 )
-_TO_ITSELF = re.compile(  # not how an answer opens that is about the users in a prompt
+_TO_ITSELF = re.compile(  # an answer about users that the prompt mentions does not open like this
     r"(?:okay|ok|alright|hmm+)[,.…，。 ]+(?:so[, ]+|well[, ]+)*the user\b"
     r"|(?:好的|好|嗯)[，,。… ]*(?:(?:现在|首先|那么)[，, ]*)?用户|(?:首先[，,])?用户(?:想让|希望|要求|让|要|问)我"
     r"|(?:so[, ]+)?the user (?:is asking|asks|asked|wants|needs) (?:me|us)\b|(?:so[, ]+)?we (?:need|have|must)\b"
     r"|user (?:asks?|asked|wants?)\s*:",
     re.IGNORECASE,
 )
-_OPENS = re.compile(  # how a model begins to think, and no answer begins
+_OPENS = re.compile(  # how thinking begins, and an answer does not
     r"(?:okay|ok|alright|hmm+|right|well)[,.…]+ (?:so[,]? )?(?:i|we) (?:need|have|should|must|am|are|'m|'ve)(?: got)?"
     r"(?: to| been| trying| asked| this)\b"
     r"|(?:okay|ok|alright|hmm+|so|first|now)[,.…]+ (?:let me|let's) (?:think|see|figure|break|parse|start by"
@@ -74,7 +74,7 @@ _SPOKEN_OF = re.compile(
     r"|analysis|assistant|dialog\w*|screenplay|script)\b|思考|推理|思路|独白|思维|分析过程|行动|故事|小说|日记|剧本|对话|角色",
     re.IGNORECASE,
 )
-_MONOLOGUE = re.compile(  # which letters it begins with is asked first: the rest is slower
+_MONOLOGUE = re.compile(  # the lookahead for the first letter makes it fast on ordinary lines
     r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
     r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
 )
@@ -125,7 +125,7 @@ def _find_tag(rollout: Rollout, shown: str, prompt: str) -> str | None:
 
 
 def _find_talk_about_user(start: str, prompt: str) -> str | None:
-    """An opening that speaks about the user. If the prompt is about users, it must talk to itself, too."""
+    """The answer opens by talking about the user. If the prompt mentions users, it must also talk to itself."""
     match = _ABOUT_USER.match(start)
     prompt_has_users = "user" in prompt or "用户" in prompt
     if match is None or (prompt_has_users and not _TO_ITSELF.match(start)):

@@ -4,7 +4,8 @@
     Rollout(response="… and then the")                              # 0: no sentence ends with "the"
     Rollout(response="… and we went home")                          # missing: perhaps only the full stop is
 
-Why sampling ended is known to the trainer, and every trainer's adapter passes it on. Without it only sure signs count.
+The trainer knows why sampling ended, and its adapter passes that on as `finish_reason`. Without it, only sure signs of
+truncation count.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def truncated(rollout: Rollout) -> Answer:
 
 
 def _find_defect(answer: str) -> str | None:
-    """A sure sign that something is missing."""
+    """A sure sign that the end of the answer is missing; None if there is none."""
     outside, blocks, unclosed = split_code(answer)
     if unclosed and blocks[-1][1].strip() and not _is_closed_by_another(blocks):
         return "a code fence never closes"
@@ -92,7 +93,7 @@ def _find_defect(answer: str) -> str | None:
 
 
 def _find_broken_line(last: str) -> str | None:
-    """How the last line breaks off, if it does."""
+    """How the last line breaks off; None if it does not."""
     end = last.strip().rstrip("*_ ")
     if is_heading(last) or not end:
         return None
@@ -110,7 +111,7 @@ def _find_broken_line(last: str) -> str | None:
 
 
 def _find_half_entry(lines: list[str]) -> str | None:
-    """The last of several entries is no whole sentence, and all others are."""
+    """The last entry of a list is not a whole sentence, and all the others are."""
     last = lines[-1].rstrip()
     entries = [line.rstrip().rstrip("*_") for line in lines[:-1] if is_item(line)]
     if not is_item(last) or len(entries) < 2 or len(entries) < len(lines) - 2 or not last[-1].isalnum():
@@ -122,7 +123,7 @@ def _find_half_entry(lines: list[str]) -> str | None:
 
 
 def _is_closed_by_another(blocks: list[tuple[str, str]]) -> bool:
-    """A fence within a fence: the last one has no name and is followed by prose that ends."""
+    """A fence inside a fence: what seems to be the last, open block is really prose after the outer fence."""
     tag, code = blocks[-1]
     return len(blocks) > 1 and not tag and code.rstrip().endswith(_FULL_STOPS)
 
@@ -137,14 +138,14 @@ def _is_half_row(lines: list[str]) -> bool:
 
 
 def _stops_short(answer: str) -> bool:
-    """A line of prose without an end, although prose has ended properly before."""
+    """The last line is prose without a full stop, although most sentences before it have one."""
     lines = [line for line in answer[-20_000:].splitlines() if line.strip()]
     if not lines or is_heading(lines[-1]) or is_rule(lines[-1]):
         return False
     end = lines[-1].strip()
     if end[-1] in _TERMINAL or not end[-1].isalnum():
         return False
-    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :]  # of the last line: a signature has lines of its own
+    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :]  # the last sentence of the last line
     if _NO_PROSE.search(end) or _NO_PROSE.search(tail):
         return False
     is_long = len(tail.split()) >= 6 or len(re.findall(f"[{HAN}]", tail)) >= 10
@@ -154,7 +155,7 @@ def _stops_short(answer: str) -> bool:
 
 
 def _is_open_json(answer: str) -> bool:
-    """It starts as JSON does and ends with brackets open."""
+    """The answer starts like JSON, and some of its brackets are never closed."""
     if not re.match(r'\{\s*"|\[\s*[{"\[]', answer) or len(answer) > 1_000_000:
         return False
     try:
@@ -162,6 +163,6 @@ def _is_open_json(answer: str) -> bool:
     except RecursionError:
         return False
     except ValueError:
-        brackets = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)  # without texts
+        brackets = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)  # without the strings
         return brackets.count("{") + brackets.count("[") > brackets.count("}") + brackets.count("]")
     return False

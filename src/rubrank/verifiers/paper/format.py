@@ -1,4 +1,4 @@
-"""Format that can be compare_count: BulletCount, HighlightCount, ParagraphCount, CaseFormat."""
+"""Format that can be counted: BulletCount, HighlightCount, ParagraphCount, CaseFormat."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def highlight_count(
     if kind != "any":
         highlights = len(_HIGHLIGHTS[kind].findall(lines))
         return compare_range(highlights, f"{kind} highlight", relation, count, low, high)
-    # Each kind is removed once it is compare_count, so that no highlight counts twice.
+    # Each kind is removed once it is counted, so that no highlight counts twice.
     rest, stars = _STARS.subn(" ", lines)
     rest, underscores = _UNDERSCORED.subn(" ", rest)
     marked = len(_HIGHLIGHTS["marked"].findall(rest))
