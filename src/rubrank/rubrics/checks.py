@@ -71,7 +71,7 @@ def note_on(source: str | Path) -> str | None:
     if path.suffix not in _RUBRICS or not _is_rubric(data := read_data(path), path):
         return None
     criteria = to_rubric(data, str(path), path.parent).criteria
-    return YES_NO if yes_no_only((one.value_layer, one.value_domain) for one in criteria) else None
+    return YES_NO if yes_no_only((criterion.value_layer, criterion.value_domain) for criterion in criteria) else None
 
 
 def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
@@ -160,10 +160,10 @@ def _circles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
     edges = {c.name: [edge.on for edge in c.depends] for c in criteria}
     left = set(in_cycles(edges))  # most are on no circle, and a walk from each would take long
     edges = {name: [on for on in ons if on in left] for name, ons in edges.items() if name in left}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for start in edges:
-        path = [] if start in seen else _way_back(start, edges)
-        seen.update(path)
+        path = [] if start in visited else _way_back(start, edges)
+        visited.update(path)
         if path:
             yield path
 
@@ -192,8 +192,8 @@ def _name(item: Any) -> str:
 def _shown(error: RubrankError, file: str, criterion: str | None = None) -> str:
     """The message without what the problem says already."""
     text = str(error)
-    for said in (f"{file}: ", f"criterion {criterion!r}: "):
-        text = text.removeprefix(said)
+    for prefix in (f"{file}: ", f"criterion {criterion!r}: "):
+        text = text.removeprefix(prefix)
     return text
 
 
@@ -204,7 +204,7 @@ _CHECKED = {*COLUMNS["rubric"], *COLUMNS["response"], *COLUMNS["prompt"], "instr
 
 
 def _check_rows(path: str) -> Iterator[Problem]:
-    seen: set[str] = set()
+    checked_rubrics: set[str] = set()
     rows = read_rows(path)
     number, known, names = 0, False, tuple[str, ...]()
     while True:
@@ -217,7 +217,7 @@ def _check_rows(path: str) -> Iterator[Problem]:
         if row is None:
             break
         known, names = known or any(row.get(name) is not None for name in _CHECKED), names or tuple(row)
-        yield from _check_row(row, path, number, seen)
+        yield from _check_row(row, path, number, checked_rubrics)
     if number == 1:
         yield Problem(path, "there are no rows")
     elif not known:
@@ -229,7 +229,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return f"the columns {shown}" if names else "rows without columns"
 
 
-def _check_row(row: Row, path: str, number: int, seen: set[str]) -> Iterator[Problem]:
+def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:
     if any(row.get(name) is not None for name in COLUMNS["response"]):
         try:
             group_rows([row], path)
@@ -238,6 +238,6 @@ def _check_row(row: Row, path: str, number: int, seen: set[str]) -> Iterator[Pro
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:
         rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
-    if rubric is not None and repr(rubric) not in seen:  # rollouts of a query repeat its rubric
-        seen.add(repr(rubric))
+    if rubric is not None and repr(rubric) not in checked_rubrics:  # rollouts of a query repeat its rubric
+        checked_rubrics.add(repr(rubric))
         yield from check_rubric_data(rubric, path, row=number)

@@ -145,9 +145,9 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
     try:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = shortened(" ".join(str(error).split()), 500)
+        message = shortened(" ".join(str(error).split()), 500)
         raise InvalidInput(
-            str(path), "the file", f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}", said, ""
+            str(path), "the file", f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}", message, ""
         ) from None
     for part in data if isinstance(data, list) else [data]:  # a list may be a dataset, of whatever size
         check_bounds(part, str(path), "the file")

@@ -124,15 +124,15 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
     kwargs = kwargs or [{}] * len(ids)
     if len(kwargs) != len(ids):
         raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "")
-    found = []
+    criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
         arguments = _decoded(arguments, where) if isinstance(arguments, str) else arguments
         try:
             verifier, params = public_params(name, arguments)
-            found.append({"name": name, "verifier": verifier.name, "params": params, "family": verifier.family})
+            criteria.append({"name": name, "verifier": verifier.name, "params": params, "family": verifier.family})
         except InvalidInput:  # an unknown id: the criterion says so when it is checked, and others are checked too
-            found.append({"name": name, "verifier": name})
-    return _unique(found)
+            criteria.append({"name": name, "verifier": name})
+    return _unique(criteria)
 
 
 # --------------------------------------------------------------------------------------------------- lists of criteria
@@ -153,9 +153,9 @@ def _item(item: Any) -> Any:
     if set(item) & {"verifier", "params"}:
         return item  # ours, with a key that is none of ours
     slips = {k: v for k, v in item.items() if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)}
-    kept = {k: v for k, v in item.items() if k in _KEPT}
+    fields = {k: v for k, v in item.items() if k in _KEPT}
     # A slip such as `wieght` is carried along: checking the criterion says what was meant.
-    return {**_asked(item, text), **_weighed(item, text), **kept, **slips}
+    return {**_asked(item, text), **_weighed(item, text), **fields, **slips}
 
 
 def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -163,12 +163,12 @@ def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     category = item.get("category") or _category(text) or _axis(item.get("tags"))
     question = _CATEGORY.sub("", text, count=1).strip() if _category(text) else text
     name = str(item.get("title") or item.get("name") or question)
-    asked: dict[str, Any] = {"name": short_name(name), "question": question or name}
+    fields: dict[str, Any] = {"name": short_name(name), "question": question or name}
     if category:
-        asked["category"] = str(category)
+        fields["category"] = str(category)
     if item.get("reference") is not None:
-        asked["reference"] = item["reference"]
-    return asked
+        fields["reference"] = item["reference"]
+    return fields
 
 
 def _weighed(item: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -182,33 +182,37 @@ def _weighed(item: Mapping[str, Any], text: str) -> dict[str, Any]:
         return {"weight": value if named is None else named}
     points = {"points": value} if "points" in item else {}
     direction = {"direction": "lower"} if value < 0 else {}
-    own = item.get("weight")  # beside points, which say how much it is worth to the rules that count them
-    weight = own if points and isinstance(own, int | float) and not isinstance(own, bool) else value
+    explicit_weight = item.get("weight")  # beside points, which say how much it is worth to the rules that count them
+    weight = (
+        explicit_weight
+        if points and isinstance(explicit_weight, int | float) and not isinstance(explicit_weight, bool)
+        else value
+    )
     return {**points, **direction, "weight": abs(weight)}
 
 
 def _category(text: str) -> str | None:
-    found = _CATEGORY.match(text)
-    return found[1].capitalize() if found else None
+    match = _CATEGORY.match(text)
+    return match[1].capitalize() if match else None
 
 
 def _axis(tags: Any) -> str | None:
     """HealthBench tags a criterion with its axis: "axis:accuracy"."""
-    found = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
-    return found[0].removeprefix("axis:") if found else None
+    axes = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
+    return axes[0].removeprefix("axis:") if axes else None
 
 
 def _unique(items: Iterable[Any]) -> list[Any]:
     """A name that occurs again gets a number: `keywords:existence (2)`."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     named = []
     for item in items:
         if isinstance(item, Mapping) and "name" in item:
             name = str(item["name"])
-            seen[name] = seen.get(name, 0) + 1
-            if seen[name] > 1:
+            counts[name] = counts.get(name, 0) + 1
+            if counts[name] > 1:
                 decided = {} if item.get("question") else {"verifier": item.get("verifier", name)}
-                item = {**item, **decided, "name": f"{name} ({seen[name]})"}
+                item = {**item, **decided, "name": f"{name} ({counts[name]})"}
         named.append(item)
     return named
 

@@ -314,8 +314,8 @@ def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
         rubric = Rubric.model_validate(merged)
     except ValidationError as error:
         # What depends on a criterion of a rubric that could not be read is no mistake of its own.
-        found = in_our_words(error, where, Rubric)
-        wrong += [one for one in found if not wrong or one.parameter != "depends"]
+        errors = in_our_words(error, where, Rubric)
+        wrong += [problem for problem in errors if not wrong or problem.parameter != "depends"]
     if wrong:
         raise wrong[0].together_with(wrong[1:])
     return rubric
@@ -348,25 +348,25 @@ def merge_extended(
     wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
-        data = {"criteria": [name_or_question(one, foreign=True) if isinstance(one, str) else one for one in data]}
+        data = {"criteria": [name_or_question(item, foreign=True) if isinstance(item, str) else item for item in data]}
     if not isinstance(data, Mapping):
         raise InvalidInput(where, "rubric", "a mapping with `criteria`", type(data).__name__, "See docs/rubrics.md.")
     merged = dict(data)
     bases = merged.pop("extends", None) or []
-    own = merged.get("criteria") or []
-    if not bases or not isinstance(own, Sequence) or isinstance(own, str):
+    own_criteria = merged.get("criteria") or []
+    if not bases or not isinstance(own_criteria, Sequence) or isinstance(own_criteria, str):
         return merged
-    replaced = {_name(criterion) for criterion in own}
+    replaced = {_name(criterion) for criterion in own_criteria}
     inherited: dict[str, Any] = {}
     for base in [bases] if isinstance(bases, str) or not isinstance(bases, Sequence) else bases:
         try:
-            found = _base_criteria(base, where, folder, above)
-            inherited |= {_name(criterion): criterion for criterion in found}
+            base_criteria = _base_criteria(base, where, folder, above)
+            inherited |= {_name(criterion): criterion for criterion in base_criteria}
         except InvalidInput as error:
             if wrong is None:
                 raise
             wrong.append(error)
-    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(own)
+    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(own_criteria)
     return merged
 
 

@@ -40,7 +40,7 @@ class Scale:
     def score(self, number: float) -> float | None:
         """The score that a number stands for; None if it is not on the scale. Numbers are written with four digits."""
         pairs = zip(self.asked, self.scores, strict=True)
-        return next((score for asked, score in pairs if abs(asked - number) <= 5e-5), None)
+        return next((score for written, score in pairs if abs(written - number) <= 5e-5), None)
 
     def between(self, number: float) -> float:
         """The score of any number from the lowest to the highest: an expected value, say."""
@@ -55,7 +55,7 @@ class Scale:
         if self.steps and self.scores[0] <= score <= self.scores[-1]:
             return min(self.asked, key=lambda n: abs(self.score(n) - score))  # type: ignore[operator]
         pairs = zip(self.asked, self.scores, strict=True)
-        return next((asked for asked, own in pairs if abs(own - score) <= 5e-5), None)
+        return next((written for written, own_score in pairs if abs(own_score - score) <= 5e-5), None)
 
 
 def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
@@ -80,7 +80,7 @@ def _of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:
         return Scale(domain.values, domain.values)
     mapped = _mapped(asked, domain)
     if len(asked) == len(domain.values) and all(
-        abs(one - other) <= 1e-6 for one, other in zip(mapped, domain.values, strict=True)
+        abs(score - other) <= 1e-6 for score, other in zip(mapped, domain.values, strict=True)
     ):
         return Scale(asked, domain.values)
     allowed = f"for values of the domain ({_listed(domain.values)}), or a scale of as many steps"
@@ -107,19 +107,19 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
     """{0: bad, "1": neutral, 2: good} with numbers as keys; InvalidInput if it is no scale."""
     if not isinstance(given, Mapping):
         raise InvalidInput(owner, "anchors", "a mapping from values to what they mean", repr(given)[:80], "")
-    made: dict[float, str] = {}
+    anchors: dict[float, str] = {}
     for key, text in given.items():
         number = _number(key)
         if number is None:
             raise InvalidInput(owner, "anchors", "given by numbers, such as {0: bad, 1: good}", repr(key)[:80], "")
-        if number in made:
+        if number in anchors:
             raise InvalidInput(owner, "anchors", "given once for every value", f"{number:g} twice", "")
-        made[number] = _text(owner, "anchors", key, text)
-    if not 2 <= len(made) <= MOST_ANCHORS:
-        raise InvalidInput(owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(made)), "")
-    if not _all_differ(made.values()):
-        raise InvalidInput(owner, "anchors", "of different texts", ", ".join(map(repr, made.values()))[:200], "")
-    return dict(sorted(made.items()))
+        anchors[number] = _text(owner, "anchors", key, text)
+    if not 2 <= len(anchors) <= MOST_ANCHORS:
+        raise InvalidInput(owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(anchors)), "")
+    if not _all_differ(anchors.values()):
+        raise InvalidInput(owner, "anchors", "of different texts", ", ".join(map(repr, anchors.values()))[:200], "")
+    return dict(sorted(anchors.items()))
 
 
 def read_findings(given: Any, owner: str) -> dict[str | float, str]:
@@ -128,19 +128,19 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
         raise InvalidInput(
             owner, "findings", "a mapping from high, between, low or from values to a word each", repr(given)[:80], ""
         )
-    made: dict[str | float, str] = {}
+    findings: dict[str | float, str] = {}
     for key, text in given.items():
-        known = key if key in LEVELS else _number(key)
-        if known is None:
+        level = key if key in LEVELS else _number(key)
+        if level is None:
             raise InvalidInput(owner, "findings", "given by high, between and low, or by values", repr(key)[:80], "")
-        made[known] = _text(owner, "findings", key, text)
-    if len({isinstance(key, str) for key in made}) > 1:
+        findings[level] = _text(owner, "findings", key, text)
+    if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
-            owner, "findings", "given by high, between and low or by values, not by both", _keys(made), ""
+            owner, "findings", "given by high, between and low or by values, not by both", _keys(findings), ""
         )
-    if not _all_differ(made.values()) and all(isinstance(key, str) for key in made):
-        raise InvalidInput(owner, "findings", "of different words", ", ".join(map(repr, made.values())), "")
-    return made
+    if not _all_differ(findings.values()) and all(isinstance(key, str) for key in findings):
+        raise InvalidInput(owner, "findings", "of different words", ", ".join(map(repr, findings.values())), "")
+    return findings
 
 
 def _all_differ(texts: Iterable[str]) -> bool:
@@ -151,9 +151,9 @@ def _all_differ(texts: Iterable[str]) -> bool:
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
     """Do they fit the scale?"""
     if all(isinstance(key, str) for key in findings):
-        wanted = {"high", "low"} | ({"between"} if len(scale.asked) > 2 else set())
-        if not wanted <= set(findings):
-            names = ", ".join(name for name in LEVELS if name in wanted)
+        needed = {"high", "low"} | ({"between"} if len(scale.asked) > 2 else set())
+        if not needed <= set(findings):
+            names = ", ".join(name for name in LEVELS if name in needed)
             raise InvalidInput(owner, "findings", f"given for {names}", _keys(findings), "")
         return
     numbers = sorted(float(key) for key in findings)
@@ -186,4 +186,4 @@ def _number(key: Any) -> float | None:
 def domain_of(anchors: Mapping[float, str]) -> Domain:
     """The domain whose values are the anchors' numbers."""
     values = tuple(sorted(anchors))
-    return next((known for known in (BINARY, TERNARY) if known.values == values), None) or discrete(*values)
+    return next((domain for domain in (BINARY, TERNARY) if domain.values == values), None) or discrete(*values)

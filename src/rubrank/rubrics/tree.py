@@ -35,14 +35,14 @@ def is_tree(data: Mapping[str, Any]) -> bool:
 
 def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     """The leaves as criteria in our own shape, with rolled-up weights that sum to 1."""
-    found: list[dict[str, Any]] = []
+    leaves: list[dict[str, Any]] = []
     stack: list[tuple[Mapping[str, Any], float, tuple[str, ...]]] = [(data, 1.0, ())]
     while stack:
         node, share, above = stack.pop()
         children, text = _children(node, where), _text(node, where)
         if not children:
-            found.append(_leaf(node, text, share, above))
-            if len(found) > _MOST_LEAVES:
+            leaves.append(_leaf(node, text, share, above))
+            if len(leaves) > _MOST_LEAVES:
                 raise InvalidInput(where, "leaves", f"at most {_MOST_LEAVES:,}", "more", "")
             continue
         if len(above) >= _DEEPEST:
@@ -54,7 +54,7 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
         shares = [share * weight / total for weight in weights]
         # The first child is taken next, so that leaves come in the order of the file; weight 0 means left out.
         stack += [(c, s, (*above, text)) for c, s in reversed(list(zip(children, shares, strict=True))) if s > 0.0]
-    return found
+    return leaves
 
 
 def _children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:

@@ -148,7 +148,7 @@ def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[A
     kwargs = parse_json_cell(row.get("kwargs")) or [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
         raise _wrong(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
-    if not all(isinstance(given, Mapping | None) for given in kwargs):
+    if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
         raise _wrong(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
     return list(ids), list(kwargs)
 

@@ -287,8 +287,8 @@ def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, t
         try:
             numbers = present.astype(float)
         except (TypeError, ValueError):
-            other = next(x for x in present if not isinstance(x, int | float | np.number))
-            raise InvalidInput(owner, "ratings", "numbers", repr(other), remedy) from None
+            not_a_number = next(x for x in present if not isinstance(x, int | float | np.number))
+            raise InvalidInput(owner, "ratings", "numbers", repr(not_a_number), remedy) from None
         if np.isinf(numbers).any():
             raise InvalidInput(owner, "ratings", "finite", "infinity", "Use None for a unit without a rating.")
         values, present_codes = np.unique(numbers, return_inverse=True)

@@ -36,8 +36,8 @@ def benchmark_class(name: str) -> type[Benchmark]:
     if key not in BENCHMARKS:
         raise UnknownName.of("rubrank eval", "benchmark", name, BENCHMARKS)
     module, _, attribute = BENCHMARKS[key].partition(".")
-    found: type[Benchmark] = getattr(import_module(f"rubrank.evaluation.benchmarks.{module}"), attribute)
-    return found
+    benchmark: type[Benchmark] = getattr(import_module(f"rubrank.evaluation.benchmarks.{module}"), attribute)
+    return benchmark
 
 
 @only_our_errors

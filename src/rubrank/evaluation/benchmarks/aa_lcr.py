@@ -42,8 +42,8 @@ class AALCR(Benchmark):
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A word of the judge's in the row."""
-        said = row.get("judge_result")
-        return None if said is None else self._make_score(row, find_only_word(str(said).upper(), _WORDS), "")
+        verdict = row.get("judge_result")
+        return None if verdict is None else self._make_score(row, find_only_word(str(verdict).upper(), _WORDS), "")
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Does the answer agree with the reference?"""

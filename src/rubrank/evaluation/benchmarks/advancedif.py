@@ -85,8 +85,8 @@ class AdvancedIF(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Each criterion by the word its text begins with."""
         answer = answers[0]
-        found = parse_json_object(answer.text)
-        checks = (found or {}).get("rubrics_check")
+        reply = parse_json_object(answer.text)
+        checks = (reply or {}).get("rubrics_check")
         if not isinstance(checks, dict):
             return self.missing_score(item, answer.reason or "the judge's reply holds no verdicts")
         keys = [f"question_{k}" for k in range(1, len(rubric_of(item)) + 1)]
@@ -108,11 +108,11 @@ class AdvancedIF(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Share of items with all criteria met, share of criteria, and by category."""
-        asked = sum(score.values["criteria"] for score in scores)
+        criteria = sum(score.values["criteria"] for score in scores)
         met = sum(score.values["met"] for score in scores)
         return {
             "all satisfied": mean(score.values["all"] for score in scores),
-            "criteria met": met / asked if asked else float("nan"),
+            "criteria met": met / criteria if criteria else float("nan"),
             **mean_by_label(scores, "category", "all", "all satisfied/"),
         }
 

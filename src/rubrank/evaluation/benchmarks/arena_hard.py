@@ -39,8 +39,8 @@ _BOOTSTRAPS = 100
 
 def read_label(reply: str) -> str | None:
     """The last label of a reply."""
-    found = [label for label in _LABEL.findall(reply) if label in GAMES]
-    return found[-1] if found else None
+    labels = [label for label in _LABEL.findall(reply) if label in GAMES]
+    return labels[-1] if labels else None
 
 
 class ArenaHard(Benchmark):
@@ -103,10 +103,10 @@ class ArenaHard(Benchmark):
         kinds = sorted({score.labels["category"] for score in scores})
         metrics: Metrics = {}
         for kind in kinds:
-            some = [score for score in scores if score.labels["category"] == kind]
+            members = [score for score in scores if score.labels["category"] == kind]
             name = f"win rate/{kind}"
-            metrics[name] = self._rate(some)
-            low, high = self._interval(some)
+            metrics[name] = self._rate(members)
+            low, high = self._interval(members)
             metrics |= {f"{name}/5%": low, f"{name}/95%": high}
         rates = [metrics[f"win rate/{kind}"] for kind in kinds]
         return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
@@ -118,8 +118,8 @@ class ArenaHard(Benchmark):
         spread = contrasts.std(0)
         contrasts = contrasts / np.where(spread > 0.0, spread, 1.0)
         games = [("model", "baseline", s.values["won"] / s.values["games"]) for s in scores]
-        found = ratings(games, weights=[s.values["games"] for s in scores], contrasts=contrasts, prior=1e-3)
-        return 100.0 * found.win_rate("model", "baseline")
+        fitted = ratings(games, weights=[s.values["games"] for s in scores], contrasts=contrasts, prior=1e-3)
+        return 100.0 * fitted.win_rate("model", "baseline")
 
     def _interval(self, scores: Sequence[ItemScore]) -> tuple[float, float]:
         rng = np.random.default_rng(int(self.options["seed"]))
@@ -130,14 +130,14 @@ class ArenaHard(Benchmark):
 
 def _contrasts(item: Row) -> dict[str, float]:
     """Style of the model's answer against the baseline's: (a − b)/(a + b)."""
-    own, base = item.get("metadata"), item.get("baseline_metadata")
-    if not own or not base:
+    style, baseline_style = item.get("metadata"), item.get("baseline_metadata")
+    if not style or not baseline_style:
         return {}
-    found = {}
+    contrasts = {}
     for name in STYLES:
-        a, b = _count(own.get(name, 0)), _count(base.get(name, 0))
-        found[f"style/{name}"] = (a - b) / (a + b) if a + b else 0.0
-    return found
+        a, b = _count(style.get(name, 0)), _count(baseline_style.get(name, 0))
+        contrasts[f"style/{name}"] = (a - b) / (a + b) if a + b else 0.0
+    return contrasts
 
 
 def _count(value: Any) -> float:

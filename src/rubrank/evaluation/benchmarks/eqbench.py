@@ -62,13 +62,13 @@ def read_comparison(row: Row) -> Comparison | None:
     test = order[1] if order[2] == "test" else order[3]
     votes: dict[str, int] = {}
     won = lost = 0
-    for name, said in reply.items():
-        found = _WINNER.fullmatch(str(said))
-        if found is None:
+    for name, vote in reply.items():
+        match = _WINNER.fullmatch(str(vote))
+        if match is None:
             continue
-        size = len(found[2])
-        votes[name] = size if found[1] == test else -size
-        won, lost = (won + size, lost) if found[1] == test else (won, lost + size)
+        size = len(match[2])
+        votes[name] = size if match[1] == test else -size
+        won, lost = (won + size, lost) if match[1] == test else (won, lost + size)
     pair: Any = row["pair"]
     return Comparison(str(pair["test_model"]), str(pair["neighbor_model"]), str(row["scenario_id"]), (won, lost), votes)
 
@@ -76,11 +76,11 @@ def read_comparison(row: Row) -> Comparison | None:
 def rate(comparisons: Iterable[Comparison], criterion: str | None = None) -> ModelRatings:
     """Bradley–Terry ratings of the models, of all criteria together or of one."""
     games = []
-    for one in comparisons:
+    for comparison in comparisons:
         if criterion is None:
-            games.append((one.test, one.other, one.share))
-        elif criterion in one.by_criterion:
-            games.append((one.test, one.other, float(one.by_criterion[criterion] > 0)))
+            games.append((comparison.test, comparison.other, comparison.share))
+        elif criterion in comparison.by_criterion:
+            games.append((comparison.test, comparison.other, float(comparison.by_criterion[criterion] > 0)))
     return ratings(games, prior=PRIOR)
 
 
@@ -109,12 +109,12 @@ class EQBench(Benchmark):
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """A published comparison, or grades in the row."""
         if "pair" in row:
-            found = read_comparison(row)
-            if found is None:
+            comparison = read_comparison(row)
+            if comparison is None:
                 return self.missing_score(row, str(row.get("error") or "no comparison")[:200])
-            values = {"plus for test": float(found.pluses[0]), "plus for other": float(found.pluses[1])}
-            labels = {"test": found.test, "other": found.other}
-            return ItemScore(self.item_id(row), {**values, "share": found.share}, labels=labels)
+            values = {"plus for test": float(comparison.pluses[0]), "plus for other": float(comparison.pluses[1])}
+            labels = {"test": comparison.test, "other": comparison.other}
+            return ItemScore(self.item_id(row), {**values, "share": comparison.share}, labels=labels)
         grades = row.get("rubric_scores")
         return None if not grades else self._graded(row, grades)
 
@@ -126,10 +126,10 @@ class EQBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The mean of the grades that count, × 5."""
         answer = answers[0]
-        found = parse_json_object(answer.text)
-        if found is None:
+        grades = parse_json_object(answer.text)
+        if grades is None:
             return self.missing_score(item, answer.reason or "the judge's reply holds no grades")
-        return self._graded(item, found)
+        return self._graded(item, grades)
 
     def _graded(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
         try:
@@ -148,8 +148,8 @@ class EQBench(Benchmark):
         if graded:
             metrics["rubric score"] = mean(graded)
         if games:
-            found = ratings(games, prior=PRIOR)
-            ordered = sorted(found.strength.items(), key=lambda pair: -pair[1])
+            fitted = ratings(games, prior=PRIOR)
+            ordered = sorted(fitted.strength.items(), key=lambda pair: -pair[1])
             metrics |= {f"rating/{name}": value for name, value in ordered}
             metrics["plus counts"] = sum(s.values["plus for test"] + s.values["plus for other"] for s in scores)
         return metrics

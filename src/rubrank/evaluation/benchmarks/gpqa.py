@@ -34,8 +34,8 @@ _ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
 
 def extract(output: str) -> str | None:
     """The choice that an output states."""
-    found = _ANSWER.search(output)
-    return found[1].upper() if found else None
+    match = _ANSWER.search(output)
+    return match[1].upper() if match else None
 
 
 class GPQA(Benchmark):

@@ -42,20 +42,20 @@ class IFEval(Benchmark):
 
     def _check_kind(self, verifier: Verifier) -> None:
         """The other benchmark of the same form has other instructions: its file gives no number here."""
-        other = "ifbench" if self.name == "ifeval" else "ifeval"
-        if verifier.family == other:
-            allowed, remedy = f"instructions of {self.title}", f"Is the benchmark {other} meant?"
+        other_benchmark = "ifbench" if self.name == "ifeval" else "ifeval"
+        if verifier.family == other_benchmark:
+            allowed, remedy = f"instructions of {self.title}", f"Is the benchmark {other_benchmark} meant?"
             raise InvalidInput("row", "instruction_id_list", allowed, repr(verifier.name), remedy)
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Every instruction, strictly and loosely."""
         rollout = to_rollout({"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name)
-        found: dict[str, list[float]] = {mode: [] for mode in _MODES}
+        followed: dict[str, list[float]] = {mode: [] for mode in _MODES}
         kwargs = item.get("kwargs") or [{}] * len(item["instruction_id_list"])
         for name, arguments in zip(item["instruction_id_list"], kwargs, strict=True):
-            given = {key: value for key, value in (arguments or {}).items() if value is not None}
+            present_arguments = {key: value for key, value in (arguments or {}).items() if value is not None}
             try:
-                verifier, params = public_params(name, given)
+                verifier, params = public_params(name, present_arguments)
             except RubrankError as error:
                 return self.missing_score(item, f"{name}: {error}")
             self._check_kind(verifier)
@@ -67,21 +67,21 @@ class IFEval(Benchmark):
                 verdict = verifier.verify(rollout, checked, compat=self.options["compat"], mode=mode)
                 if verdict.value is None:
                     return self.missing_score(item, f"{name}: {verdict.reason}")
-                found[mode].append(float(verdict.value == verifier.domain.high))
-        values: dict[str, float] = {"instructions": float(len(found["strict"]))}
+                followed[mode].append(float(verdict.value == verifier.domain.high))
+        values: dict[str, float] = {"instructions": float(len(followed["strict"]))}
         for mode in _MODES:
-            values[f"prompt {mode}"] = float(all(found[mode]))
-            values[f"followed {mode}"] = sum(found[mode])
-        return ItemScore(self.item_id(item), values, lists={mode: tuple(found[mode]) for mode in _MODES})
+            values[f"prompt {mode}"] = float(all(followed[mode]))
+            values[f"followed {mode}"] = sum(followed[mode])
+        return ItemScore(self.item_id(item), values, lists={mode: tuple(followed[mode]) for mode in _MODES})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Prompt-level and instruction-level, strict and loose; the headline first."""
-        asked = sum(score.values["instructions"] for score in scores)
+        instructions = sum(score.values["instructions"] for score in scores)
         metrics: Metrics = {}
         for mode in _MODES:
             metrics[f"prompt {mode}"] = mean(score.values[f"prompt {mode}"] for score in scores)
             followed = sum(score.values[f"followed {mode}"] for score in scores)
-            metrics[f"instruction {mode}"] = followed / asked if asked else float("nan")
+            metrics[f"instruction {mode}"] = followed / instructions if instructions else float("nan")
         return {self.headline: metrics[self.headline], **metrics}
 
 

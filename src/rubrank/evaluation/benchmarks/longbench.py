@@ -22,8 +22,8 @@ _BARE = re.compile(r"The correct answer is ([A-D])")
 def extract(output: str) -> str | None:
     """The choice that an output states."""
     text = output.replace("*", "")
-    found = _BRACKETS.search(text) or _BARE.search(text)
-    return found[1] if found else None
+    match = _BRACKETS.search(text) or _BARE.search(text)
+    return match[1] if match else None
 
 
 def without_middle(words: Sequence[str], most: int) -> list[str]:

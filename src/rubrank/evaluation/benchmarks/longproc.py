@@ -82,14 +82,14 @@ class LongProc(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Accuracy of each task and level, and the mean over those (F1 for html_to_tsv)."""
-        wanted = self.options["levels"]
+        levels = self.options["levels"]
         cells: dict[str, list[ItemScore]] = {}
         for score in scores:
-            if wanted in ("all", score.labels["level"]):
+            if levels in ("all", score.labels["level"]):
                 cells.setdefault(f"{score.labels['task']}_{score.labels['level']}", []).append(score)
         metrics: Metrics = {}
-        for name, some in sorted(cells.items()):
-            metrics[name] = mean(score.values["accuracy"] for score in some)
-            for part in sorted(some[0].values):
-                metrics[f"{name}/{part}"] = mean(score.values[part] for score in some)
+        for name, members in sorted(cells.items()):
+            metrics[name] = mean(score.values["accuracy"] for score in members)
+            for part in sorted(members[0].values):
+                metrics[f"{name}/{part}"] = mean(score.values[part] for score in members)
         return {"score": mean(metrics[name] for name in cells), **metrics}

@@ -45,22 +45,22 @@ def path_traversal(prediction: str, example: Row) -> Values:
     route = tagged(prediction, "Route")
     if route is None:
         return dict(_NOTHING)
-    wanted, got = str(example["reference_output"]).strip().split("\n"), route.split("\n")
-    if wanted == got:
+    expected, got = str(example["reference_output"]).strip().split("\n"), route.split("\n")
+    if expected == got:
         return dict(_RIGHT)
-    wrong = first_difference(wanted, got)
-    reached = min(len(wanted), len(got)) if wrong is None else wrong + 1
-    return {"accuracy": 0.0, "partial": reached / len(wanted), "extraction": 1.0}
+    wrong = first_difference(expected, got)
+    reached = min(len(expected), len(got)) if wrong is None else wrong + 1
+    return {"accuracy": 0.0, "partial": reached / len(expected), "extraction": 1.0}
 
 
 def tom_tracking(prediction: str, example: Row) -> Values:
     """Beliefs step by step, compared loosely."""
-    wanted, got = _beliefs(str(example["reference_output"])), _beliefs(prediction)
-    if wanted == got:
+    expected, got = _beliefs(str(example["reference_output"])), _beliefs(prediction)
+    if expected == got:
         return dict(_RIGHT)
-    wrong = first_difference(wanted, got)
-    reached = min(len(wanted), len(got)) if wrong is None else wrong
-    return {"accuracy": 0.0, "partial": reached / len(wanted) if wanted else 0.0, "extraction": 1.0}
+    wrong = first_difference(expected, got)
+    reached = min(len(expected), len(got)) if wrong is None else wrong
+    return {"accuracy": 0.0, "partial": reached / len(expected) if expected else 0.0, "extraction": 1.0}
 
 
 def _beliefs(text: str) -> list[str]:
@@ -68,7 +68,7 @@ def _beliefs(text: str) -> list[str]:
     block = "\n".join(line for line in text.splitlines() if line.strip().startswith("-")).strip()
     lines = [line[1:] for line in block.split("\n") if line.startswith("-")]
     loose = [_SMALL_WORDS.sub(" ", line.lower().translate(_NO_PUNCTUATION)) for line in lines]
-    return [found for line in loose if (found := " ".join(line.split()))]
+    return [belief for line in loose if (belief := " ".join(line.split()))]
 
 
 def countdown(prediction: str, example: Row) -> Values:
@@ -76,12 +76,12 @@ def countdown(prediction: str, example: Row) -> Values:
     solution = tagged(prediction, "Solution")
     if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
         return dict(_RIGHT)
-    found = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
+    values = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
     title = "# Search Procedure"
     if title in prediction:
-        wanted = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
-        found["partial"] = _searched(prediction.split(title)[-1], wanted)
-    return found
+        expected = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
+        values["partial"] = _searched(prediction.split(title)[-1], expected)
+    return values
 
 
 def solves(numbers: list[int], target: int, solution: str) -> bool:
@@ -105,9 +105,9 @@ def solves(numbers: list[int], target: int, solution: str) -> bool:
     return numbers[0] == target
 
 
-def _searched(procedure: str, wanted: str) -> float:
+def _searched(procedure: str, expected: str) -> float:
     got_first, *got = procedure.strip().split("\n")
-    first, *lines = wanted.strip().split("\n")
+    first, *lines = expected.strip().split("\n")
     if got_first != first or not lines:
         return 0.0
     at = -1
@@ -131,15 +131,15 @@ def travel_planning(prediction: str, example: Row) -> Values:
     plan = tagged(prediction, "Plan")
     if plan is not None and _stays(plan) == _wanted_stays(example):
         return dict(_RIGHT)
-    wanted = _steps(str(example["reference_output"]))
+    expected = _steps(str(example["reference_output"]))
     got = _steps(prediction)
     at = -1
-    for at, (line, right) in enumerate(zip(got, wanted, strict=False)):  # noqa: B007 - the last place reached counts
+    for at, (line, right) in enumerate(zip(got, expected, strict=False)):  # noqa: B007 - the last place reached counts
         if normalise(right) not in normalise(line):
             break
     return {
         "accuracy": 0.0,
-        "partial": max(at, 0) / len(wanted) if wanted else 0.0,
+        "partial": max(at, 0) / len(expected) if expected else 0.0,
         "extraction": float(plan is not None),
     }
 
@@ -172,13 +172,13 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
     """Rows found, whatever their order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
     text = block[1] if block else prediction.split("```tsv")[1] if "```tsv" in prediction else prediction
-    got, wanted = _table(text), _table(str(example["reference_output"]))
+    got, expected = _table(text), _table(str(example["reference_output"]))
     nothing = {"accuracy": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0, "extraction": 0.0}
-    if got is None or wanted is None or got[0] != wanted[0] or not got[1]:
+    if got is None or expected is None or got[0] != expected[0] or not got[1]:
         return nothing
-    rows, right = got[1], set(wanted[1])
+    rows, right = got[1], set(expected[1])
     precision = sum(row in right for row in rows) / len(rows)
-    recall = sum(row in set(rows) for row in wanted[1]) / len(wanted[1])
+    recall = sum(row in set(rows) for row in expected[1]) / len(expected[1])
     f1 = harmonic_mean(precision, recall)
     return {"accuracy": f1, "f1": f1, "precision": precision, "recall": recall, "extraction": 1.0}
 

@@ -22,11 +22,11 @@ _COLON = re.compile(r".*[aA]nswer:\s*([A-J])", re.DOTALL)
 
 def extract(output: str) -> str | None:
     """The choice that an output states."""
-    found = _IS.search(output) or _COLON.match(output)  # a search for ".*" would begin anew at every character
-    if found is None:
+    match = _IS.search(output) or _COLON.match(output)  # a search for ".*" would begin anew at every character
+    if match is None:
         alone = re.findall(r"\b([A-J])\b", output)
         return alone[-1] if alone else None
-    return found[1]
+    return match[1]
 
 
 class MMLUPro(Benchmark):

@@ -59,14 +59,16 @@ class MultiChallenge(Benchmark):
         attempts = row.get("evaluations") or ([row] if "verdict" in row or "judge_verdict" in row else [])
         if not attempts:
             return None
-        wanted = find_last_word(str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper(), ("YES", "NO"))
-        if wanted is None:
+        pass_criterion = find_last_word(
+            str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper(), ("YES", "NO")
+        )
+        if pass_criterion is None:
             raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
         verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
-        known = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
-        if not known:
+        readable_verdicts = [verdict for verdict in verdicts if verdict in ("YES", "NO")]
+        if not readable_verdicts:
             return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
-        return self._make_score({**item, **row}, any(verdict == wanted for verdict in known), "")
+        return self._make_score({**item, **row}, any(verdict == pass_criterion for verdict in readable_verdicts), "")
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
@@ -80,12 +82,12 @@ class MultiChallenge(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Passed if the verdict is the item's pass criterion, which may be NO."""
         answer = answers[0]
-        found = parse_json_object(answer.text)
-        verdict = str((found or {}).get("verdict", "")).strip().upper()
+        reply = parse_json_object(answer.text)
+        verdict = str((reply or {}).get("verdict", "")).strip().upper()
         if verdict not in ("YES", "NO"):
             return self.missing_score(item, answer.reason or "the judge's reply holds no verdict")
         passed = verdict == str(item["PASS_CRITERIA"]).upper()
-        return self._make_score(item, passed, str((found or {}).get("reasoning", "")))
+        return self._make_score(item, passed, str((reply or {}).get("reasoning", "")))
 
     def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
         axis = str(first_value(row, ("AXIS", "axis")))

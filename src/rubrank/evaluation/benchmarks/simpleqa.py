@@ -35,8 +35,8 @@ _LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
 def read_grade(text: str, compat: str) -> str | None:
     """A, B or C; None where a reply holds no grade, or two."""
     if compat == "upstream":
-        found = re.search(r"[ABC]", text)
-        return found[0] if found else "C"
+        match = re.search(r"[ABC]", text)
+        return match[0] if match else "C"
     bare = text.strip().strip("*`\"'().:：。 ")
     if bare in ("A", "B", "C"):
         return bare
@@ -102,10 +102,14 @@ def qa_metrics(scores: Sequence[ItemScore]) -> Metrics:
     """The four numbers of a SimpleQA run."""
     correct = mean(score.values["correct"] for score in scores)
     tried = sum(score.values["attempted"] for score in scores)
-    given = sum(score.values["correct"] for score in scores) / tried if tried else 0.0
-    f1 = 2.0 * correct * given / (correct + given) if correct + given > 0.0 else 0.0
+    correct_of_attempted = sum(score.values["correct"] for score in scores) / tried if tried else 0.0
+    f1 = (
+        2.0 * correct * correct_of_attempted / (correct + correct_of_attempted)
+        if correct + correct_of_attempted > 0.0
+        else 0.0
+    )
     attempted = mean(score.values["attempted"] for score in scores)
-    return {"F1": f1, "correct": correct, "attempted": attempted, "correct given attempted": given}
+    return {"F1": f1, "correct": correct, "attempted": attempted, "correct given attempted": correct_of_attempted}
 
 
 class ChineseSimpleQA(SimpleQA):

@@ -88,19 +88,19 @@ class SysBench(Benchmark):
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Yes or no for each constraint."""
         answer = answers[0]
-        found = parse_json_object(answer.text)
-        result = found.get("result") if found else None
+        reply = parse_json_object(answer.text)
+        result = reply.get("result") if reply else None
         if not isinstance(result, dict):
             return self.missing_score(item, answer.reason or "the judge's reply holds no verdicts")
-        return self._make_score(item, {str(k): v for k, v in result.items()}, str((found or {}).get("reason", "")))
+        return self._make_score(item, {str(k): v for k, v in result.items()}, str((reply or {}).get("reason", "")))
 
     def _make_score(self, item: Row, verdicts: dict[str, Any], reason: str) -> ItemScore:
-        asked = [str(criterion["id"]) for criterion in item["criteria"]]
-        read = [_verdict(verdicts.get(id)) for id in asked]
+        constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
+        read = [_verdict(verdicts.get(id)) for id in constraint_ids]
         unread = any(v is None for v in read)
-        if sorted(verdicts) != sorted(asked) or (unread and self.options["compat"] == "fixed"):
+        if sorted(verdicts) != sorted(constraint_ids) or (unread and self.options["compat"] == "fixed"):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
-            return self.missing_score(item, f"the judge answered {got}, constraints are {', '.join(asked)}")
+            return self.missing_score(item, f"the judge answered {got}, constraints are {', '.join(constraint_ids)}")
         met = tuple(float(bool(v)) for v in read)
         labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
         if item.get("alignment"):
@@ -111,10 +111,10 @@ class SysBench(Benchmark):
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """ISR, CSR, SSR, and ISR by alignment."""
         followed = sum(score.values["followed"] for score in scores)
-        asked = sum(score.values["constraints"] for score in scores)
+        constraints = sum(score.values["constraints"] for score in scores)
         return {
             "ISR": mean(score.values["all"] for score in scores),
-            "CSR": followed / asked if asked else float("nan"),
+            "CSR": followed / constraints if constraints else float("nan"),
             "SSR": mean(_stable(dialogue) for dialogue in _dialogues(scores)),
             **mean_by_label(scores, "alignment", "all", "ISR/"),
         }
@@ -127,10 +127,10 @@ def _verdict(value: Any) -> bool | None:
 
 def _dialogues(scores: Sequence[ItemScore]) -> list[list[ItemScore]]:
     """The turns of each dialogue, those of which all five were judged."""
-    found: dict[str, list[ItemScore]] = {}
+    by_dialogue: dict[str, list[ItemScore]] = {}
     for score in scores:
-        found.setdefault(f"{score.labels['dialogue']}/{score.repeat}", []).append(score)
-    whole = [sorted(turns, key=lambda s: int(s.labels["turn"])) for turns in found.values()]
+        by_dialogue.setdefault(f"{score.labels['dialogue']}/{score.repeat}", []).append(score)
+    whole = [sorted(turns, key=lambda s: int(s.labels["turn"])) for turns in by_dialogue.values()]
     return [turns for turns in whole if [int(s.labels["turn"]) for s in turns] == list(range(1, TURNS + 1))]
 
 

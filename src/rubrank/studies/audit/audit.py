@@ -69,18 +69,22 @@ def audit(
     draw = make_resampling(_OWNER, int(cases.starts[-1]), cases.of_row, bootstrap, seed, level)
     missing: list[Unmeasured] = []
     everyone = _everyone(cases)
-    seen = _attributes(cases, texts, measures, attributes, attribute_names, missing)
-    found = position(cases, count_positions(cases.provenance) if positions is None else positions, level, missing)
+    rollout_attributes = _attributes(cases, texts, measures, attributes, attribute_names, missing)
+    position_rows = position(
+        cases, count_positions(cases.provenance) if positions is None else positions, level, missing
+    )
     return Audit(
         tuple(cases.judges),
         cases.criteria,
-        seen.names,
+        rollout_attributes.names,
         len(cases.labels),
         int(cases.starts[-1]),
         coverage=coverage(cases, draw),
         consistency=consistency(cases, draw, missing),
-        position=found,
-        bias=biases(cases, everyone, seen, draw, HUMANS if cases.humans else None) if seen.names else (),
+        position=position_rows,
+        bias=biases(cases, everyone, rollout_attributes, draw, HUMANS if cases.humans else None)
+        if rollout_attributes.names
+        else (),
         agreement=agreement(cases, everyone, draw, missing),
         human_raters=repeated(HUMANS, None, cases.humans, cases, draw) if len(cases.humans) > 1 else None,
         unmeasured=tuple(missing),
@@ -101,10 +105,10 @@ def _mean_run(runs: Sequence[JudgeRun]) -> JudgeRun:
     if len(runs) == 1:
         return runs[0]
     scores = np.stack([run.scores for run in runs])
-    known = ~np.isnan(scores)
-    mean = np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    present = ~np.isnan(scores)
+    mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
     asked = np.any([run.asked for run in runs], axis=0)
-    return JudgeRun(np.where(known.any(axis=0), mean, np.nan), asked, runs[0].margins)
+    return JudgeRun(np.where(present.any(axis=0), mean, np.nan), asked, runs[0].margins)
 
 
 def _attributes(
@@ -128,7 +132,7 @@ def _attributes(
         values, names = measured_attributes(flat, measures)
     else:
         values, names = numbers(given, names, rows)
-    kept, constant = varying(cases, values[cases.order], names)
+    attributes, constant = varying(cases, values[cases.order], names)
     for name in constant:
         missing.append(Unmeasured(f"bias by {name}", "all judges", "no two responses of a group differ in it"))
-    return kept
+    return attributes

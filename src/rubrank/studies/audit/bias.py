@@ -48,15 +48,15 @@ def biases(
     """The biases of everyone; `humans` is the name under which the humans' labels are among them."""
     fits = {name: _Fit.of(cases, run, attributes.values, draw) for name, run in everyone.items()}
     spread = typical_spread(cases, attributes.values)
-    found = []
+    rows_of_bias = []
     for name, fit in fits.items():
         reference = fits[humans] if humans is not None and name != humans else None
         told = [k for k in range(len(cases.criteria)) if fit.groups[k]]
         rows: list[tuple[str | None, list[int]]] = [(cases.criteria[k], [k]) for k in told]
         for criterion, columns in [*rows, (None, told)] if told else ():
             for d, attribute in enumerate(attributes.names):
-                found.append(fit.bias((name, criterion, attribute), columns, d, float(spread[d]), reference))
-    return tuple(found)
+                rows_of_bias.append(fit.bias((name, criterion, attribute), columns, d, float(spread[d]), reference))
+    return tuple(rows_of_bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +132,11 @@ def _won(cases: Cases, run: JudgeRun, values: np.ndarray) -> tuple[np.ndarray, n
         more = values[rows][:, None, :] > values[rows][None, :, :]
         for k in range(len(cases.criteria)):
             beaten = group_outcomes(cases, run, g, k)
-            known = ~np.isnan(beaten)
-            counted = more & known[:, :, None]
+            compared = ~np.isnan(beaten)
+            counted = more & compared[:, :, None]
             pairs[g, k] = counted.sum(axis=(0, 1))
             won[g, k] = (np.nan_to_num(beaten)[:, :, None] * counted).sum(axis=(0, 1))
-            groups[k] += bool((beaten[known] != 0.5).any())
+            groups[k] += bool((beaten[compared] != 0.5).any())
     return won, pairs, groups
 
 
@@ -155,8 +155,10 @@ def typical_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
 def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[RolloutAttributes, tuple[str, ...]]:
     """The attributes in which rollouts of a group differ somewhere, and the names of the others."""
     differ = typical_spread(cases, values) > 0.0
-    kept = RolloutAttributes(values[:, differ], tuple(name for name, yes in zip(names, differ, strict=True) if yes))
-    return kept, tuple(name for name, yes in zip(names, differ, strict=True) if not yes)
+    attributes = RolloutAttributes(
+        values[:, differ], tuple(name for name, yes in zip(names, differ, strict=True) if yes)
+    )
+    return attributes, tuple(name for name, yes in zip(names, differ, strict=True) if not yes)
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
@@ -166,8 +168,8 @@ def measured_attributes(
     texts: list[str], measures: Sequence[str | Attribute] | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(M, D) of the texts, and the names; by default the words of the answer, and all its Markdown per line."""
-    found = measure(texts, [*_MEASURES] if measures is None else measures)
-    return found.values, found.columns
+    measured = measure(texts, [*_MEASURES] if measures is None else measures)
+    return measured.values, measured.columns
 
 
 def _all_markdown(texts: Texts) -> np.ndarray:

@@ -76,10 +76,10 @@ def read_cases(
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
     if not by_judge:
         raise InvalidInput(_OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}.")
-    runs = {str(name): _listed(given) for name, given in by_judge.items()}
+    runs = {str(name): _listed(judge_runs) for name, judge_runs in by_judge.items()}
     people = [] if humans is None else _listed(humans)
-    everything = [("humans", people), *((f"judge {name!r}", given) for name, given in runs.items())]
-    tables = {isinstance(one, ScoreTable) for _, given in everything for one in given}
+    everything = [("humans", people), *((f"judge {name!r}", judge_runs) for name, judge_runs in runs.items())]
+    tables = {isinstance(scores_of_run, ScoreTable) for _, judge_runs in everything for scores_of_run in judge_runs}
     if len(tables) > 1:
         raise InvalidInput(_OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other.")
     if tables.pop():
@@ -92,7 +92,7 @@ def read_cases(
 def _listed(given: Any) -> list[Any]:
     """One run, or several."""
     several = isinstance(given, list | tuple) and len(given) > 0
-    if several and all(isinstance(one, ScoreTable) or np.ndim(one) >= 2 for one in given):
+    if several and all(isinstance(item, ScoreTable) or np.ndim(item) >= 2 for item in given):
         return list(given)
     return [given]
 
@@ -119,14 +119,14 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
     starts = np.concatenate([[0], np.bincount(of_row, minlength=len(labels)).cumsum()])
     no_margins = np.zeros((len(labels), K))
 
-    def run(what: str, given: Any) -> JudgeRun:
-        array = _array(what, given)
+    def run(what: str, arrays: Any) -> JudgeRun:
+        array = _array(what, arrays)
         if array.shape != first.shape:
             raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
         flat = array.reshape(rows, K)[order]
         return JudgeRun(flat, np.ones_like(flat, bool), no_margins)
 
-    judges = {name: tuple(run(f"scores of {name!r}", one) for one in given) for name, given in runs.items()}
+    judges = {name: tuple(run(f"scores of {name!r}", one) for one in arrays) for name, arrays in runs.items()}
     return Cases(labels, starts, order, names, judges, tuple(run("humans", one) for one in people))
 
 
@@ -146,7 +146,7 @@ def _array(what: str, given: Any) -> np.ndarray:
 
 
 def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], criteria: Sequence[str] | None) -> Cases:
-    everyone = [table for given in runs.values() for table in given]
+    everyone = [table for tables in runs.values() for table in tables]
     first = everyone[0]
     names = _judged(everyone) if criteria is None else _named(everyone, criteria)
     starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
@@ -157,7 +157,7 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     def run(what: str, table: ScoreTable) -> JudgeRun:
         return _run(what, table, number, starts, names)
 
-    judges = {name: tuple(run(f"judge {name!r}", table) for table in given) for name, given in runs.items()}
+    judges = {name: tuple(run(f"judge {name!r}", table) for table in tables) for name, tables in runs.items()}
     labels = tuple(number)
     return Cases(
         labels,
@@ -166,7 +166,7 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
         names,
         judges,
         tuple(run("humans", table) for table in people),
-        {name: tuple(table.provenance for table in given) for name, given in runs.items()},
+        {name: tuple(table.provenance for table in tables) for name, tables in runs.items()},
     )
 
 
@@ -182,10 +182,10 @@ def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
 
 
 def _named(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, ...]:
-    known = {name for table in tables for name in table.criteria}
+    available = {name for table in tables for name in table.criteria}
     for name in criteria:
-        if name not in known:
-            raise UnknownName.of(_OWNER, "criteria", name, known)
+        if name not in available:
+            raise UnknownName.of(_OWNER, "criteria", name, available)
     return tuple(dict.fromkeys(criteria))
 
 
@@ -193,14 +193,14 @@ def _run(
     what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
 ) -> JudgeRun:
     K = len(names)
-    found = JudgeRun(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
+    run = JudgeRun(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
     column = {name: k for k, name in enumerate(names)}
     for group in table:
         g = _group_number(what, group, number, starts)
         for at, criterion in enumerate(group.criteria):
             if criterion.name in column:
-                _put(found, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
-    return found
+                _put(run, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
+    return run
 
 
 def _group_number(what: str, group: GroupScores, number: Mapping[str, int], starts: np.ndarray) -> int:
@@ -229,10 +229,10 @@ def _put(run: JudgeRun, group: GroupScores, at: int, g: int, k: int, rows: slice
 
 def won_shares(table: np.ndarray) -> np.ndarray:
     """(n, n) → the share of its comparisons that each one won; NaN where it was not compared."""
-    known = ~np.isnan(table)
-    np.fill_diagonal(known, False)
-    count = known.sum(axis=1)
-    won = np.where(known, table, 0.0).sum(axis=1)
+    compared = ~np.isnan(table)
+    np.fill_diagonal(compared, False)
+    count = compared.sum(axis=1)
+    won = np.where(compared, table, 0.0).sum(axis=1)
     return np.where(count > 0, won / np.maximum(count, 1), np.nan)
 
 
@@ -240,9 +240,9 @@ def group_outcomes(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
     """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
     rows = slice(cases.starts[g], cases.starts[g + 1])
     table = run.outcomes.get((g, k))
-    found = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()
-    np.fill_diagonal(found, np.nan)
-    return found
+    beaten = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()
+    np.fill_diagonal(beaten, np.nan)
+    return beaten
 
 
 # ------------------------------------------------------------------------------------- how the tables were judged

@@ -89,8 +89,8 @@ def _fonts() -> list[str]:
     """Those that are installed, for names of criteria in Chinese too."""
     from matplotlib.font_manager import get_font_names
 
-    known = set(get_font_names())
-    return [name for name in _FONTS if name in known]
+    installed = set(get_font_names())
+    return [name for name in _FONTS if name in installed]
 
 
 # ------------------------------------------------------------------------------------------------------------- figure
@@ -145,11 +145,11 @@ def _write_around(figure: Figure, audit: Audit, title: str, total: float, notes:
     size = f"{audit.rollouts:,} rollouts in {audit.groups:,} groups, {len(audit.criteria)} criteria"
     figure.text(0.012, 1.0 - 0.12 / total, title, va="top", size=13, weight="bold")
     figure.text(0.012, 1.0 - 0.38 / total, size, va="top", color=_FAINT)
-    seen = {name for row in audit.bias for name in [row.judge]} | set(audit.judges)
+    raters = {name for row in audit.bias for name in [row.judge]} | set(audit.judges)
     handles = [
         Line2D([], [], color=colour, marker=_marker(name), ls="", ms=5, label=name)
         for name, colour in _colours(audit).items()
-        if name in seen
+        if name in raters
     ]
     at = (0.004, 1.0 - 0.55 / total)
     figure.legend(

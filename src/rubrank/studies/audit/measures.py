@@ -40,7 +40,7 @@ _OWNER = "audit"
 
 def coverage(cases: Cases, draw: Resampling) -> tuple[Coverage, ...]:
     """Missing verdicts of all runs, ties of the first."""
-    found = []
+    rows = []
     for name, runs in cases.judges.items():
         for k, criterion in enumerate(cases.criteria):
             if not runs[0].asked[:, k].any():
@@ -51,20 +51,20 @@ def coverage(cases: Cases, draw: Resampling) -> tuple[Coverage, ...]:
             cells = [run.scores[run.asked[:, k], k] for run in runs]
             asked, gone = sum(map(len, cells)), sum(int(np.isnan(cell).sum()) for cell in cells)
             share = draw.estimate(ratio_measure(ties, pairs))
-            found.append(Coverage(name, criterion, asked, gone, share, int(((ties == pairs) & (pairs > 0)).sum())))
-    return tuple(found)
+            rows.append(Coverage(name, criterion, asked, gone, share, int(((ties == pairs) & (pairs > 0)).sum())))
+    return tuple(rows)
 
 
 def consistency(cases: Cases, draw: Resampling, missing: list[Unmeasured]) -> tuple[Consistency, ...]:
     """Every judge that was asked more than once: each criterion, and their mean."""
-    found = []
+    rows = []
     for name, runs in cases.judges.items():
         if len(runs) < 2:
             missing.append(Unmeasured("self-consistency", name, "one run only: ask the same questions again"))
             continue
-        asked = [k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)]
-        found += [repeated(name, k, runs, cases, draw) for k in [*asked, None]]
-    return tuple(found)
+        columns = [k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)]
+        rows += [repeated(name, k, runs, cases, draw) for k in [*columns, None]]
+    return tuple(rows)
 
 
 def repeated(name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, draw: Resampling) -> Consistency:
@@ -76,7 +76,7 @@ def repeated(name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, d
         alphas.append(draw.measure(alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", draw)))
         same.append(draw.measure(ratio_measure(*_identical(ratings, draw))))
     criterion = None if k is None else cases.criteria[k]
-    identical, alpha = (percentile_interval(mean_draws(some), draw.level) for some in (same, alphas))
+    identical, alpha = (percentile_interval(mean_draws(measured), draw.level) for measured in (same, alphas))
     return Consistency(name, criterion, len(runs), identical, alpha)
 
 
@@ -101,20 +101,22 @@ def agreement(
         missing.append(Unmeasured("agreement between judges", next(iter(cases.judges)), "no other judge"))
     if not cases.humans:
         missing.append(Unmeasured("agreement with humans", "all judges", "no human labels"))
-    found = []
+    agreements = []
     for a, b in combinations(everyone, 2):
         rows = []
         for k, criterion in enumerate(cases.criteria):
             x, y = everyone[a].scores[:, k], everyone[b].scores[:, k]
             if not (np.isnan(x) | np.isnan(y)).all():
                 rows.append(_compared(x, y, draw))
-                found.append(Agreement(a, b, criterion, *(percentile_interval(one, draw.level) for one in rows[-1])))
+                agreements.append(
+                    Agreement(a, b, criterion, *(percentile_interval(measured, draw.level) for measured in rows[-1]))
+                )
         if rows:
             means = (percentile_interval(mean_draws(some), draw.level) for some in zip(*rows, strict=True))
-            found.append(Agreement(a, b, None, *means))
+            agreements.append(Agreement(a, b, None, *means))
         else:
             missing.append(Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged"))
-    return tuple(found)
+    return tuple(agreements)
 
 
 def _compared(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Draws, Draws, Draws, Draws]:
@@ -137,25 +139,25 @@ def position(
     missing: list[Unmeasured],
 ) -> tuple[Position, ...]:
     """Wins of the response shown first, for every judge that compared: each criterion, and all together."""
-    given: dict[str, Any] = dict(positions or {})
-    if given and not any(isinstance(value, Mapping) for value in given.values()):
+    by_judge: dict[str, Any] = dict(positions or {})
+    if by_judge and not any(isinstance(value, Mapping) for value in by_judge.values()):
         if len(cases.judges) > 1:
             allowed = "{judge: {criterion: (wins, comparisons)}} with several judges"
             raise InvalidInput(_OWNER, "positions", allowed, "one without judges", "Say whose they are.")
-        given = {next(iter(cases.judges)): given}
-    for name in given:
+        by_judge = {next(iter(cases.judges)): by_judge}
+    for name in by_judge:
         if name not in cases.judges:
             raise UnknownName.of(_OWNER, "positions key", name, cases.judges)
-    found = []
+    rows = []
     for name in cases.judges:
-        counts = {criterion: _count(name, criterion, pair) for criterion, pair in given.get(name, {}).items()}
+        counts = {criterion: _count(name, criterion, pair) for criterion, pair in by_judge.get(name, {}).items()}
         total = (sum(wins for wins, _ in counts.values()), sum(n for _, n in counts.values()))
         if not total[1]:
             missing.append(Unmeasured("position bias", name, "no comparisons of responses shown in an order"))
             continue
-        found += [Position(name, criterion, wilson(*pair, level)) for criterion, pair in counts.items()]
-        found.append(Position(name, None, wilson(*total, level)))
-    return tuple(found)
+        rows += [Position(name, criterion, wilson(*pair, level)) for criterion, pair in counts.items()]
+        rows.append(Position(name, None, wilson(*total, level)))
+    return tuple(rows)
 
 
 def _count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:

@@ -67,8 +67,8 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
 def not_measured(audit: Audit) -> list[str]:
     """One line a reason, with all whom it concerns."""
     whom: dict[tuple[str, str], list[str]] = {}
-    for one in audit.unmeasured:
-        whom.setdefault((one.what, one.why), []).append(one.who)
+    for unmeasured in audit.unmeasured:
+        whom.setdefault((unmeasured.what, unmeasured.why), []).append(unmeasured.who)
     return [f"{what} ({', '.join(names)}): {why}" for (what, why), names in whom.items()]
 
 
@@ -76,22 +76,22 @@ def tell(estimate: Estimate | None) -> str:
     """0.54 [0.52, 0.56], without the interval if there is none."""
     if estimate is None or math.isnan(estimate.value):
         return "–"
-    known = not math.isnan(estimate.low)
-    return f"{estimate.value:.2f}" + (f" [{estimate.low:.2f}, {estimate.high:.2f}]" if known else "")
+    has_interval = not math.isnan(estimate.low)
+    return f"{estimate.value:.2f}" + (f" [{estimate.low:.2f}, {estimate.high:.2f}]" if has_interval else "")
 
 
 def _coverage(audit: Audit, details: bool) -> list[Row]:
     if details:
         return [_covered(c.criterion, [c]) for c in audit.coverage]
     by_judge = {judge: [c for c in audit.coverage if c.judge == judge] for judge in audit.judges}
-    return [_covered(or_all(None), some) for some in by_judge.values() if some]
+    return [_covered(or_all(None), members) for members in by_judge.values() if members]
 
 
-def _covered(criterion: str, some: Sequence[Coverage]) -> Row:
-    asked, missing = sum(c.asked for c in some), sum(c.missing for c in some)
-    pairs = sum(c.ties.n for c in some)
-    ties = sum(c.ties.value * c.ties.n for c in some if c.ties.n) / pairs if pairs else math.nan
-    return some[0].judge, criterion, str(asked), f"{missing} ({missing / asked:.1%})", tell(Estimate(ties))
+def _covered(criterion: str, members: Sequence[Coverage]) -> Row:
+    asked, missing = sum(c.asked for c in members), sum(c.missing for c in members)
+    pairs = sum(c.ties.n for c in members)
+    ties = sum(c.ties.value * c.ties.n for c in members if c.ties.n) / pairs if pairs else math.nan
+    return members[0].judge, criterion, str(asked), f"{missing} ({missing / asked:.1%})", tell(Estimate(ties))
 
 
 def _chosen(rows: Iterable[Any], details: bool) -> list[Any]:

@@ -71,22 +71,22 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
         raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
     out: Counter[str] = Counter()
     rows: list[int] = []
-    kept, at = [], 0
+    groups, at = [], 0
     for group in table.groups:
         size = len(group.scores)
-        own = None if texts is None else texts[at : at + size]
+        group_texts = None if texts is None else texts[at : at + size]
         at += size
-        why = _refused(size, own, filters)
+        why = _refused(size, group_texts, filters)
         if why is not None:
             out[why] += 1
             continue
         left = _criteria(group, filters, out)
         if left.criteria:
-            kept.append(left)
+            groups.append(left)
             rows += range(at - size, at)
         else:
             out["group without a criterion that is left"] += 1
-    return Filtered(ScoreTable(tuple(kept), table.judging), tuple(out.items()), np.array(rows, dtype=int))
+    return Filtered(ScoreTable(tuple(groups), table.judging), tuple(out.items()), np.array(rows, dtype=int))
 
 
 def _refused(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filters) -> str | None:

@@ -109,10 +109,10 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
 
 
 def _once(records: Iterable[GroupRecord]) -> Iterable[GroupRecord]:
-    seen: set[tuple[int | None, str]] = set()
+    keys: set[tuple[int | None, str]] = set()
     for record in records:
-        if (record.step, record.group) not in seen:
-            seen.add((record.step, record.group))
+        if (record.step, record.group) not in keys:
+            keys.add((record.step, record.group))
             yield record
 
 

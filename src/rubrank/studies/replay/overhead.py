@@ -66,9 +66,9 @@ def overhead(
     if rounds < 1:
         raise InvalidInput("overhead", "rounds", "at least 1", str(rounds), "50 take a few seconds.")
     step = synthetic_step(seed=seed).batch() if batch is None else batch
-    asked = list(rule_names() if rules is None else rules)
-    cases = {name: (find_rule(name), step) for name in dict.fromkeys([BASE, *asked])}
-    cases |= _adjusted(step, attributes, seed) if rules is None or "rlvr2" in asked else {}
+    names = list(rule_names() if rules is None else rules)
+    cases = {name: (find_rule(name), step) for name in dict.fromkeys([BASE, *names])}
+    cases |= _adjusted(step, attributes, seed) if rules is None or "rlvr2" in names else {}
     seconds = _best(list(cases.values()), rounds, progress)
     base = seconds[list(cases).index(BASE)]
     return tuple(Overhead(case, s, s / base) for case, s in zip(cases, seconds, strict=True))
@@ -80,15 +80,15 @@ def best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
 
 
 def _adjusted(step: ScoreBatch, numbers: Sequence[int], seed: int) -> dict[str, tuple[Rule, ScoreBatch]]:
-    found: dict[str, tuple[Rule, ScoreBatch]] = {}
+    adjusted: dict[str, tuple[Rule, ScoreBatch]] = {}
     for D in numbers:
         drawn = np.random.default_rng([seed, D]).lognormal(6.0, 0.5, (len(step.scores_MK), D))
         names = tuple(f"attribute {d}" for d in range(D))
         batch = replace(step, attributes_MD=drawn, attribute_names=names)
         for pool in ("group", "batch"):
             noun = "attribute" if D == 1 else "attributes"
-            found[f"rlvr2, {D} {noun}, γ per {pool}"] = (find_rule("rlvr2", adjust="remove", pool=pool), batch)
-    return found
+            adjusted[f"rlvr2, {D} {noun}, γ per {pool}"] = (find_rule("rlvr2", adjust="remove", pool=pool), batch)
+    return adjusted
 
 
 def _best(

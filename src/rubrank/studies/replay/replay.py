@@ -100,15 +100,15 @@ class Replay:
 
     def __getitem__(self, rule: str) -> RuleReplay:
         """What that rule made of it."""
-        for found in self.rules:
-            if found.rule == rule:
-                return found
-        raise UnknownName.of("Replay", "rule", rule, [found.rule for found in self.rules])
+        for rule_replay in self.rules:
+            if rule_replay.rule == rule:
+                return rule_replay
+        raise UnknownName.of("Replay", "rule", rule, [rule_replay.rule for rule_replay in self.rules])
 
     @property
     def names(self) -> tuple[str, ...]:
         """The rules."""
-        return tuple(found.rule for found in self.rules)
+        return tuple(rule_replay.rule for rule_replay in self.rules)
 
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -150,8 +150,8 @@ def replay(
     batch = batch_of(Logged(table, attributes, tuple(attribute_names)), options)[1]
     replays, orders = [], []
     for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
-        found, order = _replayed(rule, batch, step, options)
-        replays.append(replace(found, rule=label))
+        rule_replay, order = _replayed(rule, batch, step, options)
+        replays.append(replace(rule_replay, rule=label))
         orders.append(order)
         if progress is not None:
             progress(number + 1, len(rules))
@@ -219,7 +219,7 @@ def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptio
     ]
     measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
     follows = [_alike(order, column, batch) for column in measured.T]
-    found = RuleReplay(
+    rule_replay = RuleReplay(
         name,
         reward,
         no_signal(reward, batch.starts),
@@ -229,7 +229,7 @@ def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptio
         np.array(follows),
         best_seconds(_fresh(rule, options), next(steps(batch, step)), _ROUNDS),
     )
-    return found, order
+    return rule_replay, order
 
 
 def _alike(order: RankedRewards, other_M: np.ndarray, batch: ScoreBatch) -> float:

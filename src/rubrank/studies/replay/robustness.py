@@ -107,19 +107,19 @@ def robustness(
 
 def summary(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
     """The means for every map and rule over the groups of all criteria together."""
-    found: dict[tuple[str, str], list[RobustnessRow]] = {}
+    by_map_and_rule: dict[tuple[str, str], list[RobustnessRow]] = {}
     for row in rows:
-        found.setdefault((row.map, row.rule), []).append(row)
+        by_map_and_rule.setdefault((row.map, row.rule), []).append(row)
     return tuple(
         RobustnessRow(
-            f"all {len(some)}",
+            f"all {len(members)}",
             name,
             rule,
-            sum(row.groups for row in some),
-            _mean(some, [row.signs for row in some]),
-            _mean(some, [row.spearman for row in some]),
+            sum(row.groups for row in members),
+            _mean(members, [row.signs for row in members]),
+            _mean(members, [row.spearman for row in members]),
         )
-        for (name, rule), some in found.items()
+        for (name, rule), members in by_map_and_rule.items()
     )
 
 
@@ -147,13 +147,15 @@ def _row(
 ) -> RobustnessRow:
     rows = keep_N[batch.group_of_row]
     starts = np.concatenate([[0], np.cumsum(batch.sizes[keep_N])])
-    one, other = rank_rewards(before[rows], starts), rank_rewards(after[rows], starts)
-    alike = mean_or_nan(spearman_by_group(one, other))
-    return RobustnessRow(job.criterion, job.text, rule, int(keep_N.sum()), share_of_same_sides(one, other), alike)
+    ranks_before, ranks_after = rank_rewards(before[rows], starts), rank_rewards(after[rows], starts)
+    alike = mean_or_nan(spearman_by_group(ranks_before, ranks_after))
+    return RobustnessRow(
+        job.criterion, job.text, rule, int(keep_N.sum()), share_of_same_sides(ranks_before, ranks_after), alike
+    )
 
 
 def _mean(rows: Sequence[RobustnessRow], values: Sequence[float]) -> float:
     """Weighted by groups; criteria that tell no rollouts apart have no value."""
-    known = [(row.groups, x) for row, x in zip(rows, values, strict=True) if x == x]
-    total = sum(groups for groups, _ in known)
-    return sum(groups * x for groups, x in known) / total if total else float("nan")
+    defined = [(row.groups, x) for row, x in zip(rows, values, strict=True) if x == x]
+    total = sum(groups for groups, _ in defined)
+    return sum(groups * x for groups, x in defined) / total if total else float("nan")

@@ -88,13 +88,13 @@ def _levels(text: str, levels: str) -> Map:
     to = {_number(text, old): _number(text, new) for old, _, new in pairs}
 
     def mapped(scores: np.ndarray) -> np.ndarray:
-        known = np.array([to.get(s, np.nan) for s in scores.tolist()])
-        lost = np.isnan(known) & ~np.isnan(scores)
+        new_scores = np.array([to.get(s, np.nan) for s in scores.tolist()])
+        lost = np.isnan(new_scores) & ~np.isnan(scores)
         if lost.any():
             raise InvalidInput(
                 "transform", text, f"a map of all levels, those of {sorted(to)}", f"{scores[lost][0]:g}", ""
             )
-        return known
+        return new_scores
 
     return mapped
 
@@ -102,8 +102,8 @@ def _levels(text: str, levels: str) -> Map:
 def _check_order(transform: Transform, group: str, before: np.ndarray, after: np.ndarray) -> None:
     """Raise unless who is above whom stays the same."""
     order = np.sign(before[:, None] - before)
-    kept = np.sign(after[:, None] - after)
-    if not ((order == kept) | np.isnan(order)).all():
+    new_order = np.sign(after[:, None] - after)
+    if not ((order == new_order) | np.isnan(order)).all():
         raise InvalidInput(
             "transform",
             transform.text,
