@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """`rubrank.grading.on_ray`; loaded when it is asked for, with everything that grading needs."""
+    """`rubrank.grading.on_ray`, imported on first use: it needs all modules of grading."""
     if name != "on_ray":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rubrank.grading.ray_grader import on_ray

@@ -1,13 +1,13 @@
-"""Verdicts on disk, so that a killed or repeated run decides nothing twice.
+"""Verdicts of verifiers on disk, so that a killed or repeated run computes none of them twice.
 
     with VerdictCache("verdicts.sqlite") as cache:
         cache.get([key])           {key: (1.0, "3 bullets, 2 asked")}
         cache.put({key: verdict})  on disk when it returns
 
-A key is a digest of everything a verdict depends on: the verifier's name and version, its parameters, the reading
-(compat, mode) if the verifier has more than one, and what the verifier sees: the answer, or the whole rollout. So a
-verifier with a higher version never answers from an old entry. Missing verdicts are not kept: what they lacked (a
-package, a sandbox, time) may be there the next time.
+A key is a digest of everything a verdict depends on: the verifier's name and version, its parameters, `compat` and
+`mode` if the verifier distinguishes them, and what the verifier sees (the answer, or the whole rollout). So entries of
+an older version of a verifier are never used. Missing verdicts are not stored: what they lacked (a package, a sandbox,
+time) may be there the next time.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class VerdictCache:
         self._store.close()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Found]:
-        """The verdicts that are known."""
+        """The verdicts that are in the cache."""
         verdicts: dict[bytes, Found] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
-            some = keys[start : start + _KEYS_PER_QUERY]
-            marks = ",".join("?" * len(some))
-            rows = self._store.read(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", some)
+            chunk = keys[start : start + _KEYS_PER_QUERY]
+            marks = ",".join("?" * len(chunk))
+            rows = self._store.read(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", chunk)
             for key, value, reason in rows:
                 verdicts[key] = (value, reason.decode("utf-8", "surrogatepass"))
         return verdicts
 
     def put(self, verdicts: Mapping[bytes, Found]) -> None:
-        """Keep the verdicts that have a value."""
+        """Store the verdicts that have a value; on disk when this returns."""
         rows = [
             (key, value, reason.encode("utf-8", "surrogatepass"))
             for key, (value, reason) in verdicts.items()
@@ -97,7 +97,7 @@ class VerdictCache:
 
 
 def digest_check(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mode) -> bytes:
-    """Everything that a verdict depends on except the rollout."""
+    """A digest of everything that a verdict depends on except the rollout."""
     parts = [
         verifier.name,
         verifier.version,
@@ -109,7 +109,7 @@ def digest_check(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mo
 
 
 def digest_rollout(rollout: Rollout, wants: type) -> bytes:
-    """What a verifier sees of a rollout. wants: the annotation of its first parameter."""
+    """A digest of what a verifier sees of a rollout. wants: the annotation of its first parameter."""
     if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
     parts = (rollout, *rollout.messages)
@@ -126,7 +126,7 @@ def make_key(check: bytes, rollout: bytes) -> bytes:
 
 
 def _lost_in_json(value: Any) -> Iterator[bytes]:
-    """What JSON leaves out or writes like something else: infinity as null, the key 1 as "1", bytes as text, arrays."""
+    """The values that JSON omits or makes ambiguous: infinity becomes null, the key 1 becomes "1", bytes a text."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _lost_in_json(getattr(value, name))
@@ -151,7 +151,7 @@ def _is_plain_json(value: Any) -> bool:
 def _pickle(value: Any) -> bytes:
     try:
         return pickle.dumps(value, protocol=5)
-    except Exception:  # values that cannot be told apart get a new key each time, so they are never cached
+    except Exception:  # a value that cannot be digested gets a random key, so its verdict is never found again
         return os.urandom(_DIGEST_BYTES)
 
 

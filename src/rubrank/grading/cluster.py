@@ -1,4 +1,4 @@
-"""A Ray cluster to work on: the one this process is connected to, one at an address, or one on this machine.
+"""Connect to a Ray cluster: the one this process is connected to, one at an address, or a new one on this machine.
 
     with connect_ray("ray://head:10001", "grade") as ray:
         ray.get(...)
@@ -36,7 +36,7 @@ def import_ray(owner: str) -> Any:
 
 @contextmanager
 def connect_ray(address: str | None, owner: str) -> Iterator[Any]:
-    """Ray, connected. An existing connection is used and stays open. address: None: a cluster on this machine."""
+    """Connect to Ray. An existing connection is used and stays open. address: None: start a cluster on this machine."""
     ray = import_ray(owner)
     if ray.is_initialized():
         yield ray
@@ -68,7 +68,7 @@ def start_ray(ray: Any, address: str | None, owner: str, **options: Any) -> None
 
 
 def check_reachable(address: str, owner: str) -> None:
-    """Raise for something that is not an address, and if nothing answers there, before Ray tries for minutes."""
+    """Raise InvalidInput if this is not an address or nothing answers there; Ray itself would try for minutes."""
     if address in _SPECIAL_ADDRESSES:
         return
     match = _ADDRESS.fullmatch(address)
@@ -91,6 +91,7 @@ def get_result(ray: Any, reference: Any, owner: str) -> Any:
     try:
         return ray.get(reference)
     except Exception as error:
+        # Ray raises an error of a task as a class that is derived both from its own error and from the original class.
         if not any(base.__module__ == "ray.exceptions" for base in type(error).__mro__):
             raise
         cause = getattr(error, "cause", None) or error
@@ -108,8 +109,8 @@ def count_processors(ray: Any) -> int:
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """The garbage collector skips what exists already: looking through a million rollouts takes as long as grading."""
-    if gc.get_freeze_count():  # frozen by somebody else, who will undo it
+    """Exclude existing objects from garbage collection: scanning a million rollouts takes as long as grading them."""
+    if gc.get_freeze_count():  # a caller has frozen them, and will unfreeze them
         yield
         return
     gc.freeze()
@@ -121,7 +122,7 @@ def pause_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def silence_ray_data(ray: Any) -> Iterator[None]:
-    """No progress bars and reports of Ray Data: the command line has its own."""
+    """Turn off the progress bars and reports of Ray Data: the command line has its own."""
     context = ray.data.DataContext.get_current()
     logger = logging.getLogger("ray.data")
     had_bars = context.enable_progress_bars

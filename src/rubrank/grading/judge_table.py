@@ -1,11 +1,11 @@
-"""The last stage of grading: judges decide the cells of a score table that no verifier could.
+"""The last stage of grading: judges decide the cells of a score table that no verifier could decide.
 
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
     table["query-7"].score(0, "CoreIntentMatch")      1.0, from a judge that scores
     table["query-7"].outcomes["GeneralQuality"]       (G, G), from a judge that compares
     table.judging.account.cost                        what it cost
 
-Verifiers have run before, so that a rollout which a hard gate stops costs no call.
+Verifiers run first, so that a rollout that a hard gate stops costs no call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
 
-_LONGEST_REASON = 8000  # characters of a comparison: a judge writes about all responses of a list at once
+_LONGEST_REASON = 8000  # characters; long, because a judge that ranks a list discusses all responses at once
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
 _GATED = "not asked: a gate has stopped it"
 
@@ -42,8 +42,12 @@ def judge_table(
     ask: Callable[..., Judgments] | None = None,
 ) -> ScoreTable:
     """The table with the judges' verdicts. criteria: those of every group. ask: used instead of `judge_groups`."""
-    cells = [cells_to_judge(scored, of_group, judges) for scored, of_group in zip(table.groups, criteria, strict=True)]
-    judgments = (ask or judge_groups)(groups, criteria, cells, judges, progress=progress)
+    ask = ask or judge_groups
+    cells = [
+        cells_to_judge(scored, group_criteria, judges)
+        for scored, group_criteria in zip(table.groups, criteria, strict=True)
+    ]
+    judgments = ask(groups, criteria, cells, judges, progress=progress)
     return _fill_table(table, criteria, cells, judges, judgments)
 
 
@@ -56,14 +60,14 @@ async def judge_table_async(
     compare: bool | None = None,
     arrived: Arrived | None = None,
 ) -> ScoreTable:
-    """The same in an event loop; nothing is raised for missing answers.
+    """The same for an event loop; missing answers never raise an error.
 
     compare: True: only judges that compare rollouts; False: only judges that need one rollout; None: all.
-    arrived: what is known of a group that came in rollout by rollout.
+    arrived: the state of a group that came in rollout by rollout.
     """
     cells = [
-        cells_to_judge(scored, of_group, judges, compare)
-        for scored, of_group in zip(table.groups, criteria, strict=True)
+        cells_to_judge(scored, group_criteria, judges, compare)
+        for scored, group_criteria in zip(table.groups, criteria, strict=True)
     ]
     judgments = await judge_groups_async(groups, criteria, cells, judges, arrived=arrived)
     return _fill_table(table, criteria, cells, judges, judgments)
@@ -101,13 +105,15 @@ def _fill_table(
     judgments: Judgments,
 ) -> ScoreTable:
     filled = []
-    for scored, of_group, asked_cells, judgment in zip(table.groups, criteria, cells, judgments.groups, strict=True):
-        filled.append(_fill_group(scored, of_group, asked_cells, judgment, judges))
+    for scored, group_criteria, judged_cells, judgment in zip(
+        table.groups, criteria, cells, judgments.groups, strict=True
+    ):
+        filled.append(_fill_group(scored, group_criteria, judged_cells, judgment, judges))
     return ScoreTable(tuple(filled), judging=judgments)
 
 
 def _fill_group(
-    scored: GroupScores, criteria: Sequence[Criterion], asked_cells: np.ndarray, judgment: Judgment, judges: Judges
+    scored: GroupScores, criteria: Sequence[Criterion], judged_cells: np.ndarray, judgment: Judgment, judges: Judges
 ) -> GroupScores:
     scores = scored.scores.copy()
     reasons = [list(row) for row in scored.reasons]
@@ -116,13 +122,13 @@ def _fill_group(
         scores[row, columns[name]] = verdict.score
         reasons[row][columns[name]] = verdict.reason
     for name, outcomes in judgment.outcomes.items():
-        for row in np.flatnonzero(asked_cells[:, columns[name]]):
+        for row in np.flatnonzero(judged_cells[:, columns[name]]):
             reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
     mixed = _find_mixed(scored, criteria, judges)
     gated = find_stopped(criteria, scored.scores) & judges.cascade
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
-            # Cells that a judge could decide and that were not asked about say why.
+            # A judge could have decided this cell but was not asked: the reason says why.
             if row_reasons[column].startswith(JUDGED) and judges.judge_of(criterion.name) is not None:
                 if gated[row]:
                     row_reasons[column] = _GATED

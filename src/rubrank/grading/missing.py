@@ -4,8 +4,8 @@
     print(missing)          missing: 12 of 320 scores (3.8%): 8 × timeout after 120 s, 4 × needs a judge
     missing.check(0.2)      raises GradingFailed if more than a fifth is missing, or everything
 
-Two kinds of empty cells are not missing: those of a rollout that a hard gate has stopped, since nobody was asked, and
-those of responses that a judge compared, since comparisons need no score.
+Two kinds of empty cells do not count as missing: those of a rollout that a hard gate has stopped, because no judge was
+asked, and those of responses that a judge compared, because a comparison gives no score.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rubrank.errors import GradingFailed, InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
 
 NOT_ASKED = "not asked"
-"""The beginning of the reason of a cell that nobody was asked about."""
+"""Start of the reason of a cell that no judge was asked about."""
 _MOST_REASONS = 3
 
 

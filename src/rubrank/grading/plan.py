@@ -1,8 +1,10 @@
 """What will be graded and how: the options of `grade`, and for every group the checks of its rubric.
 
-groups, plans = plan_groups("rollouts.jsonl", "rubric.yaml", None, GradeOptions())
-plans[0].criteria          the columns of the score table
-plans[0].checks            one for each criterion that a program decides, with its parameters validated
+    groups, plans = plan_groups("rollouts.jsonl", "rubric.yaml", None, GradeOptions())
+    plans[0].criteria          the columns of the score table
+    plans[0].checks            one for each criterion that a verifier decides, with its parameters validated
+
+All mistakes in a rubric or an option are raised here, before anything is graded.
 """
 
 from __future__ import annotations
@@ -67,30 +69,30 @@ class PlannedCheck:
     """One criterion that a verifier decides, with its parameters."""
 
     column: int
-    """Of the score table of its group."""
+    """Column in the score table of its group."""
     verifier: Verifier
     params: dict[str, Any]
-    """As the rubric has them."""
+    """The parameters as written in the rubric."""
     domain: Domain
     """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
     decide: Callable[[Rollout], Found]
     decide_group: Callable[[Group], list[Found]] | None = None
-    """Only of a verifier that sees all rollouts of a group together."""
+    """Only for a verifier that sees all rollouts of a group together."""
 
     @cached_property
     def is_local(self) -> bool:
-        """Can only this process run it, because no other can import it?"""
+        """Can only this process run it, because other processes cannot import it?"""
         return not self.verifier.home
 
     @cached_property
     def is_ours(self) -> bool:
-        """Is it a verifier of the library? Those always come to an end."""
+        """Is it a verifier of the library? Those always return."""
         return self.verifier.home.startswith("rubrank.")
 
     @cached_property
     def is_slow(self) -> bool:
-        """Does it wait for a subprocess of its own?"""
+        """Does it start a subprocess and wait for it?"""
         return self.verifier.cost == "process"
 
     def read_verdict(self, verdict: Found) -> Found:
@@ -102,20 +104,20 @@ class PlannedCheck:
 
 
 def describe_disallowed(verifier: Verifier, value: float) -> str:
-    """Why a value is missing that the verifier may give but the criterion does not allow."""
+    """The reason of a cell whose value the verifier may give but the criterion does not allow."""
     return f"{verifier.name} gave {value:g}, which the criterion does not allow"
 
 
 @dataclass(frozen=True, eq=False)
 class GroupPlan:
-    """What is asked about the rollouts of a group."""
+    """The criteria of a group, and the checks of those that verifiers decide."""
 
     rubric: Rubric
     criteria: tuple[CriterionData, ...]
     checks: tuple[PlannedCheck, ...]
-    """Those that see one rollout."""
+    """Checks that see one rollout."""
     group_checks: tuple[PlannedCheck, ...] = ()
-    """Those that see all rollouts of the group together."""
+    """Checks that see all rollouts of the group together."""
 
 
 @dataclass(eq=False, slots=True)
@@ -135,17 +137,17 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Raises if the rubric needs a judge, none is given, and the options do not accept that all its scores are missing.
+    Raises InvalidInput if the rubric needs a judge, none is given, and `most_missing` is less than 1.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
     rubrics = find_rubrics(groups, rubric)
-    for each in rubrics:
-        if id(each) not in plans:
-            plans[id(each)] = plan_rubric(each, options)
+    for group_rubric in rubrics:
+        if id(group_rubric) not in plans:
+            plans[id(group_rubric)] = plan_rubric(group_rubric, options)
     if options.judges is None and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
-    return groups, [plans[id(each)] for each in rubrics]
+    return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
 
 
 def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
@@ -160,7 +162,7 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
 
 
 def read_rubric(rubric: Any) -> Rubric | None:
-    """The rubric for all groups, from any form in which it may be given."""
+    """The rubric for all groups, from a file, a preset, data or a Rubric."""
     if rubric is None:
         return None
     return to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
@@ -186,12 +188,12 @@ def _find_rubric(group: Group, shared: Rubric | None) -> Rubric:
             got = f"none for group {group.id!r}"
             raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
         return shared
-    of_group = to_rubric(group.rubric, f"group {group.id!r}")
-    return of_group if shared is None else shared.extended(of_group)
+    group_rubric = to_rubric(group.rubric, f"group {group.id!r}")
+    return group_rubric if shared is None else shared.extended(group_rubric)
 
 
 def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
-    """Validate the parameters of all criteria that programs decide, and bind their verifiers."""
+    """Validate the parameters of all criteria that verifiers decide, and bind the verifiers."""
     checks = []
     for column, criterion in enumerate(rubric.criteria):
         if not criterion.judged:
@@ -207,7 +209,7 @@ def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
 def _plan_check(column: int, criterion: Criterion, options: GradeOptions) -> PlannedCheck:
     verifier = criterion.decided_by
     params = verifier.check_parameters(dict(criterion.params))
-    # A package that is not installed would make every score missing: better to raise before anything is graded.
+    # If a package is not installed, every score would be missing: raise before anything is graded.
     criterion.check_installed()
     return PlannedCheck(
         column,

@@ -1,4 +1,4 @@
-"""What judges would be asked, and what it would cost, before any is asked.
+"""Preview the calls of judges and their cost without sending anything.
 
     preview = estimate("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
     preview.judges[0].calls, preview.judges[0].input_tokens, preview.judges[0].cost        1280, 1404160, 3.9
@@ -8,10 +8,10 @@
 
 Both run the code that asks judges, with a client that counts or records the calls instead of sending them.
 
-`estimate` is an upper bound: programs have not run, so every cell that a judge may have to decide counts, even those of
-responses that a gate will stop. Input tokens are estimated from the text; output tokens are the most a reply may have.
+`estimate` is an upper bound: verifiers do not run, so every cell that a judge may have to decide counts, even those of
+responses that a gate will stop. Input tokens are estimated from the text; output tokens are the maximum of a reply.
 
-`show_calls` runs the programs first, as grading does, and shows the calls about one rollout, or about its group for
+`show_calls` runs the verifiers first, as grading does, and shows the calls about one rollout, or about its group for
 judges that compare. Without rollouts, placeholders stand in for the query and the responses.
 """
 
@@ -43,7 +43,7 @@ from rubrank.rubrics.rubric import Criterion
 
 _OWNER = "judge show"
 PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": "none"}]}
-"""For `show_calls` without judges: the defaults of every option."""
+"""The judge of `show_calls` if none is given; all its options have their defaults."""
 
 
 # ----------------------------------------------------------------------------------------------------------- estimate
@@ -59,13 +59,13 @@ class JudgeEstimate:
     calls: int
     input_tokens: int
     output_tokens: int
-    """At most."""
+    """Upper bound."""
     cost: float
-    """At most, in the currency of the judge's prices; 0 if no price is given."""
+    """Upper bound, in the currency of the judge's prices; 0 if no price is given."""
     priced: bool
     """Does an endpoint have a price?"""
     batches: int = 0
-    """The number of batches, at least; 0 if calls are sent one by one."""
+    """Minimum number of batches; 0 if calls are sent one by one."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RunEstimate:
     rollouts: int
     groups: int
     verdicts: int
-    """By programs."""
+    """Number of verdicts by verifiers."""
     judged: int
     """Cells that a judge may have to decide."""
     undecided: tuple[str, ...]
@@ -84,12 +84,12 @@ class RunEstimate:
 
     @property
     def calls(self) -> int:
-        """Of all judges."""
+        """Calls of all judges."""
         return sum(judge.calls for judge in self.judges)
 
     @property
     def cost(self) -> float:
-        """Of all judges, at most."""
+        """Cost of all judges; an upper bound."""
         return sum(judge.cost for judge in self.judges)
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,22 +105,22 @@ def estimate(
     columns: Mapping[str, Any] | None = None,
     batch: bool = False,
 ) -> RunEstimate:
-    """Count what `grade` would ask; parameters as there. No call is made, and nothing is written.
+    """Count the calls that `grade` would make with these parameters. Nothing is sent or written.
 
-    batch: with the prices and the number of batches.
+    batch: use the prices of the batch API, and count batches.
     """
     groups = read_groups(rollouts, columns)
     criteria = [rubric.criteria for rubric in find_rubrics(groups, rubric)]
-    found_judges = None if judges is None else load_judges(judges)
+    loaded_judges = None if judges is None else load_judges(judges)
     verdicts = 0
     judged = 0
     undecided: set[str] = set()
-    for group, of_group in zip(groups, criteria, strict=True):
+    for group, group_criteria in zip(groups, criteria, strict=True):
         size = len(group.rollouts)
-        verdicts += size * sum(not criterion.judged for criterion in of_group)
-        judged += size * sum(_may_be_judged(criterion) for criterion in of_group)
-        for criterion in of_group:
-            if criterion.judged and (found_judges is None or not found_judges.judge_of(criterion.name)):
+        verdicts += size * sum(not criterion.judged for criterion in group_criteria)
+        judged += size * sum(_may_be_judged(criterion) for criterion in group_criteria)
+        for criterion in group_criteria:
+            if criterion.judged and (loaded_judges is None or not loaded_judges.judge_of(criterion.name)):
                 undecided.add(criterion.name)
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
@@ -128,7 +128,7 @@ def estimate(
         verdicts=verdicts,
         judged=judged,
         undecided=tuple(sorted(undecided)),
-        judges=() if found_judges is None else _count_calls(groups, criteria, found_judges, batch),
+        judges=() if loaded_judges is None else _count_calls(groups, criteria, loaded_judges, batch),
     )
 
 
@@ -141,7 +141,10 @@ def _count_calls(
         models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
         return counters.setdefault((judge.name, models), _CallCounter(judge, models))
 
-    cells = [_cells_that_may_be_judged(group, each, judges) for group, each in zip(groups, criteria, strict=True)]
+    cells = [
+        _cells_that_may_be_judged(group, group_criteria, judges)
+        for group, group_criteria in zip(groups, criteria, strict=True)
+    ]
     _make_calls(groups, criteria, cells, judges, counter_for)
     return tuple(counter.estimate(batch) for counter in counters.values())
 
@@ -157,7 +160,7 @@ class _CallCounter:
         self._bytes = 0
 
     async def ask(self, call: Call) -> Reply:
-        """No answer."""
+        """Count the call; there is no answer."""
         self._calls += 1
         for message in call.messages:
             text = str(message.get("content") or "")
@@ -166,7 +169,7 @@ class _CallCounter:
         return Reply(None, "not asked", attempts=0)
 
     def estimate(self, batch: bool) -> JudgeEstimate:
-        """The counts with prices: that of the endpoint that takes batches, or that of the most expensive endpoint."""
+        """The estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
         output_tokens = self._calls * self._judge.sampling.max_tokens
         if batch:
             endpoint = batch_endpoint(self._judge)
@@ -199,7 +202,7 @@ def _may_be_judged(criterion: Criterion) -> bool:
 
 
 def _cells_that_may_be_judged(group: Group, criteria: Sequence[Criterion], judges: Judges) -> np.ndarray:
-    """(G, K): everything that may be left to these judges."""
+    """(G, K): all cells that these judges may have to decide."""
     columns = [_may_be_judged(criterion) and judges.judge_of(criterion.name) is not None for criterion in criteria]
     return np.tile(np.array(columns, dtype=bool), (len(group.rollouts), 1))
 
@@ -211,7 +214,7 @@ def _make_calls(
     judges: Judges,
     client_for: AskerOf,
 ) -> None:
-    """Make all calls as a real run does, to clients that answer none."""
+    """Make all calls as a real run does, with clients that do not answer."""
     unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
     judge_groups(groups, criteria, cells, unlimited, asker_of=client_for, check=False)
 
@@ -228,11 +231,11 @@ class ShownCall:
     purpose: str
     messages: tuple[Mapping[str, str], ...]
     tokens: tuple[int, ...]
-    """Of each message."""
+    """Tokens of each message."""
     schema: Mapping[str, Any] | None
     version: str
     times: int = 1
-    """How often it is sent: samples of a panel, members that are asked the same."""
+    """How often the same call is sent, for samples or members of a panel."""
 
 
 @dataclass(frozen=True)
@@ -241,11 +244,11 @@ class Shown:
 
     calls: tuple[ShownCall, ...]
     tokenizer: str
-    """ "estimate", or the file that counted."""
+    """ "estimate", or the name of the tokenizer file."""
 
     @property
     def tokens(self) -> int:
-        """Of all messages, as often as they are sent."""
+        """Tokens of all messages, as often as they are sent."""
         return sum(call.times * sum(call.tokens) for call in self.calls)
 
     def as_dict(self) -> dict[str, Any]:
@@ -270,29 +273,32 @@ def show_calls(
     rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
     """
     count_tokens, tokenizer_name = token_counter(None if tokenizer is None else Path(tokenizer))
-    found_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
+    loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
     shown_group = _placeholder_group() if rollouts is None else _find_group(read_groups(rollouts, columns), group)
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(_OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", "")
     if rollouts is None:
-        cells = _cells_that_may_be_judged(shown_group, criteria, found_judges)
+        cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
         scored = grade([shown_group], rubric, workers=0).groups[0]
-        cells = cells_to_judge(scored, criteria, found_judges)
+        cells = cells_to_judge(scored, criteria, loaded_judges)
     size = len(shown_group.rollouts)
     if not 0 <= rollout < size:
         allowed = f"from 0 to {size - 1} in group {shown_group.id!r}"
         raise InvalidInput(_OWNER, "rollout", allowed, str(rollout), "")
 
     recorded: dict[tuple[str, ...], _RecordedCall] = {}
-    owners = [found_judges.judge_of(criterion.name) for criterion in criteria]
+    criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in criteria]
     for compares in (False, True):
-        columns_of_kind = [owner is not None and (owner.kind in COMPARES) == compares for owner in owners]
+        columns_of_kind = [judge is not None and (judge.kind in COMPARES) == compares for judge in criterion_judges]
+        # A judge that scores is shown this rollout; a judge that compares needs the whole group.
         rows = np.ones(size, dtype=bool) if compares else np.arange(size) == rollout
         chosen = cells & np.array(columns_of_kind, dtype=bool) & rows[:, None]
         if chosen.any():
-            _make_calls([shown_group], [criteria], [chosen], found_judges, lambda judge: _CallRecorder(judge, recorded))
+            _make_calls(
+                [shown_group], [criteria], [chosen], loaded_judges, lambda judge: _CallRecorder(judge, recorded)
+            )
     calls = [
         ShownCall(
             judge=record.judge.name,
@@ -332,14 +338,14 @@ class _RecordedCall:
 
 
 class _CallRecorder:
-    """A client that keeps the calls and answers none; the same call again is counted."""
+    """A client that records calls instead of answering them; identical calls are counted."""
 
     def __init__(self, judge: Judge, recorded: dict[tuple[str, ...], _RecordedCall]) -> None:
         self._judge = judge
         self._recorded = recorded
 
     async def ask(self, call: Call) -> Reply:
-        """No answer."""
+        """Record the call; there is no answer."""
         key = (self._judge.name, *(message["content"] for message in call.messages))
         record = self._recorded.setdefault(key, _RecordedCall(self._judge, call))
         record.times += 1

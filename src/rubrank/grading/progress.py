@@ -20,7 +20,7 @@ SECONDS_BEFORE_BAR = 0.7
 
 
 class Bar(AbstractContextManager["Bar"]):
-    """Called with what is done and what there is to do."""
+    """A progress bar; call it with (done, total)."""
 
     def __init__(self, label: str, quiet: bool = False) -> None:
         from rich.console import Console

@@ -3,10 +3,10 @@
     table = grade_on_ray("rollouts.jsonl", "rubric.yaml", judges="judges.yaml", address="ray://head:10001")
 
     scored = on_ray(ray.data.read_parquet("rollouts/"), "rubric.yaml", group="uid", judges="judges.yaml")
-    scored.write_parquet("scored/")                    a dataset, lazily, for more than one process can hold
+    scored.write_parquet("scored/")                    a lazy dataset, for more rows than one process can hold
 
-Every actor grades whole groups as `grade` does, with one judge client; one more actor divides the rate limits of the
-judges' endpoints among them. Verdicts and replies that are cached in files are found again by the next run.
+Every actor grades whole groups as `grade` does, with one judge client; one more actor divides the limits of the judges'
+endpoints among them. The next run finds the verdicts and replies that are cached in files.
 
 In a dataset every criterion adds two columns: its scores (NaN = missing) under its name, and the reasons under "NAME
 (reason)". Criteria about one rollout need no shuffle. Criteria about a whole group (`GroupDiversity`, judges that
@@ -67,12 +67,12 @@ OWNER = "grade on Ray"
 ANY_MACHINE = ""
 """The queue of parts that any machine may grade."""
 Queues: TypeAlias = dict[str, deque[tuple[int, list[int]]]]
-"""Machine → parts that wait for it. A part has a number, and the numbers of its groups."""
+"""Machine → parts that wait for it. A part is (its number, indices of its groups)."""
 
-_PART_ROLLOUTS = 2048  # given to an actor at a time
+_PART_ROLLOUTS = 2048  # rollouts of a part, without judges
 _JUDGED_PART_ROLLOUTS = 1024  # with judges, whose calls take longer
 _PARTS_PER_ACTOR = 4  # at least, so that no actor waits long for the slowest
-_PARTS_AHEAD = 2  # that an actor has at a time, so that it never waits for the next
+_PARTS_AHEAD = 2  # parts that an actor has at a time, so that it never waits for the next one
 _RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
 _ACTOR = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS, "scheduling_strategy": "SPREAD"}
 _ROW = "row of the batch"
@@ -94,7 +94,7 @@ class ActorSetting:
 
     @property
     def workers(self) -> int:
-        """Processes beside an actor: one if a verifier may have to be stopped."""
+        """Worker processes of an actor: one if a verifier may have to be interrupted, else none."""
         has_limit = self.options.timeout not in ("auto", None)
         return int(bool(self.modules) or has_limit)
 
@@ -118,7 +118,7 @@ class Grader:
             share_limits_through(limits, f"grader-{uuid4().hex}")
 
     def make_table(self, groups: Sequence[Group]) -> ScoreTable:
-        """The scores of whole groups. Answers that judges do not give are missing; the caller counts them."""
+        """The scores of whole groups. Missing answers of judges raise no error here; the caller counts them."""
         options = self._setting.options
         table = grade(
             groups,
@@ -133,7 +133,7 @@ class Grader:
             criteria = [rubric.criteria for rubric in find_rubrics(groups, self._setting.rubric)]
             table = asyncio.run(judge_table_async(table, groups, criteria, options.judges))
         if not self._has_graded:
-            # All modules are loaded now and stay: the garbage collector need not look through them again.
+            # All modules are loaded now and stay: the garbage collector need not scan them again.
             gc.collect()
             gc.freeze()
             self._has_graded = True
@@ -175,8 +175,8 @@ def grade_on_ray(
     workers: actors; None: one for each processor of the cluster.
     cache: as for `grade`; every machine has its own file at this path.
     """
-    found_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, found_judges, most_missing)
+    loaded_judges = None if judges is None else load_judges(judges)
+    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges, most_missing)
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
     try:
@@ -203,12 +203,12 @@ def grade_on_ray(
 
 
 def _absolute(path: str | Path | None) -> str | None:
-    """Actors start in another folder."""
+    """The absolute path, because actors start in another folder."""
     return None if path is None else str(Path(path).resolve())
 
 
 def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
-    """The setting with the modules to import. Raises for what cannot be the same in other processes."""
+    """The setting with the modules to import. Raises InvalidInput for what does not work in other processes."""
     if setting.options.workers == 0:
         raise InvalidInput(OWNER, "workers", "1 or more", "0", "")
     modules = set()
@@ -284,6 +284,7 @@ def queue_parts(
     places = machines if has_reply_cache and len(machines) > 1 else [ANY_MACHINE]
     numbers_by_place: dict[str, list[int]] = {place: [] for place in places}
     for number, group in enumerate(groups):
+        # crc32 and not hash(), which differs between processes.
         place = places[zlib.crc32(group.id.encode("utf-8", "replace")) % len(places)]
         numbers_by_place[place].append(number)
     most = _PART_ROLLOUTS if setting.judges is None else _JUDGED_PART_ROLLOUTS
@@ -297,7 +298,7 @@ def queue_parts(
 
 
 def divide_groups(groups: Sequence[Group], numbers: Sequence[int], actors: int, most: int) -> list[list[int]]:
-    """Parts with about as many rollouts each, in the order of the numbers; a group is never divided."""
+    """Parts with about the same number of rollouts (`most` or fewer), in order; a group is never divided."""
     total = sum(len(groups[number].rollouts) for number in numbers)
     size = min(most, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
     parts: list[list[int]] = []
@@ -318,10 +319,10 @@ def divide_groups(groups: Sequence[Group], numbers: Sequence[int], actors: int, 
 def hand_out(ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]:
     """Give parts to actors, and yield (number of the part, result) as results come.
 
-    An actor has two parts at a time, so that it never waits and Ray's object store stays small. It takes the parts of
-    its own machine; parts of machines without an actor are taken by others in the end.
+    An actor has two parts at a time, so that it never waits and Ray's object store stays small. It gets the parts of
+    its own machine. Parts of machines without an actor go to the others at the end.
     """
-    left = sum(map(len, queues.values()))
+    parts_left = sum(map(len, queues.values()))
     starting = {actor.find_machine.remote(): actor for actor in actors}
     running: dict[Any, tuple[int, Any]] = {}
     places: dict[int, str] = {}  # by the index of an actor that has started
@@ -333,7 +334,7 @@ def hand_out(ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[G
             packed = pickle.dumps([groups[g] for g in part], pickle.HIGHEST_PROTOCOL)
             running[actor.grade_part.remote(packed)] = (number, actor)
 
-    while left:
+    while parts_left:
         (reference,), _ = ray.wait([*starting, *running], num_returns=1)
         result = get_result(ray, reference, OWNER)
         if reference in starting:
@@ -343,9 +344,9 @@ def hand_out(ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[G
         else:
             number, actor = running.pop(reference)
             give(actor, places[actors.index(actor)], 1)
-            left -= 1
+            parts_left -= 1
             yield number, result
-        if not running:  # what is left belongs to machines without an actor
+        if not running:  # the remaining parts belong to machines without an actor
             for index in places:
                 give(actors[index], None, _PARTS_AHEAD)
 
@@ -360,7 +361,7 @@ def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None)
 
 
 def _merge_tables(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
-    """One table in the order of the groups. numbers: of the groups that the tables have one after another."""
+    """One table in the order of the groups. numbers: indices of the groups, in the order of the tables."""
     from rubrank.judges.client.usage import Account
 
     order = sorted(range(len(numbers)), key=numbers.__getitem__)
@@ -398,37 +399,37 @@ def on_ray(
 
     group: the column that names the group of a row; needed if a criterion is about a whole group.
     partitions: of the shuffle that brings groups together; None: four for each processor.
-    The others are as for `grade`. Nothing is raised for missing answers of judges: they are NaN, with a reason.
+    The others are as for `grade`. Missing answers of judges raise no error: they are NaN, with a reason.
     """
     ray = import_ray(OWNER)
-    found_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, found_judges)
-    found_rubric = read_rubric(rubric)
-    if found_rubric is None:
+    loaded_judges = None if judges is None else load_judges(judges)
+    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges)
+    shared_rubric = read_rubric(rubric)
+    if shared_rubric is None:
         raise InvalidInput(OWNER, "rubric", "given: all rows of a dataset share one", "None", "")
-    plan = plan_rubric(found_rubric, options)
-    setting = _check_setting(ActorSetting(found_rubric, options), [plan])
+    plan = plan_rubric(shared_rubric, options)
+    setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
     needs_groups = bool(plan.group_checks)
-    if found_judges is not None:
-        deciders = [found_judges.judge_of(criterion.name) for criterion in found_rubric.criteria]
-        needs_groups |= any(judge is not None and judge.kind in COMPARES for judge in deciders)
-    _check_columns(dataset.columns() or [], found_rubric, group, needs_groups)
+    if loaded_judges is not None:
+        criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in shared_rubric.criteria]
+        needs_groups |= any(judge is not None and judge.kind in COMPARES for judge in criterion_judges)
+    _check_columns(dataset.columns() or [], shared_rubric, group, needs_groups)
     number = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
-    how: dict[str, Any] = {
+    map_options: dict[str, Any] = {
         "batch_format": "pyarrow",
         "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number),
         "num_cpus": 1,
         "fn_constructor_args": (setting, limits, group, needs_groups, dict(columns or {})),
     }
     if needs_groups:
-        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(RowGrader, **how)
-    batch_size = _PART_ROLLOUTS if found_judges is None else _JUDGED_PART_ROLLOUTS
-    return dataset.map_batches(RowGrader, batch_size=batch_size, **how)
+        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(RowGrader, **map_options)
+    batch_size = _PART_ROLLOUTS if loaded_judges is None else _JUDGED_PART_ROLLOUTS
+    return dataset.map_batches(RowGrader, batch_size=batch_size, **map_options)
 
 
 def _check_columns(names: Sequence[str], rubric: Rubric, group: str, needs_groups: bool) -> None:
-    """Before anything is graded, raise for columns that are missing, would be replaced, or would be ignored."""
+    """Raise InvalidInput for columns that are missing, would be overwritten, or would be ignored."""
     added = [criterion.name + ending for criterion in rubric.criteria for ending in ("", REASON_SUFFIX)]
     if needs_groups:
         added.append(OUTCOMES)
@@ -470,7 +471,7 @@ class RowGrader:
         return table
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
-        """A group of each row, or one of all rows if they belong together."""
+        """One group for each row, or one group of all rows if criteria need groups."""
         numbered = []
         for number, row in enumerate(rows):
             values = {name: value for name, value in row.items() if name != self._group}

@@ -48,11 +48,11 @@ from rubrank.verifiers.verifier import VERIFIERS, Compat, Found, Mode, find_veri
 CHUNK_ROLLOUTS = 64
 """Rollouts sent to a worker at once, at most."""
 CHUNK_CHARACTERS = 1 << 20
-"""About as many characters of responses are sent at once."""
+"""Characters of responses sent to a worker at once, approximately."""
 _CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
 _REPORT_SECONDS = 2.0  # a worker reports what it has after this time, so that a killed run loses little
 _GRACE = 30.0  # seconds beyond the time limit before a worker is killed: imports, and a signal that comes late
-_MOST_RESTARTS = 3  # of a pool whose workers do not start
+_MOST_RESTARTS = 3  # restarts of a pool whose workers do not start
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +62,14 @@ class Chunk:
     tasks: tuple[Task, ...]
     checks: tuple[PlannedCheck, ...]
     is_suspect: bool = False
-    """Did its worker die? Then it is one check of one rollout."""
+    """True for one check of one rollout, from a chunk whose worker died."""
 
     def split(self) -> list[Chunk]:
-        """Every check of every rollout alone, to find the one that ends its worker."""
+        """One chunk for every check of every rollout, to find the check that kills its worker."""
         return [Chunk((task,), (check,), is_suspect=True) for task in self.tasks for check in self.checks]
 
     def without(self, verdicts: Sequence[Sequence[Found]]) -> list[Chunk]:
-        """What is left to do after a report; the last rollout of the report may lack checks."""
+        """The work that remains after a report, whose last rollout may have verdicts of some checks only."""
         rest = []
         if verdicts and len(verdicts[-1]) < len(self.checks):
             rest.append(Chunk((self.tasks[len(verdicts) - 1],), self.checks[len(verdicts[-1]) :]))
@@ -80,7 +80,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class ChunkResult:
-    """What a worker found: for each rollout its verdicts in the order of the checks, as far as it came."""
+    """The verdicts of a worker: a list for each rollout, in the order of the checks; incomplete if it took long."""
 
     chunk: Chunk
     verdicts: list[list[Found]]
@@ -110,7 +110,7 @@ def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
 
 
 class WorkerPool:
-    """A number of worker processes for one call of `grade`.
+    """The worker processes for one call of `grade`.
 
     timeout: seconds for one check; None: no limit. measure: "module:function" from rollouts to an array with a row for
     each, which workers call with the rollouts they grade.
@@ -140,7 +140,7 @@ class WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_flight:  # interrupted: nobody wants what the workers are doing now
+        if self._in_flight:  # interrupted: nobody needs the results of the running chunks
             _end_pool(self._pool)
         else:
             _keep_idle_pool(self._state, self._pool)
@@ -155,11 +155,11 @@ class WorkerPool:
                     self._submit(waiting[0])
                     waiting.popleft()
                 future = self._wait()
-                if future not in self._in_flight:  # of a pool that was replaced
+                if future not in self._in_flight:  # it belongs to a pool that was replaced
                     continue
                 chunk = self._in_flight[future]
                 verdicts, measured = future.result()
-            except BrokenProcessPool:  # workers died while they had nothing to do, or do not start
+            except BrokenProcessPool:  # workers died while they were idle, or do not start
                 restarts += 1
                 if restarts > _MOST_RESTARTS:
                     allowed = "0 where no worker processes can be started"
@@ -184,7 +184,7 @@ class WorkerPool:
             yield ChunkResult(chunk, verdicts, measured)
 
     def _wait(self) -> Future[Any]:
-        """The next future that is done. pebble leaves some undone for ever if its pool breaks, so that is looked at."""
+        """The next future that is done. If its pool breaks, pebble never completes some futures: hence the timeout."""
         while True:
             try:
                 return self._done.get(timeout=1.0)
@@ -195,7 +195,7 @@ class WorkerPool:
     def _submit(self, chunk: Chunk) -> None:
         names = [(check.verifier.name, check.params) for check in chunk.checks]
         rollouts = [task.rollout for task in chunk.tasks]
-        # Pickled here and not by pebble, so that an error is raised where it can be explained.
+        # Pickled here and not by pebble, so that the error can name the cause.
         arguments = (_pickle(rollouts), _pickle(names), self._modules, self._compat, self._mode, self._timeout)
         limit = None if self._timeout is None else self._timeout + _REPORT_SECONDS + _GRACE
         try:
@@ -227,7 +227,7 @@ def _pickle(data: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _CallerState:
-    """Everything that the verdicts of a worker may depend on, beside the rollouts."""
+    """Everything that the verdicts of a worker may depend on, except the rollouts."""
 
     number: int
     modules: tuple[str, ...]
@@ -242,7 +242,7 @@ class _CallerState:
         return cls(number, modules, tuple(sys.path), os.getcwd(), frozenset(os.environ.items()), functions)
 
     def is_same(self, other: _CallerState) -> bool:
-        """Functions are compared by identity: a module that was reloaded has new ones."""
+        """Are the states equal? Functions are compared by identity, because a reloaded module has new functions."""
         if len(self.functions) != len(other.functions):
             return False
         if any(mine is not theirs for mine, theirs in zip(self.functions, other.functions, strict=True)):
@@ -256,7 +256,7 @@ _idle_lock = threading.Lock()
 
 
 def _take_idle_pool(state: _CallerState) -> ProcessPool:
-    """The pool of the last call if nothing has changed since, else a new one. No other thread has it."""
+    """The pool of the last call if nothing has changed since, else a new one. No other thread uses it."""
     global _idle
     with _idle_lock:
         idle = _idle
@@ -288,7 +288,7 @@ def _end_pool(pool: ProcessPool) -> None:
 
 
 def _forget_pool() -> None:
-    """In a forked process: the workers are the parent's."""
+    """In a forked child: the workers belong to the parent."""
     global _idle, _idle_lock
     _idle = None
     _idle_lock = threading.Lock()
@@ -301,14 +301,14 @@ os.register_at_fork(after_in_child=_forget_pool)
 
 
 class _CheckTimeout(BaseException):
-    """Not an Exception, so that no verifier swallows it."""
+    """Not an Exception, so that `except Exception` in a verifier does not catch it."""
 
 
 class _Watch:
     """Interrupts a check that takes too long, and ends the worker if its caller is gone.
 
-    A timer interrupts the main thread at regular intervals, and time is counted in intervals: if the whole run was
-    stopped for an hour, or a laptop slept, no verifier is blamed.
+    A timer interrupts the main thread at regular intervals, and time is counted in intervals. So the time during which
+    the process was stopped, or the computer slept, does not count against a verifier.
     """
 
     def __init__(self) -> None:
@@ -333,7 +333,7 @@ class _Watch:
             os._exit(1)
         self.elapsed += self._interval
         if self.is_checking and self._timeout is not None and self.elapsed > self._timeout:
-            self.elapsed = 0.0  # the next interruption, should this one be swallowed, comes as late
+            self.elapsed = 0.0  # if the verifier catches this, it is interrupted again after the same time
             raise _CheckTimeout
 
 
@@ -343,7 +343,7 @@ _watch: _Watch | None = None
 def _prepare_worker() -> None:
     global _watch
     restore_environment()
-    os.dup2(2, 1)  # what verifiers print must not mix with the output of a command
+    os.dup2(2, 1)  # standard output of verifiers goes to standard error, not into the output of a command
     _watch = _Watch()
 
 
@@ -356,15 +356,15 @@ def run_chunk(
     timeout: float | None,
     measure: str | None,
 ) -> tuple[list[list[Found]], Any]:
-    """In the worker: the verdicts of a chunk, or of its beginning if it takes long; and what was measured."""
+    """In the worker: the verdicts of a chunk, or of its first part if it takes long; and the result of `measure`."""
     assert _watch is not None
     _watch.start(timeout)
     _import_modules(modules)
     bound_checks = _bind_checks(checks, compat, mode)
-    texts: list[Rollout] = pickle.loads(rollouts)
+    loaded_rollouts: list[Rollout] = pickle.loads(rollouts)
     report_at = time.monotonic() + _REPORT_SECONDS
     verdicts: list[list[Found]] = []
-    for rollout in texts:
+    for rollout in loaded_rollouts:
         row: list[Found] = []
         verdicts.append(row)
         for name, decide in bound_checks:
@@ -379,7 +379,7 @@ def run_chunk(
             row.append(verdict)
             if time.monotonic() > report_at:
                 return verdicts, None
-    measured = None if measure is None else _measure(measure, texts)
+    measured = None if measure is None else _measure(measure, loaded_rollouts)
     return verdicts, measured
 
 
@@ -404,7 +404,7 @@ def _bind_checks(checks: bytes, compat: Compat, mode: Mode) -> list[tuple[str, C
 
 
 def _measure(name: str, rollouts: Sequence[Rollout]) -> Any:
-    """None if it fails: the caller measures again, and raises what is wrong."""
+    """Call a function by name; None if it fails: the caller then calls it again, and raises the error."""
     module, _, function = name.partition(":")
     try:
         return getattr(importlib.import_module(module), function)(rollouts)

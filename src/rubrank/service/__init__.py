@@ -1,12 +1,12 @@
 """The reward service: one process that owns rubric, judges, cache, limits and records for many trainers.
 
     config.py        the file of `rubrank serve`, and the plan that it prints
-    server.py        the HTTP server of one process: TLS, limits on connections, signals, an orderly end
+    server.py        the HTTP server of one process: TLS, limits on connections, signals, graceful shutdown
     app.py           the routes; access.py  token, bodies, errors;  schemas.py  JSON ⇄ groups and rewards
     service.py       the service itself: groups, single rollouts, samples whose siblings come one by one
     pipeline.py      many requests, one engine: graded and fused together, in one thread
     cohorts.py       samples that wait for their siblings, with a deadline; store.py keeps them and their answers
-    dialects/        what trainers already speak: OpenRLHF, slime and miles, NeMo Gym
+    dialects/        the request formats of trainers: OpenRLHF, slime and miles, NeMo Gym
     replicas.py      the same app on Ray Serve;  metrics.py  counters for Prometheus
     client.py        the other side: for verl's `compute_score`, for TRL, for programs
 

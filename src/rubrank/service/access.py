@@ -1,10 +1,10 @@
-"""Who may call the service, how much they may send, and how errors are answered.
+"""Access to the service: tokens, limits on bodies, JSON parsing, and error responses.
 
     {"error": {"where": "request", "what": "groups.0.prompt", "allowed": "a text or messages", "got": "7",
                "remedy": "", "message": "request: groups.0.prompt must be …"}}
 
 A token comes as `Authorization: Bearer …`, as the password of a URL (http://any:TOKEN@host), or as `?token=…` for
-trainers that accept nothing but a URL.
+trainers that can be configured with a URL only.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rubrank.service.schemas import to_json
 
 _log = logging.getLogger("rubrank.service")
 _RETRY_AFTER = "5"  # seconds
-_DEEPEST = 200  # lists and objects inside each other, as pydantic allows; code that walks them is recursive
+_DEEPEST = 200  # levels of nesting, as pydantic allows: recursive code would overflow the stack
 
 
 class RequestRefused(Exception):  # noqa: N818
-    """A request that is answered with an error."""
+    """Raised to answer a request with an error."""
 
     def __init__(self, status: int, error: InvalidInput) -> None:
         super().__init__(status, error)
@@ -52,7 +52,7 @@ class Token:
         self._digest = None if secret is None else _digest(secret)
 
     def check(self, request: Request) -> None:
-        """Raise if the request does not have the token."""
+        """Raise RequestRefused if the request does not have the token."""
         if self._digest is None:
             return
         sent = _find_token(request)
@@ -82,7 +82,7 @@ def _find_token(request: Request) -> str | None:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The body, if it is not too large and does not take too long."""
+    """The body of a request; RequestRefused if it has more than `most` bytes or takes too long."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise _too_large(most, f"{int(length):,}")
@@ -109,13 +109,13 @@ def _too_large(most: int, got: str) -> RequestRefused:
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON of a body. Lone surrogates, which half of a sampled character leaves, are kept."""
+    """The JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
     try:
         return from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         if b"\\u" not in body:
             raise _not_json(str(error)) from None
-    # pydantic refuses lone surrogates. Python's parser reads them, but also reads deeper than pydantic does.
+    # pydantic rejects lone surrogates. Python's parser accepts them, but also accepts deeper nesting than pydantic.
     try:
         data = json.loads(body, parse_constant=no_constant)
     except RecursionError:
@@ -143,7 +143,7 @@ def _not_json(problem: str) -> RequestRefused:
 
 
 def make_error_response(error: BaseException) -> Response:
-    """The answer to a caller: their mistake (4xx), judges that fail (503), or a fault of ours (500)."""
+    """The response for an error: a mistake of the caller (4xx), failing judges (503), or a bug of the service (500)."""
     if isinstance(error, RequestRefused):
         return _make_response(error.status, error.error)
     if isinstance(error, InvalidInput):
@@ -179,6 +179,6 @@ def _make_response(status: int, error: InvalidInput, message: str | None = None)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status in (401, 408, 413, 415):
-        # The body was not read. Without this, a caller could go on sending it for as long as it likes.
+        # The body was not read. Without this, the caller could go on sending it indefinitely.
         headers["Connection"] = "close"
     return Response(to_json({"error": data}), status, headers, "application/json")

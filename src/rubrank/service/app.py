@@ -37,7 +37,7 @@ from rubrank.service.service import Service
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
-"""A context in which there are a service and its token."""
+"""Opens a context with (the service, its token)."""
 _JSON = "application/json"
 _CALLER_GONE = 499
 _LONGEST_COOKIE = 200  # characters of a session's name
@@ -110,7 +110,7 @@ class Routes:
         ]
 
     def _guard(self, path: str, handler: Handler, needs_token: bool = True) -> Handler:
-        """The handler with a check of the token, answers for errors, and metrics."""
+        """Wrap a handler: check the token, turn errors into responses, and record metrics."""
 
         async def handle(request: Request) -> Response:
             started_at = time.perf_counter()
@@ -159,7 +159,7 @@ class Routes:
         return handle
 
     async def _score_while_connected(self, request: Request, samples: list[ServiceSample]) -> list[SampleAnswer] | None:
-        """The answers; None if the caller has gone. If one sample fails, the others are not waited for."""
+        """The answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
         scoring = asyncio.ensure_future(self._score_samples(samples))
         disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
@@ -187,7 +187,7 @@ class Routes:
             raise
 
     async def _answer_session(self, request: Request) -> Response:
-        """NeMo Gym begins and ends a session with each sample; it wants its id back, and a cookie."""
+        """NeMo Gym begins and ends a session with each sample; it expects the id of the session back, and a cookie."""
         answer = nemo_gym.answer_session(parse_json(await self._read_body(request)))
         response = Response(to_json(answer), media_type=_JSON)
         name = quote(str(answer.get(nemo_gym.SESSION, "none"))[:_LONGEST_COOKIE], safe="")
@@ -227,13 +227,13 @@ class Routes:
 
 
 def _describe_group(answers: list[SampleAnswer]) -> dict[str, str]:
-    """A header that says what a bare number cannot: was the group complete?"""
+    """A header that says whether the group was complete, because some trainers read only a bare number."""
     if not answers:
         return {}
-    least = min(answers, key=lambda answer: answer.samples / answer.size)
-    state = "complete" if least.complete else "incomplete"
-    late = " late" if least.late else ""
-    return {"X-Rubrank-Group": f"{state} {least.samples}/{least.size}{late}"}
+    least_complete = min(answers, key=lambda answer: answer.samples / answer.size)
+    state = "complete" if least_complete.complete else "incomplete"
+    late = " late" if least_complete.late else ""
+    return {"X-Rubrank-Group": f"{state} {least_complete.samples}/{least_complete.size}{late}"}
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -246,6 +246,6 @@ def _measure_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+    except OSError:  # no /proc: use the maximum so far, which macOS reports in bytes and others in kilobytes
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

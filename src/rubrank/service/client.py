@@ -9,8 +9,8 @@
     verl: reward.custom_reward_function.path=pkg://rubrank.service.client
           reward.custom_reward_function.name=compute_score          and RUBRANK_SERVICE=http://…, RUBRANK_TOKEN=…
 
-A call that fails for the moment (no connection, 429, 503) is repeated with the same request id: the service does the
-work once. A reward about which nothing is known is NaN, and None for TRL, which leaves such a sample out.
+A call that fails temporarily (no connection, 429, 503) is retried with the same request id, so that the service does
+the work once. The reward of a rollout without any score is NaN, and None for TRL, which leaves such a sample out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OWNER = "RewardClient"
 
 
 class ServiceError(RubrankError, RuntimeError):
-    """The service refused a call, or could not be reached; `status` is None if it could not."""
+    """The service rejected a call, or could not be reached (`status` is None)."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message, status)
@@ -64,7 +64,7 @@ class RewardClient:
         self, url: str | None = None, *, token: str | None = None, timeout: float = 600.0, tries: int = 8
     ) -> None:
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
-        """With the process that opened them: a forked process would read the answers of its parent."""
+        """(process id, connection): a forked process must not use the connections of its parent."""
         if tries < 1:
             raise InvalidInput(_OWNER, "tries", "≥ 1", str(tries), "")
         if not timeout > 0.0:
@@ -136,7 +136,7 @@ class RewardClient:
         return await asyncio.to_thread(self.rewards, groups, **options)
 
     async def sample_async(self, prompt: Any, response: Any, label: Any = None, **more: Any) -> dict[str, Any]:
-        """`sample` in an event loop. Each has a thread of its own, since each may wait for minutes."""
+        """`sample` in an event loop. Each call has its own thread, because it may wait for minutes."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
 
@@ -163,7 +163,7 @@ class RewardClient:
     # ------------------------------------------------------------------------------------------------------ HTTP
 
     def call(self, path: str, body: Any) -> Any:
-        """The JSON of an answer; tries again if that may help."""
+        """Send a POST request, with retries; returns the JSON of the response."""
         content = to_json(body)
         error = ServiceError("")
         for attempt in range(self._tries):
@@ -249,7 +249,7 @@ def _read_error(answer: bytes, status: int) -> str:
 # ----------------------------------------------------------------------------------------------------------- trainers
 
 _TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
-"""What TRL passes beside the columns of the dataset."""
+"""Arguments that TRL passes in addition to the columns of the dataset."""
 
 
 def remote_reward(
@@ -257,8 +257,9 @@ def remote_reward(
 ) -> Callable[..., list[float | None]]:
     """A reward function for TRL's GRPOTrainer in one process (or AsyncGRPO): the service scores the groups.
 
-    num_generations: as the trainer has it; a slice that cuts a group is refused. options: those of `RewardClient`.
-    With several processes a slice may be cut: use `RubricReward` there, or a batch that is a multiple of it.
+    num_generations: as in the trainer. options: those of `RewardClient`.
+    Each call must have whole groups, else InvalidInput is raised. With several processes a group may be split among
+    them: use `RubricReward` there, or a batch size that is a multiple of num_generations.
     """
     client = RewardClient(url, **options)
     if num_generations < 1:
@@ -302,13 +303,13 @@ async def compute_score(
 ) -> dict[str, Any]:
     """verl's reward function, one sample per call: the reward of the sample among its siblings.
 
-    The group is `uid` of `extra_info` if it is there, else prompt and ground truth; the prompt is `extra_info`'s
-    `prompt` or `question`. verl keeps every number of the answer under `reward_extra_info`.
+    The group is identified by `uid` in `extra_info`, or else by prompt and ground truth. The prompt is `prompt` or
+    `question` in `extra_info`. verl logs every number of the result under `reward_extra_info`.
     """
     key = (os.environ.get(URL, ""), os.environ.get(TOKEN, ""))
     if key not in _clients:
         _clients[key] = RewardClient()
-    row = plain(extra_info or {})  # lists of a Parquet file are arrays
+    row = plain(extra_info or {})  # lists from a Parquet file are NumPy arrays
     options = {name: row[name] for name in ("group_size", "sample_id", "step") if row.get(name) is not None}
     group = row.get("group_id", row.get("uid"))
     if group is not None:

@@ -1,7 +1,7 @@
-"""Samples that come one at a time: they wait for the other samples of their group, which we call a cohort.
+"""Samples that come one at a time wait for the other samples of their group. A waiting group is called a cohort.
 
-    place = await cohorts.enter(sample)           or the answer, if this sample has had one
-    work = await cohorts.settle(place, graded)    waits for the siblings; one caller gets the work, others the answer
+    ticket = await cohorts.enter(sample)          or the answer, if this sample was answered before
+    work = await cohorts.settle(ticket, graded)   waits for the siblings; one caller gets the work, others the answer
     await cohorts.publish(work.ticket, answers)   every caller is answered
 
     open ──(all came, or the deadline passed)──► closed ──(all callers settled)──► scoring ──(published)──► done
@@ -9,19 +9,19 @@
       └──(a sample comes, all callers had left)────┘  └────────(scoring failed)────────┘
 
 This module knows neither the reward engine nor HTTP: the caller that gets the work scores the group. So it can run in
-the process of the service, or in an actor that several replicas share. What can go wrong, and what is done about it:
+the process of the service, or in an actor that several replicas share. What can go wrong, and how it is handled:
 
-    a sibling is lost      `deadline` seconds after the first sample the group is scored as it is, and says so
-    a sibling is late      it is scored within the whole group; answers that were given before stay
-    a call is repeated     its caller was cut off: it takes its place again; it was answered: it gets the same answer
+    a sibling is lost      `deadline` seconds after the first sample the group is scored without it, and marked so
+    a sibling is late      it is scored within the whole group; earlier answers do not change
+    a call is repeated     if it was answered, it gets the same answer; else it takes the place of the lost call
     the same text twice    while the first caller is still connected, it is another sample
-    a name, another text   refused while a caller waits under that name, else a new group with the same key
+    same id, other text    an error while a caller waits under that id, else a new group with the same key
     all callers are gone   at the deadline nothing is scored; the next sample waits for siblings again
-    scoring fails          all callers get the error; the next one that comes back tries again
-    the scorer dies        another caller that waits gets the work
+    scoring fails          all callers get the error; the first one that calls again starts another attempt
+    the scorer dies        another waiting caller gets the work
 
-A trainer that sends `group_id` and `sample_id` leaves no doubt. Without them, a group is known by prompt and label and
-a sample by its text: a text that was answered within the last `keep` seconds gets its old answer.
+A trainer should send `group_id` and `sample_id`. Without them, a group is identified by prompt and label, and a sample
+by its text: a text that was answered within the last `keep` seconds gets its old answer.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.service.store import ServiceStore, StoredCohort
 from rubrank.training.engine import Graded
 
-_MOST_DONE = 4096  # groups that are done and kept in memory; others are looked up on disk
-_CLEAN_SECONDS = 60.0  # between deletions of what is too old
-_ABOUT = ("name", "size", "step", "train", "rubric")
-_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
+_MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
+_CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
+_ABOUT = ("name", "size", "step", "train", "rubric")  # fields of a sample that are stored for its group
+_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}  # fields that the policy wrote
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +52,16 @@ class ServiceSample:
     """One sample, as a dialect reads it."""
 
     key: bytes
-    """Of its group."""
+    """Identifies its group."""
     member: bytes
-    """What makes it the same sample when it comes again."""
+    """Identifies the sample within its group, so that a repeated call is recognised."""
     named: bool
-    """Did the trainer name it? Else `member` is a digest of its text."""
+    """Did the trainer send a sample_id? Else `member` is a digest of its text."""
     rollout: Rollout
     size: int
-    """Of the group."""
+    """Expected number of samples in the group."""
     name: str
-    """Of the group, in records."""
+    """Name of the group in records."""
     rubric: Any = None
     step: int = 0
     train: bool = True
@@ -72,14 +72,14 @@ class SampleAnswer:
     """The answer to a sample."""
 
     reward: float
-    """NaN: nothing is known about it."""
+    """NaN: all scores are missing."""
     usable: float
-    """The same, or the mean of the group if nothing is known, for trainers that cannot leave a sample out."""
+    """The reward, or the mean of the group instead of NaN, for trainers that cannot leave a sample out."""
     group: str
     samples: int
-    """In the group when it was scored."""
+    """Number of samples in the group when it was scored."""
     size: int
-    """Expected."""
+    """Expected number of samples."""
     scores: Mapping[str, float]
     reasons: Mapping[str, str]
     stopped_by: str = ""
@@ -95,7 +95,7 @@ class SampleAnswer:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The place of a sample in its group."""
+    """A caller's claim to the answer of one sample."""
 
     id: int
     cohort: int
@@ -103,7 +103,7 @@ class Ticket:
     group: str
     """The name of its group."""
     size: int
-    """Samples that the group is to have."""
+    """Expected number of samples in the group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +113,23 @@ class GroupWork:
     ticket: int
     group: Group
     graded: tuple[Graded | None, ...]
-    """Scores of each rollout, if they are known already."""
+    """Scores of each rollout; None: not graded yet."""
     step: int
     train: bool
     size: int
     late: int | None = None
-    """Only the rollout with this number is to be answered."""
+    """The number of the only rollout to answer, if it came late; None: answer all."""
 
 
 class CohortApi(Protocol):
-    """Where samples meet their siblings: `Cohorts` in this process, or `RemoteCohorts` in an actor."""
+    """The interface of cohorts: `Cohorts` in this process, or `RemoteCohorts` in an actor."""
 
     async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """A place in the group, or the answer of a sample that has had one."""
+        """Add a sample to its group; the answer, if it was answered before."""
         ...
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings. graded: the scores of the sample, if they are known already."""
+        """Wait for the siblings. graded: the scores of the sample, if it was graded already."""
         ...
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
@@ -145,11 +145,11 @@ class CohortApi(Protocol):
         ...
 
     async def find_answer(self, request_id: str) -> bytes | None:
-        """The answer that a request got before."""
+        """The stored answer to a request, if there is one."""
         ...
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request."""
+        """Store the answer to a request."""
         ...
 
 
@@ -160,7 +160,7 @@ class _Member:
     number: int
     identity: bytes
     text: bytes
-    """A digest of what was sampled."""
+    """A digest of what the policy wrote."""
     rollout: Rollout | None
     graded: Graded | None = None
     answer: SampleAnswer | None = None
@@ -197,12 +197,14 @@ class _Caller:
     owner: str
     """The replica that it is connected to."""
     late: bool
+    """Did its sample come after the group was closed?"""
     future: asyncio.Future[SampleAnswer | GroupWork]
     settled: bool = False
+    """Has it called `settle`: is its sample graded as far as is possible without the siblings?"""
 
 
 class Cohorts:
-    """All groups of single samples; belongs to one event loop. on_event: called with the name of what is counted."""
+    """All groups of single samples; belongs to one event loop. on_event: called with the name of a counter."""
 
     def __init__(
         self,
@@ -219,6 +221,7 @@ class Cohorts:
         self._cohorts: dict[bytes, _Cohort] = {}
         """The last cohort of each key."""
         self._done: OrderedDict[bytes, None] = OrderedDict()
+        """Keys of the finished cohorts in memory, oldest first."""
         self._callers: dict[int, _Caller] = {}
         self._caller_ids = count(1)
         self._cohort_ids = count(store.last_cohort + 1)
@@ -240,7 +243,7 @@ class Cohorts:
     # -------------------------------------------------------------------------------------------------- entering
 
     async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
-        """A place in the group, or the answer of a sample that has had one."""
+        """Add a sample to its group; the answer, if it was answered before."""
         self._delete_old()
         cohort = self._find_cohort(sample.key)
         if cohort is None:
@@ -255,14 +258,14 @@ class Cohorts:
                 got = "another text, while the one before is waited for"
                 raise InvalidInput("request", "sample_id", "the name of one sample", got, "Give each sample its own.")
             return self._join(self._open(sample), sample, owner)
-        # An unnamed text whose caller is still connected is another sample with the same text.
-        free = same if sample.named else [member for member in same if not member.callers]
-        if free:
+        # If the sample has no id and the caller with the same text is still connected, it is another sample.
+        repeated = same if sample.named else [member for member in same if not member.callers]
+        if repeated:
             self._on_event("repeated")
-            return self._attach(cohort, free[0], owner)
+            return self._attach(cohort, repeated[0], owner)
         if cohort.is_full:
             return self._join(self._open(sample), sample, owner)
-        if cohort.state == "closed" and not cohort.callers:
+        if cohort.state == "closed" and not cohort.callers:  # all callers had left: wait for siblings again
             cohort.state = "open"
             self._start_timer(cohort)
         if cohort.state == "open":
@@ -285,7 +288,7 @@ class Cohorts:
 
     def _open(self, sample: ServiceSample) -> _Cohort:
         id = next(self._cohort_ids)
-        if sample.key in self._cohorts:  # the next epoch, perhaps: records need another name for it
+        if sample.key in self._cohorts:  # the same prompt again, as in the next epoch: records need another name
             sample = replace(sample, name=f"{sample.name}.{id}")
         cohort = _Cohort(id, sample.key, sample)
         self._store.add_cohort(cohort.id, sample.key, {name: getattr(sample, name) for name in _ABOUT})
@@ -298,6 +301,7 @@ class Cohorts:
         cohort.timer = asyncio.get_running_loop().call_later(self._deadline, self._close_cohort, cohort)
 
     def _join(self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False) -> Ticket:
+        """Add a new member to a cohort."""
         member = _Member(len(cohort.members), sample.member, digest_sampled(sample.rollout), sample.rollout)
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, member.identity, sample.rollout)
@@ -309,6 +313,7 @@ class Cohorts:
         return ticket
 
     def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
+        """Register a caller that waits for the answer of a member."""
         caller_id = next(self._caller_ids)
         future: asyncio.Future[SampleAnswer | GroupWork] = asyncio.get_running_loop().create_future()
         self._callers[caller_id] = _Caller(cohort, member, owner, late, future)
@@ -318,7 +323,7 @@ class Cohorts:
     # ------------------------------------------------------------------------------------------- waiting, scoring
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings. graded: the scores of the sample, if they are known already."""
+        """Wait for the siblings. graded: the scores of the sample, if it was graded already."""
         caller = self._callers.get(ticket.id)
         if caller is None:
             raise asyncio.CancelledError  # it was abandoned
@@ -345,7 +350,7 @@ class Cohorts:
             self._advance(cohort)
 
     def _advance(self, cohort: _Cohort) -> None:
-        """Give out the work as soon as every caller of the group has settled."""
+        """Give the work to one caller as soon as every caller of the group has settled."""
         callers = {id: self._callers[id] for id in cohort.callers if not self._callers[id].future.done()}
         if cohort.state == "done":
             for id, caller in callers.items():
@@ -356,7 +361,7 @@ class Cohorts:
             return
         on_time = {id: caller for id, caller in callers.items() if not caller.late}
         if not on_time:
-            # All others have left before the group was scored: late callers are not late any more.
+            # All callers that were on time have left before the group was scored: the late ones take their place.
             for caller in callers.values():
                 caller.late = False
             on_time = callers
@@ -394,7 +399,7 @@ class Cohorts:
             if self._cohorts.get(cohort.key) is cohort:
                 self._remember_done(cohort.key)
         if cohort.is_full and all(member.answer is not None for member in cohort.members):
-            for member in cohort.members:  # no sample can come late any more: texts and scores are not needed
+            for member in cohort.members:  # no sample can come late any more: free the texts and scores
                 member.rollout = None
                 member.graded = None
         self._advance(cohort)
@@ -402,7 +407,7 @@ class Cohorts:
             self._answer_caller(caller_id)
 
     def _answer_caller(self, caller_id: int) -> None:
-        """A caller whose sample is still being judged gets its answer when it settles."""
+        """Set the answer. A caller whose sample is still being judged stays registered until it settles."""
         caller = self._callers[caller_id]
         if not caller.future.done() and caller.member.answer is not None:
             caller.future.set_result(caller.member.answer)
@@ -428,7 +433,7 @@ class Cohorts:
             _set_error(caller.future, error)
 
     async def abandon(self, ticket: Ticket) -> None:
-        """The caller is gone; its sample stays in the group. A caller that scores the group goes on."""
+        """The caller has disconnected; its sample stays in the group. If it is scoring the group, that goes on."""
         caller = self._callers.get(ticket.id)
         if caller is None or caller.cohort.leader == ticket.id:
             return
@@ -437,7 +442,7 @@ class Cohorts:
         self._advance(caller.cohort)
 
     def abandon_all(self, owner: str) -> None:
-        """All callers of a replica that has died; groups that it was scoring are given to others."""
+        """Remove all callers of a replica that has died; other callers get the groups that it was scoring."""
         for id in [id for id, caller in self._callers.items() if caller.owner == owner]:
             caller = self._callers[id]
             cohort = caller.cohort
@@ -451,11 +456,11 @@ class Cohorts:
     # ------------------------------------------------------------------------------------------------- requests
 
     async def find_answer(self, request_id: str) -> bytes | None:
-        """The answer that a request got before."""
+        """The stored answer to a request, if there is one."""
         return self._store.find_answer(request_id)
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request."""
+        """Store the answer to a request."""
         self._delete_old()
         await self._store.add_answer(request_id, answer)
 
@@ -470,7 +475,7 @@ class Cohorts:
         return self._restore(stored)
 
     def _restore(self, stored: StoredCohort) -> _Cohort:
-        """A cohort of an earlier process, or one that is no longer in memory."""
+        """Load a cohort from disk: from an earlier process, or one that was dropped from memory."""
         about = {name: stored.about[name] for name in _ABOUT}
         first = ServiceSample(stored.key, b"", False, stored.samples[0].rollout, **about)
         cohort = _Cohort(stored.id, stored.key, first)
@@ -513,7 +518,7 @@ class Cohorts:
                 self._done.pop(key, None)
 
     def close(self, error: Exception, *, only_open: bool = False) -> None:
-        """Send all waiting callers away with an error; their samples are on disk, where the next process finds them.
+        """Answer all waiting callers with an error; the next process finds their samples on disk.
 
         only_open: only callers that wait for siblings, not those whose group is being scored.
         """
@@ -528,7 +533,7 @@ class Cohorts:
 def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # marks it as seen: the caller may be gone, and asyncio would complain
+        future.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
 
 def digest_sampled(rollout: Rollout) -> bytes:
@@ -545,6 +550,6 @@ def check_siblings(first: ServiceSample, other: ServiceSample) -> None:
         remedy = "Send it with every sample, or give another group another group_id."
         raise InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
     if first.rollout.prompt != other.rollout.prompt:
-        # Two trainers may count their groups alike; their samples must not be ranked against each other.
+        # Two trainers may use the same group ids; their samples must not be ranked against each other.
         remedy = "Give every prompt its own group_id, and trainers that share a service different ones."
         raise InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)

@@ -1,4 +1,4 @@
-"""The file of `rubrank serve`: a reward, and how it is served; and the plan that `serve` prints before it starts.
+"""The configuration file of `rubrank serve`, and the plan that `serve` prints before it starts.
 
     service.yaml
       rubric: rubric.yaml          # keys of docs/frameworks.md: rubric, rule, gate, judges, records …
@@ -14,8 +14,8 @@
     config, folder = load_service("service.yaml")
     print(describe_plan(plan_service(config, folder)))
 
-Paths are relative to the file. What must survive the process is in `folder`: replies of judges that were paid for,
-samples that wait for siblings, and the answers that were given.
+Paths are relative to the file. `folder` has everything that must survive the process: replies of judges, samples that
+wait for siblings, and answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ServiceConfig(RewardConfig):
     """A reward and how it is served."""
 
     folder: str = "rubrank-service"
-    """For what must survive the process: replies of judges, waiting samples, answers."""
+    """Folder of the files that must survive the process: replies of judges, waiting samples, answers."""
     host: str = "127.0.0.1"
     port: int = Field(default=8300, ge=0, le=65535)
     """0: any that is free."""
@@ -61,11 +61,11 @@ class ServiceConfig(RewardConfig):
     """A PEM file; together with `private_key` it turns on TLS."""
     private_key: str | None = None
     group_size: int | None = Field(default=None, ge=1)
-    """Samples of a query, for trainers that send one at a time and do not say how many there are."""
+    """Samples of a query, for trainers that send one at a time without `group_size`."""
     deadline: float = Field(default=90.0, gt=0.0, allow_inf_nan=False)
     """Seconds from the first sample of a group until it is scored without those that are still missing."""
     window: int = Field(default=32, ge=1)
-    """Groups of single samples that are watched: if most of the last ones were incomplete, callers get 503."""
+    """If most of the last `window` groups of single samples were incomplete, callers get 503."""
     keep: float = Field(default=3600.0, gt=0.0, allow_inf_nan=False)
     """Seconds for which answers are kept, for repeated calls."""
     max_body: int = Field(default=64 << 20, ge=1024)
@@ -77,9 +77,9 @@ class ServiceConfig(RewardConfig):
     body_timeout: float = Field(default=60.0, gt=0.0, allow_inf_nan=False)
     """Seconds in which the body of a request must arrive."""
     shutdown: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
-    """Seconds that calls in flight get at the end."""
+    """Seconds that calls in flight get to finish at shutdown."""
     end_tokens: tuple[str, ...] = END_TOKENS
-    """Cut off the end of what OpenRLHF sends, which decodes special tokens too."""
+    """Removed from the end of what OpenRLHF sends, because it decodes special tokens too."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -107,7 +107,7 @@ class ServiceConfig(RewardConfig):
             return False
 
     def read_secret(self, folder: Path) -> str | None:
-        """The token that callers must send; None: no token. Raises if others could call the service without one."""
+        """The token that callers must send; None: no token, which is allowed on a loopback address only."""
         if self.token is not None:
             where = "token"
             secret = self.token.get_secret_value()
@@ -148,11 +148,11 @@ class ServiceConfig(RewardConfig):
         return certificate, private_key
 
     def state_folder(self, folder: Path) -> Path:
-        """Where the files of the service are."""
+        """The folder with the files of the service."""
         return folder / self.folder
 
     def make_engine(self, folder: Path, *, replica: str = "") -> RewardEngine:
-        """The engine. Replies of judges are always kept, since trainers repeat calls. replica: names its records."""
+        """The engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
         engine = self.engine(folder, process=replica)
         if engine.judges is None:
             return engine
@@ -165,7 +165,7 @@ class ServiceConfig(RewardConfig):
 
 
 def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
-    """A configuration, and the folder of its file."""
+    """The configuration in a file, and the folder of the file."""
     from rubrank.rubrics.files import read_settings
 
     path = Path(source)
@@ -198,7 +198,7 @@ def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
 
 
 def require_packages(ray: bool = False) -> None:
-    """Raise if the packages of the extra are not installed."""
+    """Raise InvalidInput if the packages of the extra `serve` are not installed."""
     names = ["starlette", "uvicorn", "httptools", "prometheus_client"]
     if ray:
         names.append("ray")

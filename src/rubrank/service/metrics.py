@@ -67,7 +67,7 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def render(self, current: Mapping[str, float]) -> bytes:
-        """All metrics as text. current: values that go up and down."""
+        """All metrics as text. current: values of gauges."""
         for name, value in current.items():
             if name not in self._gauges:
                 self._gauges[name] = Gauge(f"rubrank_{name}", name.replace("_", " "), registry=self._registry)

@@ -1,14 +1,14 @@
-"""Many requests, one reward engine: everything that comes in while a batch is being worked on is the next batch.
+"""Many requests, one reward engine: all requests that arrive while a batch is processed form the next batch.
 
     pipeline = Pipeline(engine)
     scored = await pipeline.score(groups, step=12)        Scored(rewards=((1.0, 0.0),), graded=Graded(…), metrics={…})
 
-    requests ──► queue ──► thread: grade all groups by programs in one call ──► judges, per request ──► fuse ──► answers
+    requests ──► queue ──► thread: run verifiers on all groups in one call ──► judges, per request ──► fuse ──► answers
 
-Programs grade the groups of all waiting requests in one call of the engine, in one thread. Judges are asked for every
+Verifiers grade the groups of all waiting requests in one call of the engine, in one thread. Judges are asked for every
 request separately, so that no request waits for the judges of another. Requests are fused together only if that cannot
 change a bit of a reward: under RLVR² without attributes, and for groups with the same criteria. Under every other rule
-a request is a batch, as a step of a trainer is.
+each request is fused alone, like a step of a trainer.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
-_BATCH_ROLLOUTS = 2048  # enough to be as fast as it gets, and no request waits long for the others
-_MOST_RUBRICS = 10_000  # of requests that are kept parsed
+_BATCH_ROLLOUTS = 2048  # larger batches are not faster, and requests would wait longer for each other
+_MOST_RUBRICS = 10_000  # parsed rubrics of requests that are kept in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,29 +42,29 @@ class Scored:
     """The result of a request."""
 
     rewards: tuple[tuple[float, ...], ...]
-    """One tuple per group; NaN = nothing is known about the rollout."""
+    """One tuple per group; NaN: all scores of the rollout are missing."""
     graded: Graded
     stopped_by: tuple[tuple[tuple[str, ...], ...], ...]
     """The names of the gates that stopped each rollout of each group."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Only of a request that was fused alone."""
+    """Only for a request that was fused alone."""
 
 
 @dataclass(eq=False)
 class _Job:
-    """Something for the thread to do."""
+    """A unit of work for the thread."""
 
     groups: Sequence[Group]
     future: asyncio.Future[Any]
     graded: Graded | None = None
-    """None: programs are to grade it first."""
+    """None: verifiers must grade it first."""
     fuse: bool = True
     step: int = 0
     train: bool = True
     write: bool = True
     alone: bool = False
     result: Any = None
-    """What the future gets: a result or an exception."""
+    """The result for the future, or an exception."""
     rollouts: int = 0
     started_at: float = field(default_factory=time.perf_counter)
 
@@ -78,7 +78,7 @@ class Pipeline:
     def __init__(self, engine: RewardEngine, on_batch: Callable[[int], None] = lambda rollouts: None) -> None:
         self.engine = engine
         self.waiting = 0
-        """Rollouts that are being worked on."""
+        """Rollouts in the queue or in work."""
         self._on_batch = on_batch
         self._can_mix = _can_mix(engine)
         self._rubrics: dict[bytes, Rubric] = {}
@@ -89,7 +89,7 @@ class Pipeline:
         self._thread.start()
 
     async def close(self) -> None:
-        """Finish what is queued."""
+        """Finish the jobs in the queue, and end the thread."""
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -123,9 +123,9 @@ class Pipeline:
         return scored
 
     def resolve_rubrics(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with their rubrics parsed. Raises for a rubric that cannot be decided, before anything is asked.
+        """The groups with their rubrics parsed. Invalid rubrics raise InvalidInput before any judge is asked.
 
-        Requests come from callers that are not trusted: a rubric may name presets, but no files of this machine.
+        Callers are not trusted: a rubric may name presets, but not files on this machine.
         """
         resolved = []
         for group in groups:
@@ -178,20 +178,20 @@ class Pipeline:
         self._on_batch(sum(job.rollouts for job in ungraded))
         if ungraded:
             self._grade(ungraded)
-        together: dict[Hashable, list[_Job]] = {}
+        batches: dict[Hashable, list[_Job]] = {}
         for job in jobs:
             if job.result is not None:  # grading raised
                 continue
             if job.fuse:
-                together.setdefault(self._batch_key(job), []).append(job)
+                batches.setdefault(self._batch_key(job), []).append(job)
             else:
                 job.result = job.graded
-        for batch in together.values():
+        for batch in batches.values():
             self._fuse(batch)
         self._loop.call_soon_threadsafe(_set_results, jobs)
 
     def _grade(self, jobs: list[_Job]) -> None:
-        """Grade by programs; if one request raises, each is graded separately."""
+        """Run the verifiers; if that raises, grade each request separately, so that only the bad one fails."""
         try:
             table = self.engine.decide([group for job in jobs for group in job.groups])
         except Exception as error:

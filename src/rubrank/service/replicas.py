@@ -1,14 +1,14 @@
-"""The same app on Ray Serve, with several replicas: what must be in one place is in two actors.
+"""The same app on Ray Serve, with several replicas that share two actors.
 
     serve_on_ray(config, folder, replicas=2)
 
     rubrank-cohorts      samples meet here, whichever replica they came to; answers and requests are on its disk
-    rubrank-limits       how much each replica may use of the endpoints of judges (judges/client/limits.py)
+    rubrank-limits       divides the limits of the judges' endpoints among the replicas (judges/client/limits.py)
 
-Replicas grade, judge and fuse. One that dies is noticed after a few seconds: its share of the limits is free again, its
-callers' samples stay in their groups, and a group that it was scoring is given to another replica. Its callers try
-again, as trainers do, and are recognised. Replicas on one machine share the cache of judges' replies; each writes
-its own records.
+Replicas grade, judge and fuse. A replica that dies is detected after a few seconds: its share of the limits is freed,
+the samples of its callers stay in their groups, and another replica gets the groups that it was scoring. When its
+callers try again, as trainers do, their samples are recognised. Replicas on one machine share the cache of judges'
+replies; each writes its own records.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _OWNER = "serve"
 COHORTS_ACTOR = "rubrank-cohorts"
 LIMITS_ACTOR = "rubrank-limits"
 NAMESPACE = "rubrank"
-_DEAD_AFTER = 5.0  # seconds without a sign of life from a replica
-_MOST_CALLS = 100_000  # that may wait in the actor at the same time
-_OBJECT_STORE = 128 << 20  # bytes: nothing large goes through it
+_DEAD_AFTER = 5.0  # seconds without a ping or call from a replica
+_MOST_CALLS = 100_000  # calls that may wait in an actor or replica at the same time
+_OBJECT_STORE = 128 << 20  # bytes; small, because nothing large goes through it
 _SLOW_START = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
-"""Serve waits five seconds for its proxy, which is too little on a busy machine."""
+"""By default Ray Serve waits five seconds for its proxy, which is too short on a busy machine."""
 
 
 @dataclass(frozen=True)
 class ActorReply:
-    """A result, or the error: Ray would wrap an error that an actor raises in a class of its own."""
+    """A result or an error. Errors are returned, because Ray would wrap a raised error in a class of its own."""
 
     value: Any = None
     error: Exception | None = None
@@ -73,7 +73,7 @@ class CohortsActor:
         return self._cohorts
 
     async def enter(self, replica: str, sample: ServiceSample) -> ActorReply:
-        """A place, or the answer."""
+        """A ticket, or the answer."""
         return await self._reply(replica, self.get_cohorts().enter(sample, replica))
 
     async def settle(self, replica: str, ticket: Ticket, graded: Graded | None) -> ActorReply:
@@ -106,14 +106,14 @@ class CohortsActor:
         self._last_seen[replica] = time.monotonic()
 
     def close(self) -> None:
-        """Write everything down."""
+        """Write everything to disk."""
         self._store.close()
 
     async def _reply(self, replica: str, call: Awaitable[Any]) -> ActorReply:
         self._last_seen[replica] = time.monotonic()
         try:
             return ActorReply(await call)
-        except asyncio.CancelledError:  # the replica was taken for dead, but is alive
+        except asyncio.CancelledError:  # the replica was considered dead, but is alive
             return ActorReply(error=refuse_ending())
         except Exception as error:
             return ActorReply(error=error)
@@ -122,8 +122,8 @@ class CohortsActor:
         while True:
             await asyncio.sleep(LEASE / 10)
             now = time.monotonic()
-            for replica, seen in list(self._last_seen.items()):
-                if now - seen > _DEAD_AFTER:
+            for replica, last_seen in list(self._last_seen.items()):
+                if now - last_seen > _DEAD_AFTER:
                     del self._last_seen[replica]
                     cohorts.abandon_all(replica)
 
@@ -140,16 +140,16 @@ class RemoteCohorts:
 
         try:
             reply: ActorReply = await method.remote(self._replica, *args)
-        except RayActorError:  # Ray starts the actor again, with what is on its disk
+        except RayActorError:  # Ray restarts the actor, which loads its state from disk; callers try again
             raise refuse_ending() from None
         if reply.error is not None:
             raise reply.error
         return reply.value
 
     async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """A place, or the answer."""
-        place: Ticket | SampleAnswer = await self._call(self._actor.enter, sample)
-        return place
+        """A ticket, or the answer."""
+        result: Ticket | SampleAnswer = await self._call(self._actor.enter, sample)
+        return result
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
@@ -178,7 +178,7 @@ class RemoteCohorts:
         await self._call(self._actor.add_answer, request_id, answer)
 
     async def keep_alive(self) -> None:
-        """Tell the actor again and again that this replica is alive."""
+        """Ping the actor at regular intervals."""
         while True:
             with suppress(Exception):
                 await self._actor.ping.remote(self._replica)
@@ -186,7 +186,7 @@ class RemoteCohorts:
 
 
 def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
-    """How the app opens the service of one replica."""
+    """The function with which the app opens the service of one replica."""
     secret = config.read_secret(folder)
 
     @asynccontextmanager
@@ -198,18 +198,18 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
         service = await open_service(config, folder, cohorts, replica)
         if service.engine.judges is not None:
             share_limits_through(ray.get_actor(LIMITS_ACTOR, NAMESPACE), replica)
-        alive = asyncio.get_running_loop().create_task(cohorts.keep_alive())
+        keep_alive = asyncio.get_running_loop().create_task(cohorts.keep_alive())
         try:
             yield service, secret
         finally:
             await service.close()
-            alive.cancel()
+            keep_alive.cancel()
 
     return opener
 
 
 def check_replicas(config: ServiceConfig, folder: Path) -> None:
-    """Raise for what several replicas cannot do."""
+    """Raise InvalidInput for settings that do not work with several replicas."""
     if config.certificate is not None:
         remedy = "Put a proxy with TLS before it."
         raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)

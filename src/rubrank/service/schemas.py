@@ -4,8 +4,8 @@
       {"groups": [{"id": "12/0", "prompt": "Name a lake.", "responses": ["West Lake.", "No."]}], "step": 12}
       {"groups": [{"id": "12/0", "rewards": [1.0, 0.0], "scores": {"Facts": [1.0, 0.0]}, "reasons": {…}}], "cost": {…}}
 
-A prompt is a text or messages; a response is a text, messages, or an object with the fields of a rollout. `null` is a
-reward of which nothing is known, or a missing score. Numbers are written with all their digits.
+A prompt is a text or messages; a response is a text, messages, or an object with the fields of a rollout. A missing
+score is `null`, and so is the reward of a rollout without any score. Numbers are written with all their digits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rubrank.training.rollouts import prompt_opening_tag, rollout_of
 
 REQUEST = "request"
 """The owner of errors about a request."""
-_LARGEST = 2**63 - 1  # files and arrays hold no larger whole number
+_LARGEST = 2**63 - 1  # the largest integer that files and arrays can hold
 
 WholeNumber = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
 
@@ -81,22 +81,22 @@ class GroupBody(BaseModel):
                 thinking=thinking,
                 where=where,
             )
-        # The fields of a rollout: what the group has in common is added.
+        # The response has the fields of a rollout; add those that the group has in common.
         pattern = rollout_of(self.prompt, "", tools=self.tools, where=where)
-        of_rollout = response.get("metadata") or {}
-        if not isinstance(of_rollout, Mapping):
-            got = type(of_rollout).__name__
+        rollout_metadata = response.get("metadata") or {}
+        if not isinstance(rollout_metadata, Mapping):
+            got = type(rollout_metadata).__name__
             raise InvalidInput(REQUEST, f"{where.removeprefix(REQUEST + ': ')}.metadata", "an object", got, "")
         fields = {
             "prompt": pattern.prompt,
             "tools": pattern.tools,
             "finish_reason": finish_reason,
             **response,
-            "metadata": {**metadata, **of_rollout},
+            "metadata": {**metadata, **rollout_metadata},
         }
         rollout = to_rollout({name: value for name, value in fields.items() if value is not None}, where)
-        opened = None if thinking == "tags" else prompt_opening_tag(self.prompt)
-        return rollout if opened is None else rollout.begun_in_thoughts(opened)
+        opening_tag = None if thinking == "tags" else prompt_opening_tag(self.prompt)
+        return rollout if opening_tag is None else rollout.begun_in_thoughts(opening_tag)
 
 
 class GroupsRequest(BaseModel):
@@ -108,7 +108,7 @@ class GroupsRequest(BaseModel):
     step: WholeNumber = 0
     train: StrictBool = True
     request_id: StrictStr | None = None
-    """Chosen by the caller: the same id again gets the same answer, and nothing is done twice."""
+    """Chosen by the caller. A second request with the same id gets the same answer, without doing the work again."""
     reasons: StrictBool = True
     metrics: StrictBool = False
     """Add the metrics that trainers log about a step."""
@@ -143,7 +143,7 @@ class ScoreRequest(GroupBody):
 
 
 class SampleKeys(BaseModel):
-    """What a trainer may say about a sample, beside it or in its label."""
+    """Keys that a trainer may send with a sample, in the body or in its label."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -167,7 +167,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validate(model: type[Model], data: Any) -> Model:
-    """The data as a model; one clear error that names the first value that does not fit."""
+    """The data as a model; InvalidInput about the first value that does not fit."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -240,7 +240,7 @@ def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
 
 
 def write_cost(judging: Judgments | None) -> dict[str, Any]:
-    """What judges cost."""
+    """The usage of judges."""
     if judging is None:
         return {"calls": 0, "hits": 0, "cost": 0.0, "missing": 0, "asked": 0}
     account = judging.account
@@ -257,4 +257,4 @@ def write_cost(judging: Judgments | None) -> dict[str, Any]:
 
 def select_first(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The values of the first rollout."""
-    return {name: of_rollouts[0] for name, of_rollouts in values.items()}
+    return {name: rollout_values[0] for name, rollout_values in values.items()}

@@ -1,9 +1,9 @@
-"""The HTTP server of one process: address, TLS, limits on connections, signals, an orderly end.
+"""The HTTP server of one process: address, TLS, limits on connections, signals, graceful shutdown.
 
     serve(config, folder)        until SIGTERM or SIGINT
 
-At the end new callers are refused and samples that wait for siblings are sent away (they are on disk, and their callers
-try again); groups that are being scored and calls of judges get `shutdown` seconds.
+At shutdown, new callers and callers that wait for siblings get an error (their samples are on disk, and trainers try
+again). Groups that are being scored and calls of judges get `shutdown` seconds to finish.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from rubrank.service.service import Service, open_service
 
 _OWNER = "serve"
 _BACKLOG = 2048
-_KEEP_ALIVE = 75  # seconds; trainers pause longer between steps, but proxies cut sooner
+_KEEP_ALIVE = 75  # seconds; trainers pause longer between steps, but proxies close idle connections earlier
 
 LARGEST_HEAD = 512 * 2**10
 """Bytes until the headers are complete; uvicorn reads pieces of 256 KB, which may hold some of the body."""
 SLOWEST_HEAD = 60.0
 """Seconds until the headers are complete."""
 MOST_PIPELINED = 64
-"""Requests of one connection that wait for the answer to another."""
+"""Pipelined requests of one connection: those that wait for the answer to an earlier one."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection, with limits on what a caller may send before anybody knows who it is.
+    """One connection, with limits on what a caller may send before its token is checked.
 
-    uvicorn itself reads headers and bodies for as long as they come, and accepts any number of pipelined requests.
+    uvicorn itself has no timeout for headers and bodies, and accepts any number of pipelined requests.
     """
 
     slowest_body = 120.0
-    """Seconds until the body is complete, whether or not anybody reads it."""
+    """Seconds until the body is complete, whether or not a handler reads it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -112,7 +112,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, what: str, allowed: str, got: str) -> None:
         is_answering = self.cycle is not None and not self.cycle.response_complete
         if not is_answering and not (self._in_body and self.cycle is not None):
-            # Otherwise the error would be taken for the answer to another request, or follow an answer already given.
+            # In the other cases the client would read the error as the answer to another request, or after an answer.
             answer = make_error_response(refuse(status, what, allowed, got))
             head = f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
             self.transport.write(f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + bytes(answer.body))
@@ -120,7 +120,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Exits with code 0 when it is asked to end, and tells the service before it waits for callers."""
+    """Exits with code 0 after a signal, and tells the service to shut down before it waits for callers."""
 
     def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -128,25 +128,25 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """uvicorn raises the signal once more at the end; an orderly end is not a failure."""
+        """Like uvicorn, but without raising the signal again at the end: a graceful shutdown exits with code 0."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        old_handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in old_handlers.items():
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say where."""
+        """Listen, and call `on_listening`."""
         await super().startup(sockets)
         if not self.should_exit:
             self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Send away callers that wait for siblings, then wait for the others."""
+        """Answer callers that wait for siblings with an error, then wait for the others."""
         service = getattr(self.config.app.state, "service", None)  # type: ignore[union-attr]
         if service is not None:
             service.begin_end()
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
 
 
 def make_opener(config: ServiceConfig, folder: Path, failures: list[Exception] | None = None) -> OpenService:
-    """How the app opens the service of a configuration. failures: gets the error if it cannot be opened."""
+    """The function with which the app opens the service. failures: the error is appended if that fails."""
     secret = config.read_secret(folder)
 
     @asynccontextmanager
@@ -202,7 +202,7 @@ def make_server(
     files: dict[str, Any] = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
 
     class Protocol(LimitedProtocol):
-        slowest_body = config.body_timeout + 5.0  # who reads the body gives up first, with a better error
+        slowest_body = config.body_timeout + 5.0  # later than `access.read_body`, which has a better error
 
     settings = uvicorn.Config(
         make_app(make_opener(config, folder, failures)),
@@ -219,10 +219,12 @@ def make_server(
     )
     listener = _listen(config)
     host, port = listener.getsockname()[:2]
-    url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    scheme = "http" if tls is None else "https"
+    url_host = f"[{host}]" if ":" in host else host
+    url = f"{scheme}://{url_host}:{port}"
 
     def start() -> None:
-        gc.freeze()  # all modules are loaded and stay: looking through them again takes a tenth of a request's time
+        gc.freeze()  # all modules are loaded and stay: scanning them again would take a tenth of a request's time
         on_listening(url)
 
     return _Server(settings, start), listener, url

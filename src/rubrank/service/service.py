@@ -1,10 +1,12 @@
 """The service itself: whole groups, single rollouts, and samples whose siblings come one by one.
 
-service = await open_service(config, folder)
-await service.score_groups(request, body)     rewards of whole groups, as JSON
-await service.score_rollout(group)            the scores of one rollout
-await service.score_sample(sample)            the reward of one sample within its group
-await service.close()                         nothing that was paid for is lost
+    service = await open_service(config, folder)
+    await service.score_groups(request, body)     rewards of whole groups, as JSON
+    await service.score_rollout(group)            the scores of one rollout
+    await service.score_sample(sample)            the reward of one sample within its group
+    await service.close()
+
+Work that judges are paid for goes on if its caller disconnects, and its results are stored.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ async def open_service(
 ) -> Service:
     """The service of a configuration, in the state in which its last process ended.
 
-    cohorts: where samples meet if several replicas share them. replica: the name of this one.
+    cohorts: the shared cohorts, if there are several replicas. replica: the name of this one.
     """
     engine = config.make_engine(folder, replica=replica)
     if engine.records is not None:
@@ -54,7 +56,7 @@ async def open_service(
     name = f"service-{replica}.sqlite" if replica else "service.sqlite"
     store = ServiceStore(config.state_folder(folder) / name)
     if engine.records is not None and cohorts is None:
-        # The store is locked, so nobody else writes the records: a half line at their end is of a killed process.
+        # The store is locked, so no other process writes the records: a half line at the end is from a killed process.
         drop_half_record(engine.records)
     state = store.find_state()
     if state is not None and engine.remembers:
@@ -72,7 +74,7 @@ class Service:
         self.engine = engine
         self.metrics = Metrics()
         self.local_cohorts: Cohorts | None = None
-        """None if samples meet in an actor."""
+        """None if an actor has the cohorts."""
         if cohorts is None:
             self.local_cohorts = Cohorts(store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count)
         self._cohorts: CohortApi = cohorts or self.local_cohorts  # type: ignore[assignment]
@@ -81,35 +83,35 @@ class Service:
         self.is_ready = False
         self.is_ending = False
         self._ending_since: float | None = None
-        self._remembers = engine.remembers  # asked at every request, and slow to compute
+        self._remembers = engine.remembers  # needed for every request, and slow to compute
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Work that goes on whether or not its caller is still connected."""
+        """Work that goes on even if its caller disconnects."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """Request id → digest of the body, and the work on it."""
         self._pairs: dict[int, ArrivingPairs] = {}
-        """Cohort → pairs of its samples that are judged while others are awaited."""
+        """Cohort → pairs of its samples that are judged before the cohort is complete."""
         self._recent: deque[bool] = deque(maxlen=config.window)
-        """Of the last groups of single samples: were they complete?"""
+        """For each of the last groups of single samples: was it complete?"""
         self._warm_up = asyncio.create_task(self._prepare())
 
     async def _prepare(self) -> None:
-        """Load and compile what will be needed, so that the first caller does not wait for it."""
+        """Load and compile modules in advance, so that the first caller does not wait for them."""
         try:
             if self.engine.rubric is not None:
                 await asyncio.to_thread(self.try_engine)
-        except RubrankError:  # the rubric alone may have nothing to rank by: queries bring the rest
+        except RubrankError:  # the shared rubric alone may not be enough: queries bring their own criteria
             pass
-        except Exception:  # callers will see the error for themselves, and some requests may work
+        except Exception:  # callers will get the error too, and some requests may work
             _log.exception("warming up did not work")
         self.is_ready = True
 
     def try_engine(self) -> None:
-        """Score two made-up groups without leaving a trace."""
+        """Score two made-up groups, without records and without changing the state of the engine."""
         if self.engine.judges is not None:
             from rubrank.judges import clients, prompting  # noqa: F401 - imported before the first caller needs them
 
         rollouts = tuple(rollout_of(_WARM_UP_PROMPT, text) for text in _WARM_UP_RESPONSES)
-        # Two groups, because estimates over groups warn of a single one.
+        # Two groups, because rules that estimate over groups warn if there is only one.
         groups = [Group(id=f"warm-up {n}", rollouts=rollouts) for n in range(2)]
         state = self.engine.state_dict()
         scores = self.engine.decide(groups).groups
@@ -119,12 +121,13 @@ class Service:
     # ---------------------------------------------------------------------------------------------------- groups
 
     async def score_groups(self, request: GroupsRequest, body: bytes) -> bytes:
-        """The answer to `POST /v1/groups`; a request that was answered before gets the same answer. body: as sent."""
+        """The answer to `POST /v1/groups`; a repeated request gets the stored answer. body: the request as sent."""
         request_id = request.request_id
         if request_id is None:
             if self.engine.judges is None:
                 return await self._score_groups(request)
-            answer: bytes = await asyncio.shield(self._start(self._score_groups(request)))  # judges are paid for it
+            # The task goes on if the caller disconnects: its judges are paid for, and the replies are cached.
+            answer: bytes = await asyncio.shield(self._start(self._score_groups(request)))
             return answer
         digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
         if request_id not in self._running:
@@ -133,7 +136,7 @@ class Service:
                 _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
                 return stored[_DIGEST_BYTES:]
-        if request_id not in self._running:
+        if request_id not in self._running:  # checked again: another call may have started it during the await
             self._running[request_id] = (digest, self._start(self._score_and_keep(request, request_id, digest)))
         first_digest, task = self._running[request_id]
         _check_same_body(digest, first_digest)
@@ -183,15 +186,15 @@ class Service:
         self._admit(1)
         single = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
         [single] = self.pipeline.resolve_rubrics([single])
-        place = await self._cohorts.enter(sample)
-        if isinstance(place, SampleAnswer):
-            return place
-        task = self._start(self._finish_sample(place, single))
+        ticket = await self._cohorts.enter(sample)
+        if isinstance(ticket, SampleAnswer):  # it was answered before
+            return ticket
+        task = self._start(self._finish_sample(ticket, single))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.shield(self._cohorts.abandon(place))
+                await asyncio.shield(self._cohorts.abandon(ticket))
             raise
 
     async def _finish_sample(self, ticket: Ticket, single: Group) -> SampleAnswer:
@@ -200,7 +203,9 @@ class Service:
         try:
             if self.engine.judges is not None:
                 graded = await self.pipeline.grade([single], compare=False)
-                if self.local_cohorts is not None:  # another replica would not know about these pairs
+                if (
+                    self.local_cohorts is not None
+                ):  # with replicas, another one may score the group, without these pairs
                     self._compare_with_siblings(ticket, single, graded)
         except BaseException:
             await self._cohorts.abandon(ticket)
@@ -218,12 +223,12 @@ class Service:
         return answers[ticket.number]
 
     def _compare_with_siblings(self, ticket: Ticket, single: Group, graded: Graded) -> None:
-        """Judges that compare two rollouts are asked about this sample and those that are there already."""
+        """Ask judges that compare two rollouts about this sample and the siblings that have come."""
         pairs = self._pairs.get(ticket.cohort)
         if pairs is None:
             pairs = ArrivingPairs(self.engine, ticket.group, single.rubric, ticket.size, self._start)
             self._pairs[ticket.cohort] = pairs
-            while len(self._pairs) > self.config.max_waiting:  # callers that never came back
+            while len(self._pairs) > self.config.max_waiting:  # drop those whose callers never came back
                 del self._pairs[next(iter(self._pairs))]
         # The place of a sample is its number in the cohort, which a restart does not change.
         pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
@@ -246,7 +251,7 @@ class Service:
 
     async def _grade_member(self, work: GroupWork, number: int) -> Graded:
         graded = work.graded[number]
-        if graded is not None:  # when it came
+        if graded is not None:  # it was graded when it came
             return graded
         single = work.group.model_copy(update={"rollouts": (work.group.rollouts[number],)})
         return await self.pipeline.grade([single], compare=False)
@@ -274,7 +279,7 @@ class Service:
     # ----------------------------------------------------------------------------------------------------- state
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A task that goes on whether or not a caller waits for it."""
+        """Start a task that goes on even if its caller disconnects."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end_task)
@@ -283,10 +288,10 @@ class Service:
     def _end_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # marks it as seen: the caller may be gone
+            task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
     def _admit(self, rollouts: int) -> None:
-        """Raise if the service ends, or has too much to do."""
+        """Raise RequestRefused if the service is shutting down, or too many rollouts are pending."""
         if self.is_ending:
             raise refuse_ending()
         most = self.config.max_waiting
@@ -308,7 +313,7 @@ class Service:
             self.metrics.count(f"judge_{name}", cost[name])
 
     def _record_result(self, scored: Scored) -> None:
-        """Count a result, and keep what the rule has learnt from it."""
+        """Count a result, and store the state of the engine after it."""
         rewards = [reward for group in scored.rewards for reward in group]
         self.metrics.count("groups", len(scored.rewards))
         self.metrics.count("rewards", len(rewards))
@@ -318,7 +323,7 @@ class Service:
             self._store.keep_state(self.engine.state_dict())
 
     def begin_end(self) -> None:
-        """Refuse new callers, and send away those that wait for siblings: their samples are on disk."""
+        """Begin the shutdown: new callers and those that wait for siblings get an error; samples stay on disk."""
         if self._ending_since is None:
             self._ending_since = time.monotonic()
         self.is_ending = True
@@ -326,11 +331,11 @@ class Service:
             self.local_cohorts.close(refuse_ending(), only_open=True)
 
     async def close(self) -> None:
-        """Let what is in flight finish, for as long as `shutdown` allows, and write everything down."""
+        """Wait for work in flight, for up to `shutdown` seconds, and write everything to disk."""
         self.begin_end()
         await asyncio.gather(self._warm_up, return_exceptions=True)
         assert self._ending_since is not None
-        elapsed = time.monotonic() - self._ending_since  # the server may have waited for callers since
+        elapsed = time.monotonic() - self._ending_since  # the server may have waited for callers already
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
             self.local_cohorts.close(refuse_ending())
@@ -340,7 +345,7 @@ class Service:
         self._store.close()
 
     async def finish_tasks(self, seconds: float) -> None:
-        """Wait for tasks, and cancel those that take longer. Calls of judges are paid for once they are sent."""
+        """Wait for tasks, because calls of judges in flight are paid for; then cancel those that are not done."""
         pending = [task for task in self._tasks if not task.done()]
         if not pending:
             return
@@ -351,12 +356,12 @@ class Service:
 
 
 def refuse_ending() -> RequestRefused:
-    """The error for callers when the service ends."""
+    """The error for callers while the service is shutting down."""
     return refuse(503, "service", "running", "shutting down", "Try again: what was paid for is kept.", "service")
 
 
 def _check_same_body(digest: bytes, first: bytes) -> None:
-    """Raise for another body under a known request id: its rewards would be those of other rollouts."""
+    """Raise if the body differs from that of the first request with this id: the stored rewards would be wrong."""
     if digest != first:
         remedy = "Give every request its own id; repeat a request with the same body."
         raise refuse(409, "request_id", "that of one request", "another body than the first time", remedy)
@@ -390,5 +395,5 @@ def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
 
 
 def name_replica() -> str:
-    """The name of this process, for names of files."""
+    """A name for this process, used in file names."""
     return f"{os.uname().nodename}-{os.getpid()}"

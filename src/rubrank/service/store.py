@@ -1,9 +1,11 @@
-"""What must survive the process of the service: waiting samples, answers, and the state of rules.
+"""The state of the service on disk: waiting samples, answers, and the state of rules.
 
-store = ServiceStore(folder / "service.sqlite")
-store.add_sample(cohort, 0, member, rollout)       written soon, together with other rows
-await store.add_answers(cohort, answers)           on disk when it returns: only then are callers answered
-store.find_cohort(key, since)                      the last group with this key, with its samples and answers
+    store = ServiceStore(folder / "service.sqlite")
+    store.add_sample(cohort, 0, member, rollout)       returns at once; written together with other rows
+    await store.add_answers(cohort, answers)           on disk when it returns: only then are callers answered
+    store.find_cohort(key, since)                      the last group with this key, with its samples and answers
+
+After a restart the service continues from here.
 """
 
 from __future__ import annotations
@@ -54,12 +56,12 @@ class StoredCohort:
     about: Mapping[str, Any]
     """Name, size, step, rubric …"""
     done: float | None
-    """When it was scored; None: it was not."""
+    """When it was scored; None: not scored yet."""
     samples: tuple[StoredSample, ...]
 
 
 class ServiceStore:
-    """One SQLite file; for one process at a time, since two would number their groups alike."""
+    """One SQLite file, for one process at a time: two processes would use the same numbers for different groups."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,7 @@ class ServiceStore:
         self.last_cohort = int(self._store.read("SELECT coalesce(max(id), 0) FROM cohorts")[0][0])
 
     def close(self) -> None:
-        """Write everything that is waiting."""
+        """Write everything that is waiting, and close the file."""
         self._store.close()
         if self._lock is not None:
             self._lock.close()
@@ -81,18 +83,18 @@ class ServiceStore:
     # --------------------------------------------------------------------------------------------------- samples
 
     def add_cohort(self, id: int, key: bytes, about: Mapping[str, Any]) -> None:
-        """A group that was opened."""
+        """Store a new group."""
         sql = "INSERT OR REPLACE INTO cohorts (id, key, about, opened, done) VALUES (?, ?, ?, ?, NULL)"
         self._write(sql, (id, key, json.dumps(about, default=str), time.time()))
 
     def add_sample(self, cohort: int, number: int, member: bytes, rollout: Rollout) -> None:
-        """A sample that waits for its siblings."""
+        """Store a sample that waits for its siblings."""
         text = json.dumps(rollout.model_dump(exclude_unset=True), default=str)
         sql = "INSERT OR REPLACE INTO samples (cohort, number, member, rollout) VALUES (?, ?, ?, ?)"
         self._write(sql, (cohort, number, member, text))
 
     async def add_answers(self, cohort: int, answers: Mapping[int, Mapping[str, Any]]) -> None:
-        """The answers to samples, by their numbers; the group is done."""
+        """Store the answers to samples, by their numbers, and mark the group as done."""
         for number, answer in answers.items():
             sql = "UPDATE samples SET answer = ? WHERE cohort = ? AND number = ?"
             self._write(sql, (json.dumps(answer), cohort, number))
@@ -118,33 +120,34 @@ class ServiceStore:
         sql = "SELECT number, member, rollout, answer FROM samples WHERE cohort = ? ORDER BY number"
         samples = []
         for number, member, rollout, answer in self._store.read(sql, (id,)):
-            found = None if answer is None else json.loads(answer)
-            samples.append(StoredSample(number, bytes(member), Rollout.model_validate(json.loads(rollout)), found))
+            stored_rollout = Rollout.model_validate(json.loads(rollout))
+            stored_answer = None if answer is None else json.loads(answer)
+            samples.append(StoredSample(number, bytes(member), stored_rollout, stored_answer))
         return StoredCohort(id, bytes(key), json.loads(about), done, tuple(samples))
 
     # ----------------------------------------------------------------------------------------- requests and state
 
     def find_answer(self, request_id: str) -> bytes | None:
-        """The answer that a request got before."""
+        """The stored answer to a request, if there is one."""
         rows = self._store.read("SELECT answer FROM requests WHERE id = ?", (_encode(request_id),))
         return bytes(rows[0][0]) if rows else None
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request; a state that was kept before is on disk too when this returns."""
+        """Store the answer to a request; everything that was stored before is on disk too when this returns."""
         values = (_encode(request_id), time.time(), answer)
         await self._store.write_async(lambda db: db.execute("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", values))
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
-        """What a rule has learnt."""
+        """Store the state of the engine: what its rule has learnt."""
         self._write("INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),))
 
     def find_state(self) -> dict[str, Any] | None:
-        """What a rule had learnt when the process ended."""
+        """The stored state of the engine, if there is one."""
         rows = self._store.read("SELECT value FROM state WHERE name = 'engine'")
         return json.loads(rows[0][0]) if rows else None
 
     def delete_before(self, time: float) -> None:
-        """Delete what is older, including groups that nobody asks about any more."""
+        """Delete older groups and answers, including groups that were never scored."""
         old = "SELECT id FROM cohorts WHERE coalesce(done, opened) < ?"
         self._write(f"DELETE FROM samples WHERE cohort IN ({old})", (time,))
         self._write("DELETE FROM cohorts WHERE coalesce(done, opened) < ?", (time,))

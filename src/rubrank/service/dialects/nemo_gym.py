@@ -6,12 +6,13 @@
     POST /seed_session        {"resources_session_id": "7"} → the same, with a cookie; there is nothing to prepare
     POST /close_session       {"resources_session_id": "7"} → the same; there is nothing to release
     POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
-    GET  /reverify_mode       "unsupported": a sample by itself is in no group
+    GET  /reverify_mode       "unsupported": a sample cannot be scored again without its group
 
-`rubrank.training.frameworks.nemo_gym` says how a request is read. Fields beside the prompt and the response are what a
-label is elsewhere, and may hold the query's own rubric, `group_id` or `group_size`. A sample about which nothing is
-known is masked (`mask_sample`), and of the failure kind and class "judge_failed", by which NeMo Gym keeps it out of its
-scores and tries it again. Siblings that did not come are a note ("cohort_incomplete"), and no mask.
+`rubrank.training.frameworks.nemo_gym` describes how a request is read. Fields other than the prompt and the response
+are used like a label in other trainers, and may contain the query's own rubric, `group_id` or `group_size`. A sample
+without any score is masked (`mask_sample`), with the failure kind and class "judge_failed", so that NeMo Gym leaves it
+out of its scores and tries it again. An incomplete group is only noted ("cohort_incomplete"); its samples are not
+masked.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ REVERIFY = "unsupported"
 def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """The one sample of a call."""
     request = read_request(data)
-    # Of NeMo Gym's own keys only this one differs between all rollouts, whatever their step or epoch.
+    # Among NeMo Gym's own keys, only this one is different for all rollouts of all steps and epochs.
     rollout_id = request.body.get(f"{PRIVATE_PREFIX}rollout_id")
     keys = request.row if rollout_id is None else {**request.row, "sample_id": rollout_id}
     return [reader.make_sample(request.prompt, request.completion, request.row, keys, where=OWNER)]
 
 
 def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
-    """The row with the reward and its parts. Missing scores are 0, because NeMo Gym wants the same names every time."""
+    """The row with the reward and its parts. Missing scores are 0, because NeMo Gym needs the same names every time."""
     answer = answers[0]
     is_unknown = isnan(answer.reward)
     scores = {name: 0.0 if score is None or isnan(score) else score for name, score in answer.scores.items()}
@@ -57,7 +58,7 @@ def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
 
 
 def answer_session(body: Any) -> dict[str, Any]:
-    """The answer to a session that begins or ends: its id, if it has one."""
+    """The answer to the start or end of a session: its id, if it has one."""
     session = check_object(body).get(SESSION)
     return {} if session is None else {SESSION: session}
 
@@ -65,7 +66,7 @@ def answer_session(body: Any) -> dict[str, Any]:
 def aggregate_metrics(body: Any) -> dict[str, Any]:
     """Means of rewards and of their parts, over all samples that are not masked, and over those of each task.
 
-    Fused rewards only say who is better within a group, so the key metrics are the means of the parts.
+    Fused rewards only rank the rollouts within a group, so the key metrics are the means of the parts.
     """
     responses = check_object(body).get("verify_responses")
     if not isinstance(responses, list):
@@ -78,7 +79,7 @@ def aggregate_metrics(body: Any) -> dict[str, Any]:
     masked = sum(bool(row.get("mask_sample")) for row in rows)
     return {
         "group_level_metrics": [
-            {_TASK: of_task[0].get(_TASK), **_compute_means(of_task)} for of_task in tasks.values()
+            {_TASK: task_rows[0].get(_TASK), **_compute_means(task_rows)} for task_rows in tasks.values()
         ],
         "agent_metrics": {**means, "samples": len(rows), "masked": masked},
         "key_metrics": {name: mean for name, mean in means.items() if name != "mean/reward"},

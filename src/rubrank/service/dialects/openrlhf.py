@@ -4,7 +4,7 @@
     {"rewards": [0.75], "scores": [0.75], "extra_logs": {"rubrank/unknown": [0.0], "rubrank/incomplete": [0.0], …}}
 
 A query is prompt and response in one text, decoded with its special tokens. OpenRLHF sends one sample per call, tries
-five times, and gives a call 180 seconds; if it has several addresses, some get empty lists.
+five times, and has a timeout of 180 seconds; if it has several addresses, some get empty lists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rubrank.service.schemas import check_object
 from rubrank.training.queries import Completion
 
 WHERE = "OpenRLHF"
-_MOST_BEFORE = 64  # characters before a prompt: a token that begins a text
+_MOST_BEFORE = 64  # characters allowed before the prompt: a token that begins a text
 
 
 def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:

@@ -1,7 +1,7 @@
-"""What all dialects share: which group a sample belongs to, and which of its samples it is.
+"""Shared by all dialects: make a sample, and identify its group and its place in it.
 
-A group is known by `group_id` if the trainer sends one, beside the sample or in its label; else by prompt and label. A
-sample is known by `sample_id`, else by its text. `group_size`, `step` and `train` may be sent too.
+A group is identified by `group_id` if the trainer sends it, in the body or in the label; else by prompt and label. A
+sample is identified by `sample_id`, else by its text. `group_size`, `step` and `train` may be sent too.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class SampleReader:
     rubric_column: str
     end_tokens: tuple[str, ...]
     needs_step: bool
-    """Do some attributes start at a step? Then every call must say its own."""
+    """Do some attributes start at a later step? Then every call must send its step."""
     max_group: int = 4096
     """Samples of a group, at most."""
     thinking: Thinking = "auto"
-    """How responses begin, as the engine has it."""
+    """Whether responses begin inside thoughts; the setting of the engine."""
 
     def make_sample(
         self, prompt: Any, completion: Completion, label: Any, body: Mapping[str, Any], *, where: str
     ) -> ServiceSample:
-        """One sample. body: what was sent beside it; where: names it in errors."""
+        """One sample. body: the request, which may have keys of the sample; where: the owner of errors."""
         row = parse_json_cell(label)
         keys = SampleKeys.read(row if isinstance(row, Mapping) else {}, body)
         query = make_query(prompt, label, rubric_column=self.rubric_column)

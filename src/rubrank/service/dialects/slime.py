@@ -3,8 +3,8 @@
     {"prompt": "Name a lake.", "response": "West Lake.", "label": "West Lake"}
     0.75
 
-The body of the answer is the reward. With `--reward-key reward` let the address end in `/slime?form=object`: then it is
-{"reward": 0.75, "complete": true, "scores": {…} …}. slime gives a call 120 seconds, and tries ten times.
+The body of the answer is the reward. With `--reward-key reward`, use the address `/slime?form=object`; the answer is
+then {"reward": 0.75, "complete": true, "scores": {…} …}. slime has a timeout of 120 seconds, and tries ten times.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
 
 
 def write_object(body: Any, answers: Sequence[SampleAnswer]) -> Any:
-    """The reward, and how it came about."""
+    """The reward with scores, reasons and the state of the group."""
     answer = answers[0]
     return {**asdict(answer), "reward": answer.usable, "complete": answer.complete, "unknown": isnan(answer.reward)}
