@@ -2,7 +2,7 @@
 
     ratio:overlap(reference_text="…", percentage=72)    "Maintain a trigram overlap of 72% (±2%) …"
 
-Where nothing of a kind occurs, a ratio is not kept: the "upstream" readings pass 0 = 0, the "fixed" ones do not.
+A ratio of two kinds that do not occur is not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
 """
 
 from __future__ import annotations
