@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load `rubrank.fusion.on_ray` on first use: its module imports the grading package, which is slow to load."""
+    """Load `rubrank.fusion.on_ray` on first use: its module imports the grading package."""
     if name != "on_ray":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rubrank.fusion.cluster import on_ray

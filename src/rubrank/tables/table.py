@@ -37,7 +37,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
 _SAMPLED_LINES = 512  # about so many lines are looked at to guess whether there are too many criteria
-_LARGEST_DOUBLE = 2**1023  # polars cannot read integers from here on
+_LARGEST_DOUBLE = 2**1023  # integers from here on may exceed the range of doubles
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -71,8 +71,8 @@ class AttributeControl:
     def fitted_MK(self) -> np.ndarray:
         """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
 
-        Only `rubrank.utilities` needs them, and they would double the memory of a large batch. So they are computed on
-        first use.
+        Only `rubrank.utilities` needs them, and a large batch might not fit in memory with them. So they are computed
+        on first use.
         """
         return self.fit_jointly()
 

@@ -4,7 +4,7 @@
 
 Every model with a link function F is fitted here: once for each shape of ordering, and with attributes wherever the
 compiled fit of `likelihood.py` does not apply (another link, very large groups, full steps that did not converge).
-A step that does not improve the objective is halved. The objective is strictly concave, so this always converges.
+A step that does not improve the objective is halved. The objective is strictly concave, so this cannot diverge.
 
 Letters: B problems side by side, n rollouts each, D attributes. The contrasts z_ij are antisymmetric in i and j.
 """
