@@ -143,7 +143,7 @@ def test_filters_and_search(driver: Any, demo_page: Path, demo_records: list[Gro
     assert page.text(".row strong") == demo_records[7].group
     page.search("no group says such a thing")
     page.until(lambda: page.text(".status") == f"0 of {total}")
-    assert "No group fits" in page.text(".list")
+    assert "No group matches" in page.text(".list")
     assert page.complaints() == []
 
 

@@ -1,146 +1,276 @@
-// Charts: bars with axes, lines with their intervals, rows of values with whiskers. Every one carries its numbers as text, too.
+// Charts: bars with axes, lines with their intervals, rows of values with whiskers. Every chart also has its numbers as text.
 
 import { fill, h, s } from "./dom.js";
 import { plotButtons } from "./save.js";
 import { count, isNumber, number, percent, signed, sum } from "./numbers.js";
 
-/** Bars of a distribution (report/distribution.py); `tall` ones have axes. */
+// ---------------------------------------------------------------------------------------------------- distributions
+
+/** Bars of a distribution: {counts, values} or {counts, edges}, from rubrank/viewer/summary. Tall bars have axes. */
 export function bars(distribution, label, tall, unit = "rollouts") {
   if (!distribution.counts.length) return h("span", { class: "muted" }, "no scores");
   return tall ? histogram(distribution, label, unit) : smallBars(distribution, label);
 }
 
-const barName = ({ values, edges }, i) => (values ? number(values[i]) : `${number(edges[i])} to ${number(edges[i + 1])}`);
-
-function barsText(distribution, label) {
-  const total = sum(distribution.counts);
-  return `${label}: ${distribution.counts.map((n, i) => `${barName(distribution, i)}: ${percent(n / total)}`).join(", ")}`;
+function barName({ values, edges }, i) {
+  return values ? number(values[i]) : `${number(edges[i])} to ${number(edges[i + 1])}`;
 }
 
-function drawnBars(distribution, box) {
-  const { counts } = distribution, most = Math.max(...counts), step = box.width / counts.length, gap = Math.min(2, step * 0.2), total = sum(counts);
+/** The distribution in words, for screen readers. */
+function describeBars(distribution, label) {
+  const total = sum(distribution.counts);
+  const parts = distribution.counts.map((n, i) => `${barName(distribution, i)}: ${percent(n / total)}`);
+  return `${label}: ${parts.join(", ")}`;
+}
+
+/** The bars themselves, inside `box`. A bar that is not empty is at least 1.5 high, so that it can be seen. */
+function drawBars({ counts, ...names }, box) {
+  const most = Math.max(...counts);
+  const total = sum(counts);
+  const step = box.width / counts.length;
+  const gap = Math.min(2, step * 0.2);
   return counts.map((n, i) => {
-    const size = n ? Math.max(1.5, (n / most) * box.height) : 0;
-    return s("rect", { x: box.left + i * step + gap / 2, y: box.top + box.height - size, width: step - gap, height: size },
-      s("title", {}, `${barName(distribution, i)}: ${count(n)} (${percent(n / total, 1)})`));
+    const height = n ? Math.max(1.5, (n / most) * box.height) : 0;
+    const place = { x: box.left + i * step + gap / 2, y: box.top + box.height - height };
+    const title = `${barName(names, i)}: ${count(n)} (${percent(n / total, 1)})`;
+    return s("rect", { ...place, width: step - gap, height }, s("title", {}, title));
   });
 }
 
 function smallBars(distribution, label) {
-  const { values, edges, counts } = distribution, box = { left: 0, top: 0, width: 120, height: 34 };
-  const chart = s("svg", { class: "bars", viewBox: "0 0 120 34", preserveAspectRatio: "none", role: "img", "aria-label": barsText(distribution, label) }, drawnBars(distribution, box));
-  const low = values ? values[0] : edges[0], high = values ? values[values.length - 1] : edges[edges.length - 1];
+  const box = { left: 0, top: 0, width: 120, height: 34 };
+  const props = { class: "bars", viewBox: "0 0 120 34", preserveAspectRatio: "none", role: "img" };
+  const chart = s("svg", { ...props, "aria-label": describeBars(distribution, label) }, drawBars(distribution, box));
+  const ends = distribution.values || distribution.edges;
+  const low = ends[0];
+  const high = ends[ends.length - 1];
   return h("div", { class: "distribution" }, chart,
-    h("div", { class: "ends", "aria-hidden": "true" }, h("span", {}, number(low)), counts.length > 1 && h("span", {}, number(high))));
+    h("div", { class: "ends", "aria-hidden": "true" },
+      h("span", {}, number(low)),
+      distribution.counts.length > 1 && h("span", {}, number(high))));
 }
 
-/** Counts upwards, what was counted to the right. */
+/** Bars with counts on the vertical axis and scores on the horizontal one. */
 function histogram(distribution, label, unit) {
-  const { values, edges, counts } = distribution, size = { width: 520, height: 190 }, box = { left: 52, top: 10, width: 458, height: 138 };
-  const most = Math.max(...counts), step = box.width / counts.length, base = box.top + box.height;
-  const up = ticks(0, most, 4).filter(Number.isInteger).map((n) => s("g", { class: "tick" },
-    s("line", { x1: box.left, x2: box.left + box.width, y1: base - (n / most) * box.height, y2: base - (n / most) * box.height }),
-    s("text", { x: box.left - 6, y: base - (n / most) * box.height + 3.5, "text-anchor": "end" }, number(n))));
-  const across = values
-    ? values.map((value, i) => [box.left + (i + 0.5) * step, value])
-    : ticks(edges[0], edges[edges.length - 1], 5).map((x) => [box.left + ((x - edges[0]) / (edges[edges.length - 1] - edges[0])) * box.width, x]);
-  const names = across.map(([x, value]) => s("text", { x, y: base + 15, "text-anchor": "middle" }, number(value)));
-  const words = [
-    s("text", { class: "axis", x: box.left + box.width / 2, y: size.height - 5, "text-anchor": "middle" }, label.replace(/^(Distribution|Scores) of /, "").slice(0, 70)),
-    s("text", { class: "axis", x: 11, y: box.top + box.height / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${box.top + box.height / 2})` }, unit),
+  const { values, edges, counts } = distribution;
+  const size = { width: 520, height: 190 };
+  const box = { left: 52, top: 10, width: 458, height: 138 };
+  const right = box.left + box.width;
+  const base = box.top + box.height;
+  const middle = { x: box.left + box.width / 2, y: box.top + box.height / 2 };
+  const most = Math.max(...counts);
+
+  const gridLines = ticks(0, most, 4).filter(Number.isInteger).map((n) => {
+    const y = base - (n / most) * box.height;
+    return s("g", { class: "tick" },
+      s("line", { x1: box.left, x2: right, y1: y, y2: y }),
+      s("text", { x: box.left - 6, y: y + 3.5, "text-anchor": "end" }, number(n)));
+  });
+
+  let marks; // [x, value] of the numbers below the axis
+  if (values) {
+    const step = box.width / counts.length;
+    marks = values.map((value, i) => [box.left + (i + 0.5) * step, value]);
+  } else {
+    const low = edges[0];
+    const high = edges[edges.length - 1];
+    marks = ticks(low, high, 5).map((value) => [box.left + ((value - low) / (high - low)) * box.width, value]);
+  }
+  const numbers = marks.map(([x, value]) => s("text", { x, y: base + 15, "text-anchor": "middle" }, number(value)));
+
+  const subject = label.replace(/^(Distribution|Scores) of /, "").slice(0, 70);
+  const axisNames = [
+    s("text", { class: "axis", x: middle.x, y: size.height - 5, "text-anchor": "middle" }, subject),
+    s("text", { class: "axis", x: 11, y: middle.y, "text-anchor": "middle", transform: `rotate(-90 11 ${middle.y})` }, unit),
   ];
-  const chart = s("svg", { class: "histogram", viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": barsText(distribution, label) },
-    up, drawnBars(distribution, box), s("line", { class: "base", x1: box.left, x2: box.left + box.width, y1: base, y2: base }), names, words);
+  const props = { class: "histogram", viewBox: `0 0 ${size.width} ${size.height}`, role: "img" };
+  const chart = s("svg", { ...props, "aria-label": describeBars(distribution, label) },
+    gridLines,
+    drawBars(distribution, box),
+    s("line", { class: "base", x1: box.left, x2: right, y1: base, y2: base }),
+    numbers,
+    axisNames);
   return h("figure", { class: "distribution tall" }, chart, plotButtons(label, chart));
 }
 
 /** Round numbers between low and high, about `wanted` of them. */
 export function ticks(low, high, wanted = 4) {
   if (!(high > low)) return [low];
-  const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= rough * (1 - 1e-9)) || power;
-  const found = [];
-  for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + 1e-9 * step; x += step) found.push(Math.abs(x) < step * 1e-9 ? 0 : Number(x.toPrecision(12)));
-  return found;
+  const tolerance = 1e-9; // relative to a step: sums of steps are not exact
+  const roughStep = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(roughStep));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((m) => m >= roughStep * (1 - tolerance)) || power;
+  const values = [];
+  for (let x = Math.ceil(low / step - tolerance) * step; x <= high + tolerance * step; x += step) {
+    values.push(Math.abs(x) < step * tolerance ? 0 : Number(x.toPrecision(12)));
+  }
+  return values;
 }
+
+// ------------------------------------------------------------------------------------------------------- line charts
 
 const PLOT = { width: 320, height: 158, left: 40, right: 8, top: 8, bottom: 30 };
 
-/** lines: {name, points: [step, mean, half of the interval or null]}; several lie over each other, with a legend. */
+/**
+ * One or several lines over the steps of a run; several share the axes and get a legend.
+ * lines: {name, points: [step, mean, half of the interval or null]}. options: {percent, zero (show 0), note}.
+ */
 export function lineChart(title, lines, options = {}) {
-  const drawn = lines.map((line, colour) => ({ ...line, colour: colour % 6, points: line.points.filter(([step, mean]) => isNumber(step) && isNumber(mean)) })).filter((line) => line.points.length);
+  const drawn = lines
+    .map((line, i) => ({
+      ...line,
+      colour: i % 6,
+      points: line.points.filter(([step, mean]) => isNumber(step) && isNumber(mean)),
+    }))
+    .filter((line) => line.points.length);
   if (!drawn.length) return null;
-  const scale = scaleOf(drawn.flatMap((line) => line.points), options), { first, last, x, y, write } = scale;
-  const alone = drawn.length === 1, end = drawn[0].points[drawn[0].points.length - 1];
-  const readout = h("output", { class: "readout" }, alone ? `${write(end[1])} at the last step` : "");
-  const label = drawn.map(({ name, points }) => `${alone ? title : name}: ${write(points[0][1])} at step ${points[0][0]}, ${write(points[points.length - 1][1])} at step ${points[points.length - 1][0]}`).join("; ");
-  const svg = s("svg", { class: "line", viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img", "aria-label": alone ? label : `${title}. ${label}` },
-    axes(scale), drawn.map((line) => plotted(line.points, scale, line.colour)));
-  if (options.zero && scale.low < 0 && scale.high > 0) svg.append(s("line", { class: "zero", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(0), y2: y(0) }));
-  const dot = s("circle", { class: "dot", r: 3.5, visibility: "hidden" }), all = drawn.flatMap((line) => line.points.map((point) => [point, line]));
-  svg.append(dot);
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect(), at = ((event.clientX - box.left) / box.width) * PLOT.width, up = ((event.clientY - box.top) / box.height) * PLOT.height;
-    const far = ([point]) => Math.abs(x(point[0]) - at) + (alone ? 0 : 0.3 * Math.abs(y(point[1]) - up));
-    const [near, line] = all.reduce((a, b) => (far(b) < far(a) ? b : a));
-    fill(dot, { cx: x(near[0]), cy: y(near[1]), visibility: "visible" }, []);
-    readout.textContent = `${alone ? "" : `${line.name}, `}step ${near[0]}: ${write(near[1])}${near[2] ? ` ± ${write(near[2])}` : ""}`;
+
+  const scale = makeScale(drawn.flatMap((line) => line.points), options);
+  const { first, last, y, write } = scale;
+  const isSingle = drawn.length === 1;
+
+  const descriptions = drawn.map(({ name, points }) => {
+    const start = points[0];
+    const end = points[points.length - 1];
+    return `${isSingle ? title : name}: ${write(start[1])} at step ${start[0]}, ${write(end[1])} at step ${end[0]}`;
   });
-  const legend = !alone && h("div", { class: "lines-legend" }, drawn.map((line) => h("span", { class: `line-${line.colour}` }, h("i", {}), line.name)));
+  const label = descriptions.join("; ");
+  const svg = s("svg",
+    {
+      class: "line",
+      viewBox: `0 0 ${PLOT.width} ${PLOT.height}`,
+      role: "img",
+      "aria-label": isSingle ? label : `${title}. ${label}`,
+    },
+    drawAxes(scale),
+    drawn.map((line) => drawLine(line.points, scale, line.colour)));
+  if (options.zero && scale.low < 0 && scale.high > 0) {
+    svg.append(s("line", { class: "zero", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(0), y2: y(0) }));
+  }
+
+  const lastPoint = drawn[0].points[drawn[0].points.length - 1];
+  const readout = h("output", { class: "readout" }, isSingle ? `${write(lastPoint[1])} at the last step` : "");
+  showNearestPoint(svg, readout, drawn, scale);
+
+  const heading = h("span", {}, h("strong", {}, title), options.note && h("small", {}, ` ${options.note}`));
+  const legend = isSingle
+    ? h("span", {})
+    : h("div", { class: "lines-legend" },
+      drawn.map((line) => h("span", { class: `line-${line.colour}` }, h("i", {}), line.name)));
   return h("figure", { class: "plot", "data-steps": `${first} ${last}` },
-    h("figcaption", {}, h("span", {}, h("strong", {}, title), options.note && h("small", {}, ` ${options.note}`)), readout), svg, h("div", { class: "under" }, legend || h("span", {}), plotButtons(title, svg)));
+    h("figcaption", {}, heading, readout),
+    svg,
+    h("div", { class: "under" }, legend, plotButtons(title, svg)));
 }
 
-function scaleOf(points, options) {
-  const half = (point) => point[2] || 0;
-  let low = Math.min(...points.map((p) => p[1] - half(p))), high = Math.max(...points.map((p) => p[1] + half(p)));
-  if (options.zero) [low, high] = [Math.min(0, low), Math.max(0, high)];
-  if (high - low < 1e-9) [low, high] = [low - 0.5 * Math.max(Math.abs(low), 0.1), high + 0.5 * Math.max(Math.abs(high), 0.1)];
-  const pad = 0.06 * (high - low);
-  [low, high] = [options.percent ? Math.max(0, low - pad) : low - pad, high + pad];
-  const first = Math.min(...points.map((p) => p[0])), last = Math.max(...points.map((p) => p[0]));
-  const x = (step) => (last === first ? (PLOT.left + PLOT.width - PLOT.right) / 2
-    : PLOT.left + ((step - first) / (last - first)) * (PLOT.width - PLOT.left - PLOT.right));
-  const y = (value) => PLOT.top + ((high - value) / (high - low)) * (PLOT.height - PLOT.top - PLOT.bottom);
+/** Mark the point nearest to the pointer, and write its numbers into `readout`. */
+function showNearestPoint(svg, readout, lines, { x, y, write }) {
+  const isSingle = lines.length === 1;
+  const dot = s("circle", { class: "dot", r: 3.5, visibility: "hidden" });
+  svg.append(dot);
+  const candidates = lines.flatMap((line) => line.points.map((point) => [point, line]));
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const pointerX = ((event.clientX - box.left) / box.width) * PLOT.width;
+    const pointerY = ((event.clientY - box.top) / box.height) * PLOT.height;
+    // The step counts most; the height only chooses between lines.
+    const distance = ([point]) =>
+      Math.abs(x(point[0]) - pointerX) + (isSingle ? 0 : 0.3 * Math.abs(y(point[1]) - pointerY));
+    const [[step, mean, half], line] = candidates.reduce((a, b) => (distance(b) < distance(a) ? b : a));
+    fill(dot, { cx: x(step), cy: y(mean), visibility: "visible" }, []);
+    const name = isSingle ? "" : `${line.name}, `;
+    const interval = half ? ` ± ${write(half)}` : "";
+    readout.textContent = `${name}step ${step}: ${write(mean)}${interval}`;
+  });
+}
+
+/** Ranges of the two axes, x(step) and y(value) in the plot's coordinates, and write(value) as text. */
+function makeScale(points, options) {
+  const steps = points.map(([step]) => step);
+  const first = Math.min(...steps);
+  const last = Math.max(...steps);
+  let low = Math.min(...points.map(([, mean, half]) => mean - (half || 0)));
+  let high = Math.max(...points.map(([, mean, half]) => mean + (half || 0)));
+  if (options.zero) {
+    low = Math.min(0, low);
+    high = Math.max(0, high);
+  }
+  if (high - low < 1e-9) { // all values are equal: show some room around them
+    low -= 0.5 * Math.max(Math.abs(low), 0.1);
+    high += 0.5 * Math.max(Math.abs(high), 0.1);
+  }
+  const padding = 0.06 * (high - low);
+  low -= padding;
+  high += padding;
+  if (options.percent) low = Math.max(0, low);
+
+  const width = PLOT.width - PLOT.left - PLOT.right;
+  const height = PLOT.height - PLOT.top - PLOT.bottom;
+  const x = (step) => PLOT.left + (last === first ? 0.5 : (step - first) / (last - first)) * width;
+  const y = (value) => PLOT.top + ((high - value) / (high - low)) * height;
   const write = options.percent ? (value) => percent(value, value > 0 && value < 0.1 ? 1 : 0) : number;
   return { low, high, first, last, x, y, write };
 }
 
-function axes({ low, high, first, last, x, y, write }) {
-  const across = ticks(low, high).map((value) => s("g", { class: "tick" },
+function drawAxes({ low, high, first, last, x, y, write }) {
+  const gridLines = ticks(low, high).map((value) => s("g", { class: "tick" },
     s("line", { x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(value), y2: y(value) }),
     s("text", { x: PLOT.left - 5, y: y(value) + 3.5, "text-anchor": "end" }, write(value))));
-  const below = (last === first ? [first] : ticks(first, last, 6).filter(Number.isInteger)).map((step) => s("text", {
-    class: "step", x: x(step), y: PLOT.height - 17, "text-anchor": x(step) > PLOT.width - 24 ? "end" : "middle" }, count(step)));
-  return [...across, ...below, s("text", { class: "axis", x: (PLOT.left + PLOT.width - PLOT.right) / 2, y: PLOT.height - 4, "text-anchor": "middle" }, "step")];
+  const steps = last === first ? [first] : ticks(first, last, 6).filter(Number.isInteger);
+  const stepNumbers = steps.map((step) => {
+    const anchor = x(step) > PLOT.width - 24 ? "end" : "middle"; // the last number must not be cut off
+    return s("text", { class: "step", x: x(step), y: PLOT.height - 17, "text-anchor": anchor }, count(step));
+  });
+  const middle = (PLOT.left + PLOT.width - PLOT.right) / 2;
+  const axisName = s("text", { class: "axis", x: middle, y: PLOT.height - 4, "text-anchor": "middle" }, "step");
+  return [...gridLines, ...stepNumbers, axisName];
 }
 
-function plotted(shown, { low, high, x, y }, colour) {
-  const edge = (p, sign) => [x(p[0]), y(Math.max(low, Math.min(high, p[1] + sign * (p[2] || 0))))];
-  const band = [...shown.map((p) => edge(p, 1)), ...shown.slice().reverse().map((p) => edge(p, -1))];
-  const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
-  const parts = [s("path", { class: "band", d: `${path(band)}Z` }), s("path", { class: "curve", d: path(shown.map((p) => [x(p[0]), y(p[1])])) })];
-  if (shown.length <= 30) parts.push(...shown.map((p) => s("circle", { class: "point", cx: x(p[0]), cy: y(p[1]), r: 2 })));
+/** One line with the band of its intervals; a short one also with its points. */
+function drawLine(points, { low, high, x, y }, colour) {
+  const clamp = (value) => Math.max(low, Math.min(high, value));
+  const path = (places) => places.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
+  const upper = points.map(([step, mean, half]) => [x(step), y(clamp(mean + (half || 0)))]);
+  const lower = points.map(([step, mean, half]) => [x(step), y(clamp(mean - (half || 0)))]);
+  const curve = points.map(([step, mean]) => [x(step), y(mean)]);
+  const parts = [
+    s("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
+    s("path", { class: "curve", d: path(curve) }),
+  ];
+  if (points.length <= 30) {
+    parts.push(...curve.map(([cx, cy]) => s("circle", { class: "point", cx, cy, r: 2 })));
+  }
   return s("g", { class: `series line-${colour}` }, parts);
 }
 
-/** rows: {name, value, half, note}; values around 0, drawn between −most and most. */
+// ------------------------------------------------------------------------------------------------ whiskers and meters
+
+/** rows: {name, value, half of the interval, note}. Values are drawn on a track from −most to most, with 0 in the middle. */
 export function whiskers(rows, most, note) {
   const place = (value) => `${(50 + 48 * Math.max(-1, Math.min(1, value / most))).toFixed(2)}%`;
-  return h("div", { class: "whiskers", role: "list" }, rows.map(({ name, value, half, note: own }) => {
-    const text = isNumber(value) ? `${signed(value)}${isNumber(half) ? ` ± ${half.toFixed(2)}` : ""}` : "–";
+  const items = rows.map((row) => {
+    const { name, value, half } = row;
     const track = h("span", { class: "track", "aria-hidden": "true" }, h("i", { class: "middle" }));
+    let text = "–";
     if (isNumber(value)) {
-      if (isNumber(half)) track.append(h("i", { class: "span", "--from": place(value - half), "--to": place(value + half) }));
+      text = signed(value);
+      if (isNumber(half)) {
+        text += ` ± ${half.toFixed(2)}`;
+        track.append(h("i", { class: "span", "--from": place(value - half), "--to": place(value + half) }));
+      }
       track.append(h("i", { class: "mark", "--at": place(value) }));
     }
     return h("div", { class: "whisker", role: "listitem" },
-      h("span", { class: "name" }, name, own && h("small", {}, own)), track, h("span", { class: "value" }, text));
-  }), note && h("p", { class: "muted" }, note));
+      h("span", { class: "name" }, name, row.note && h("small", {}, row.note)),
+      track,
+      h("span", { class: "value" }, text));
+  });
+  return h("div", { class: "whiskers", role: "list" }, items, note && h("p", { class: "muted" }, note));
 }
 
 /** A share as a bar with its number. */
 export function meter(share, text, kind) {
   const at = isNumber(share) ? `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%` : "0%";
-  return h("span", { class: kind ? `meter ${kind}` : "meter", "--at": at }, h("span", {}, text === undefined ? percent(share) : text));
+  const shown = text === undefined ? percent(share) : text;
+  return h("span", { class: kind ? `meter ${kind}` : "meter", "--at": at }, h("span", {}, shown));
 }
