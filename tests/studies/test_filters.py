@@ -12,7 +12,7 @@ from rubrank import InvalidInput
 from rubrank.cli.app import app
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.filters import PAPER, Filters, filtered
+from rubrank.studies.replay.filters import PAPER, Filters, apply_filters
 
 NAMES = ("IFBench", "Business", "focal_score", "NotEmpty")
 
@@ -33,7 +33,7 @@ def test_the_papers_filters():
     whole, small, same = group("whole"), group("small", 7), group("same")
     scaled, holes = group("scaled", Business=np.arange(8.0)), group("holes", IFBench=[np.nan, *range(7)])
     every = (whole, small, same, scaled, holes)
-    kept = filtered(ScoreTable(every), PAPER, texts(*every, twice=("same",)))
+    kept = apply_filters(ScoreTable(every), PAPER, texts(*every, twice=("same",)))
     assert [(g.id, g.names) for g in kept.table.groups] == [
         ("whole", ("IFBench", "Business")),
         ("scaled", ("IFBench",)),
@@ -53,14 +53,14 @@ def test_the_papers_filters():
 
 def test_a_group_without_anything_left_goes():
     one = group("one", IFBench=2.0, Business=-1.0)
-    kept = filtered(ScoreTable((one,)), PAPER, texts(one))
+    kept = apply_filters(ScoreTable((one,)), PAPER, texts(one))
     assert kept.table.groups == ()
     assert dict(kept.left_out)["group without a criterion that is left"] == 1
 
 
 def test_no_filter_leaves_everything():
     table = ScoreTable((group("a"), group("b", 3)))
-    kept = filtered(table, Filters())
+    kept = apply_filters(table, Filters())
     assert kept.table.groups == table.groups
     assert kept.left_out == ()
     assert not Filters().any
@@ -68,7 +68,7 @@ def test_no_filter_leaves_everything():
 
 def test_unique_responses_need_the_texts():
     with pytest.raises(InvalidInput, match="rollouts"):
-        filtered(ScoreTable((group("a"),)), Filters(unique=True))
+        apply_filters(ScoreTable((group("a"),)), Filters(unique=True))
 
 
 def test_a_group_of_one_is_no_group():

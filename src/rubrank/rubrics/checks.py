@@ -62,7 +62,7 @@ def check_file(path: str | Path) -> list[Problem]:
             return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
     except RubrankError as error:
-        return [Problem(source, _shown(error, source))]
+        return [Problem(source, _short_message(error, source))]
 
 
 def note_on(source: str | Path) -> str | None:
@@ -100,9 +100,9 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     try:
         merged = merge_extended(rubric_data(data, file), file, folder, wrong=wrong)
     except RubrankError as error:
-        yield Problem(file, _shown(error, file), row)
+        yield Problem(file, _short_message(error, file), row)
         return
-    yield from (Problem(file, _shown(error, file), row) for error in wrong)
+    yield from (Problem(file, _short_message(error, file), row) for error in wrong)
     items = merged.get("criteria")
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         yield Problem(file, "criteria must be a list with at least one criterion", row)
@@ -114,7 +114,7 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     good: list[Criterion] = []
     for number, item in enumerate(items):
         yield from _criterion_problems(item, number, file, row, good)
-    yield from _between(good, [_name(item) for item in items], file, row, known=not wrong)
+    yield from _check_together(good, [_name(item) for item in items], file, row, known=not wrong)
 
 
 def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
@@ -124,7 +124,7 @@ def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Ite
         Rubric.model_validate({**merged, "criteria": [stand_in]})
     except ValidationError as error:
         for wrong in in_our_words(error, file, Rubric):
-            yield Problem(file, _shown(wrong, file), row)
+            yield Problem(file, _short_message(wrong, file), row)
 
 
 def _criterion_problems(item: Any, number: int, file: str, row: int | None, good: list[Criterion]) -> Iterator[Problem]:
@@ -133,10 +133,12 @@ def _criterion_problems(item: Any, number: int, file: str, row: int | None, good
         good.append(Criterion.model_validate(item))
     except ValidationError as error:
         for wrong in in_our_words(error, file, Criterion):
-            yield Problem(file, _shown(wrong, file, name), row, name)
+            yield Problem(file, _short_message(wrong, file, name), row, name)
 
 
-def _between(good: list[Criterion], names: list[str], file: str, row: int | None, known: bool) -> Iterator[Problem]:
+def _check_together(
+    good: list[Criterion], names: list[str], file: str, row: int | None, known: bool
+) -> Iterator[Problem]:
     """Problems of several criteria together; `known`: are the names all that there are?"""
     for name, times in Counter(names).items():
         if name and times > 1:
@@ -146,7 +148,7 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
         for edge in criterion.depends:
             if known and edge.on not in all_names:
                 yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
-    for circle in _circles(good):
+    for circle in _find_cycles(good):
         yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
     from rubrank.rubrics.contradiction import contradictions
 
@@ -155,20 +157,20 @@ def _between(good: list[Criterion], names: list[str], file: str, row: int | None
         yield Problem(file, f"it cannot be met: {contradiction.message}", row, criteria)
 
 
-def _circles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
+def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
     """One circle for every set of criteria that depend on each other."""
     edges = {c.name: [edge.on for edge in c.depends] for c in criteria}
     left = set(in_cycles(edges))  # most are on no circle, and a walk from each would take long
     edges = {name: [on for on in ons if on in left] for name, ons in edges.items() if name in left}
     visited: set[str] = set()
     for start in edges:
-        path = [] if start in visited else _way_back(start, edges)
+        path = [] if start in visited else _find_cycle_from(start, edges)
         visited.update(path)
         if path:
             yield path
 
 
-def _way_back(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
+def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
     """The shortest way from a criterion to itself; empty if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]
@@ -189,7 +191,7 @@ def _name(item: Any) -> str:
     return str(item.get("name", "")) if isinstance(item, Mapping) else str(item)
 
 
-def _shown(error: RubrankError, file: str, criterion: str | None = None) -> str:
+def _short_message(error: RubrankError, file: str, criterion: str | None = None) -> str:
     """The message without what the problem says already."""
     text = str(error)
     for prefix in (f"{file}: ", f"criterion {criterion!r}: "):
@@ -212,7 +214,7 @@ def _check_rows(path: str) -> Iterator[Problem]:
         try:
             row = next(rows, None)
         except InvalidInput as error:  # what follows a line that cannot be read is not known
-            yield Problem(path, _shown(error, path), number)
+            yield Problem(path, _short_message(error, path), number)
             return
         if row is None:
             break
@@ -221,10 +223,12 @@ def _check_rows(path: str) -> Iterator[Problem]:
     if number == 1:
         yield Problem(path, "there are no rows")
     elif not known:
-        yield Problem(path, f"no row has a rubric, a response or a prompt: nothing to check in {_listed(names)}")
+        yield Problem(
+            path, f"no row has a rubric, a response or a prompt: nothing to check in {_describe_columns(names)}"
+        )
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def _describe_columns(names: Sequence[str], most: int = 8) -> str:
     shown = ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
     return f"the columns {shown}" if names else "rows without columns"
 
@@ -234,7 +238,9 @@ def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> I
         try:
             group_rows([row], path)
         except RubrankError as error:
-            yield Problem(path, _shown(error, path).removeprefix(f"{path}: row 1: ").removeprefix("row 1: "), number)
+            yield Problem(
+                path, _short_message(error, path).removeprefix(f"{path}: row 1: ").removeprefix("row 1: "), number
+            )
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:
         rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}

@@ -56,11 +56,11 @@ def _is_path(data: Any) -> bool:
 
 def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
     """The same in our own shape, not checked yet."""
-    data = _decoded(without_nulls(data), where)
+    data = _decode(without_nulls(data), where)
     if isinstance(data, Mapping):
         return _from_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
-        return {"criteria": _unique([_item(item) for item in data])}
+        return {"criteria": _number_names([_read_item(item) for item in data])}
     raise InvalidInput(
         where,
         "rubric",
@@ -77,7 +77,7 @@ def without_nulls(data: Any) -> Any:
     return [without_nulls(item) for item in data] if isinstance(data, list | tuple) else data
 
 
-def _decoded(data: Any, where: str) -> Any:
+def _decode(data: Any, where: str) -> Any:
     """Text as JSON, as a preset, or as a file."""
     if not isinstance(data, str):
         return data
@@ -95,11 +95,11 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
         return {"id": "instructions", "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where)}
     if is_tree(data):
-        return {"criteria": _unique(list_leaves(data, where))}
+        return {"criteria": _number_names(list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            return {**data, "criteria": [item if isinstance(item, str) else _item(item) for item in items]}
+            return {**data, "criteria": [item if isinstance(item, str) else _read_item(item) for item in items]}
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
@@ -119,26 +119,26 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
     """Their data. Arguments that are null are left out: public files are full of them. Others are checked as any."""
     from rubrank.verifiers.ifeval.ids import public_params
 
-    ids = _decoded(ids, where) if isinstance(ids, str) else ids
-    kwargs = _decoded(kwargs, where) if isinstance(kwargs, str) else kwargs
+    ids = _decode(ids, where) if isinstance(ids, str) else ids
+    kwargs = _decode(kwargs, where) if isinstance(kwargs, str) else kwargs
     kwargs = kwargs or [{}] * len(ids)
     if len(kwargs) != len(ids):
         raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "")
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
-        arguments = _decoded(arguments, where) if isinstance(arguments, str) else arguments
+        arguments = _decode(arguments, where) if isinstance(arguments, str) else arguments
         try:
             verifier, params = public_params(name, arguments)
             criteria.append({"name": name, "verifier": verifier.name, "params": params, "family": verifier.family})
         except InvalidInput:  # an unknown id: the criterion says so when it is checked, and others are checked too
             criteria.append({"name": name, "verifier": name})
-    return _unique(criteria)
+    return _number_names(criteria)
 
 
 # --------------------------------------------------------------------------------------------------- lists of criteria
 
 
-def _item(item: Any) -> Any:
+def _read_item(item: Any) -> Any:
     """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
     if isinstance(item, str):
         return name_or_question(item, foreign=True)
@@ -155,10 +155,10 @@ def _item(item: Any) -> Any:
     slips = {k: v for k, v in item.items() if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)}
     fields = {k: v for k, v in item.items() if k in _KEPT}
     # A slip such as `wieght` is carried along: checking the criterion says what was meant.
-    return {**_asked(item, text), **_weighed(item, text), **fields, **slips}
+    return {**_question_fields(item, text), **_weight_fields(item, text), **fields, **slips}
 
 
-def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Name, question, category."""
     category = item.get("category") or _category(text) or _axis(item.get("tags"))
     question = _CATEGORY.sub("", text, count=1).strip() if _category(text) else text
@@ -171,7 +171,7 @@ def _asked(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     return fields
 
 
-def _weighed(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Points, weight and direction."""
     value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
     if value is None:
@@ -202,7 +202,7 @@ def _axis(tags: Any) -> str | None:
     return axes[0].removeprefix("axis:") if axes else None
 
 
-def _unique(items: Iterable[Any]) -> list[Any]:
+def _number_names(items: Iterable[Any]) -> list[Any]:
     """A name that occurs again gets a number: `keywords:existence (2)`."""
     counts: dict[str, int] = {}
     named = []

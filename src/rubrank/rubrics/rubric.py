@@ -372,7 +372,9 @@ def merge_extended(
 
 def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
     if not isinstance(base, str):
-        raise InvalidInput(where, "extends", "names of presets or files", repr(base), f"Presets: {_listed(presets())}.")
+        raise InvalidInput(
+            where, "extends", "names of presets or files", repr(base), f"Presets: {_join_names(presets())}."
+        )
     is_preset = base in presets()
     if not is_preset:
         check_may_read(base, where)
@@ -380,7 +382,7 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     if name in above:
         raise InvalidInput(where, "extends", "without a cycle", " → ".join((*above, name)), "")
     if not is_preset and not (folder / base).is_file():
-        allowed = f"presets ({_listed(presets())}) or files that can be read"
+        allowed = f"presets ({_join_names(presets())}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)
         raise UnknownName(where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else "")
     data = read_data(base if is_preset else folder / base)
@@ -388,7 +390,7 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 

@@ -64,39 +64,39 @@ def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) ->
         if domain.values:
             return Scale(domain.values, domain.values)
         numbers = tuple(map(float, range(_STEPS + 1)))
-        return Scale(numbers, tuple(_mapped(numbers, domain)), steps=True)
+        return Scale(numbers, tuple(_map_to_domain(numbers, domain)), steps=True)
     asked = tuple(sorted(anchors))
     if domain.values:
-        return _of_values(asked, domain, owner)
+        return _scale_of_values(asked, domain, owner)
     inside = all(domain.low <= number <= domain.high for number in asked)
-    return Scale(asked, asked if inside else tuple(_mapped(asked, domain)))
+    return Scale(asked, asked if inside else tuple(_map_to_domain(asked, domain)))
 
 
-def _of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:
+def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:
     if all(any(abs(number - value) <= _NEAR for value in domain.values) for number in asked):
         if asked[0] > domain.low + _NEAR or asked[-1] < domain.high - _NEAR:
             allowed = f"given for the lowest and the highest value of the domain, {domain.low:g} and {domain.high:g}"
-            raise InvalidInput(owner, "anchors", allowed, _listed(asked), "")
+            raise InvalidInput(owner, "anchors", allowed, _join_numbers(asked), "")
         return Scale(domain.values, domain.values)
-    mapped = _mapped(asked, domain)
+    mapped = _map_to_domain(asked, domain)
     if len(asked) == len(domain.values) and all(
         abs(score - other) <= 1e-6 for score, other in zip(mapped, domain.values, strict=True)
     ):
         return Scale(asked, domain.values)
-    allowed = f"for values of the domain ({_listed(domain.values)}), or a scale of as many steps"
+    allowed = f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
     raise InvalidInput(
-        owner, "anchors", allowed, _listed(asked), "Without a domain, the numbers of the anchors are the scores."
+        owner, "anchors", allowed, _join_numbers(asked), "Without a domain, the numbers of the anchors are the scores."
     )
 
 
-def _mapped(numbers: tuple[float, ...], domain: Domain) -> list[float]:
+def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> list[float]:
     """Ends to ends, in proportion between."""
     low, span = numbers[0], numbers[-1] - numbers[0]
     # in hundredths of a millionth, so that 3 of 10 is 0.3
     return [round(domain.low + (domain.high - domain.low) * (number - low) / span, 8) for number in numbers]
 
 
-def _listed(numbers: Iterable[float]) -> str:
+def _join_numbers(numbers: Iterable[float]) -> str:
     return ", ".join(f"{number:g}" for number in numbers)
 
 
@@ -159,7 +159,11 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
     numbers = sorted(float(key) for key in findings)
     if len(numbers) != len(scale.asked) or any(scale.score(number) is None for number in numbers):
         raise InvalidInput(
-            owner, "findings", f"given for every value of the scale: {_listed(scale.asked)}", _listed(numbers), ""
+            owner,
+            "findings",
+            f"given for every value of the scale: {_join_numbers(scale.asked)}",
+            _join_numbers(numbers),
+            "",
         )
 
 

@@ -50,7 +50,7 @@ class FilterOptions(Options):
     exclude: tuple[str, ...] = option((), "Leave out this criterion or field; repeatable.", "NAME")
 
     def filters(self, paper: bool) -> Filters:
-        """The same for `filtered`. paper: start from the paper's filters."""
+        """The same for `apply_filters`. paper: start from the paper's filters."""
         from rubrank.studies.replay.filters import PAPER, Filters
 
         base = PAPER if paper else Filters(None, self.unique, self.unit_scores, self.gates)
@@ -130,7 +130,7 @@ def robustness(
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
     from rubrank.cli.replay_tables import show_left_out, show_robustness
-    from rubrank.studies.replay.filters import filtered
+    from rubrank.studies.replay.filters import apply_filters
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.robustness import robustness as run
     from rubrank.studies.replay.robustness import summary
@@ -146,7 +146,7 @@ def robustness(
     for name in filters.exclude:  # what --paper leaves out need not be there, but what was typed must
         if name not in logged.table.criteria:
             raise UnknownName.of("robustness", "exclude", name, logged.table.criteria)
-    tested = filtered(logged.table, selected, logged.texts)
+    tested = apply_filters(logged.table, selected, logged.texts)
     with Bar("maps", as_json) as tick:
         rows = run(
             tested.table,

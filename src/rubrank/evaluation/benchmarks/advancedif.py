@@ -51,12 +51,12 @@ class AdvancedIF(Benchmark):
 
     def output(self, row: Row) -> str:
         """The last message of a response that is a list of messages."""
-        value = _decoded(super().output(row))
+        value = _decode_json(super().output(row))
         return str(value[-1]["content"]) if isinstance(value, list) and value else str(value)
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
-        messages: Messages = _decoded(item.get("conversation_history") or item.get("conversation"))
+        messages: Messages = _decode_json(item.get("conversation_history") or item.get("conversation"))
         return messages
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
@@ -92,7 +92,7 @@ class AdvancedIF(Benchmark):
         keys = [f"question_{k}" for k in range(1, len(rubric_of(item)) + 1)]
         if sorted(checks) != sorted(keys):
             return self.missing_score(item, f"{len(checks)} verdicts for {len(keys)} criteria")
-        return self._make_score(item, [_begins(str(checks[key])) for key in keys], "")
+        return self._make_score(item, [_parse_yes_no(str(checks[key])) for key in keys], "")
 
     def _make_score(self, item: Row, verdicts: Sequence[bool | None], reason: str) -> ItemScore:
         rubric = rubric_of(item)
@@ -120,11 +120,11 @@ class AdvancedIF(Benchmark):
 def rubric_of(item: Row) -> list[str]:
     """The criteria of an item, in the official schema or plain."""
     if "rubrics" in item:
-        return [str(text) for text in _decoded(item["rubrics"])]
-    return [str(text) for text in _decoded(_decoded(item["prompt_metadata"])["rubrics"])]
+        return [str(text) for text in _decode_json(item["rubrics"])]
+    return [str(text) for text in _decode_json(_decode_json(item["prompt_metadata"])["rubrics"])]
 
 
-def _decoded(value: Any) -> Any:
+def _decode_json(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in "[{":
         try:
             return json.loads(value)
@@ -133,6 +133,6 @@ def _decoded(value: Any) -> Any:
     return value
 
 
-def _begins(text: str) -> bool | None:
+def _parse_yes_no(text: str) -> bool | None:
     word = text.lstrip(" *\"'").upper()
     return True if word.startswith("YES") else False if word.startswith("NO") else None

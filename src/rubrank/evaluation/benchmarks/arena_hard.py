@@ -76,7 +76,7 @@ class ArenaHard(Benchmark):
         if not games:
             return None
         labels = [game.get("score") if game else None for game in games]
-        return self._played({**item, **row}, [label if label in GAMES else None for label in labels])
+        return self._score_games({**item, **row}, [label if label in GAMES else None for label in labels])
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Two games with positions swapped; on hard prompts the judge answers first itself."""
@@ -86,9 +86,9 @@ class ArenaHard(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The labels of both games."""
-        return self._played(item, [None if a.text is None else read_label(a.text) for a in answers])
+        return self._score_games(item, [None if a.text is None else read_label(a.text) for a in answers])
 
-    def _played(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
+    def _score_games(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
         kind = {"category": str(item.get("category") or "all")}
         if len(labels) != 2 or None in labels:
             return self.missing_score(item, "a game is missing", labels=kind)

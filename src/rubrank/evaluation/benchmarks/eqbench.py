@@ -116,7 +116,7 @@ class EQBench(Benchmark):
             labels = {"test": comparison.test, "other": comparison.other}
             return ItemScore(self.item_id(row), {**values, "share": comparison.share}, labels=labels)
         grades = row.get("rubric_scores")
-        return None if not grades else self._graded(row, grades)
+        return None if not grades else self._score_grades(row, grades)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Grades for every criterion."""
@@ -129,9 +129,9 @@ class EQBench(Benchmark):
         grades = parse_json_object(answer.text)
         if grades is None:
             return self.missing_score(item, answer.reason or "the judge's reply holds no grades")
-        return self._graded(item, grades)
+        return self._score_grades(item, grades)
 
-    def _graded(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
+    def _score_grades(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
         try:
             counted = [float(grades[name]) for name in COUNTED if name in grades]
         except (TypeError, ValueError):

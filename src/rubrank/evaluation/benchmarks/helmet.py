@@ -107,7 +107,7 @@ class Helmet(Benchmark):
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         labels = {"category": category, "dataset": dataset}
         if answers:
-            return self._judged(item, category, answers[0], labels)
+            return self._score_reply(item, category, answers[0], labels)
         values = self._values(item, output, category, dataset)
         return ItemScore(self.item_id(item), values, labels=labels)
 
@@ -126,7 +126,7 @@ class Helmet(Benchmark):
         name = "rougeL_f1" if category in ("longqa", "summ") else _METRIC[category]
         return {"score": metrics[name], **metrics, "ruler_recall": ruler_recall(output, golds)}
 
-    def _judged(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
+    def _score_reply(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
         reply = parse_json_object(answer.text) or {}
         try:
             if category == "longqa":

@@ -29,7 +29,7 @@ _LEG = re.compile(r"Day (\d+).*from (\w+) to (\w+)")
 _SPAN = re.compile(r"\d+-(\d+)")
 
 
-def tagged(text: str, tag: str) -> str | None:
+def find_tag(text: str, tag: str) -> str | None:
     """What stands between the first <tag> and the first </tag>."""
     start, end = text.find(f"<{tag}>"), text.find(f"</{tag}>")
     return None if start == -1 or end == -1 else text[start + len(tag) + 2 : end].strip()
@@ -42,7 +42,7 @@ def first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
 
 def path_traversal(prediction: str, example: Row) -> Values:
     """Lines of the route; the first wrong line still counts as reached."""
-    route = tagged(prediction, "Route")
+    route = find_tag(prediction, "Route")
     if route is None:
         return dict(_NOTHING)
     expected, got = str(example["reference_output"]).strip().split("\n"), route.split("\n")
@@ -55,7 +55,7 @@ def path_traversal(prediction: str, example: Row) -> Values:
 
 def tom_tracking(prediction: str, example: Row) -> Values:
     """Beliefs step by step, compared loosely."""
-    expected, got = _beliefs(str(example["reference_output"])), _beliefs(prediction)
+    expected, got = _list_beliefs(str(example["reference_output"])), _list_beliefs(prediction)
     if expected == got:
         return dict(_RIGHT)
     wrong = first_difference(expected, got)
@@ -63,7 +63,7 @@ def tom_tracking(prediction: str, example: Row) -> Values:
     return {"accuracy": 0.0, "partial": reached / len(expected) if expected else 0.0, "extraction": 1.0}
 
 
-def _beliefs(text: str) -> list[str]:
+def _list_beliefs(text: str) -> list[str]:
     """The lines that begin with a dash; an indented one counts only as the first of the text."""
     block = "\n".join(line for line in text.splitlines() if line.strip().startswith("-")).strip()
     lines = [line[1:] for line in block.split("\n") if line.startswith("-")]
@@ -73,14 +73,14 @@ def _beliefs(text: str) -> list[str]:
 
 def countdown(prediction: str, example: Row) -> Values:
     """A solution that works is right; else the share of the search up to its first error."""
-    solution = tagged(prediction, "Solution")
+    solution = find_tag(prediction, "Solution")
     if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
         return dict(_RIGHT)
     values = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
     title = "# Search Procedure"
     if title in prediction:
         expected = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
-        values["partial"] = _searched(prediction.split(title)[-1], expected)
+        values["partial"] = _score_search(prediction.split(title)[-1], expected)
     return values
 
 
@@ -105,7 +105,7 @@ def solves(numbers: list[int], target: int, solution: str) -> bool:
     return numbers[0] == target
 
 
-def _searched(procedure: str, expected: str) -> float:
+def _score_search(procedure: str, expected: str) -> float:
     got_first, *got = procedure.strip().split("\n")
     first, *lines = expected.strip().split("\n")
     if got_first != first or not lines:
@@ -128,11 +128,11 @@ def _same_step(line: str, right: str) -> bool:
 
 def travel_planning(prediction: str, example: Row) -> Values:
     """Cities and days of the plan, else the share of the search up to its first error."""
-    plan = tagged(prediction, "Plan")
-    if plan is not None and _stays(plan) == _wanted_stays(example):
+    plan = find_tag(prediction, "Plan")
+    if plan is not None and _parse_stays(plan) == _expected_stays(example):
         return dict(_RIGHT)
-    expected = _steps(str(example["reference_output"]))
-    got = _steps(prediction)
+    expected = _list_steps(str(example["reference_output"]))
+    got = _list_steps(prediction)
     at = -1
     for at, (line, right) in enumerate(zip(got, expected, strict=False)):  # noqa: B007 - the last place reached counts
         if normalise(right) not in normalise(line):
@@ -144,13 +144,13 @@ def travel_planning(prediction: str, example: Row) -> Values:
     }
 
 
-def _wanted_stays(example: Row) -> list[tuple[str, int]]:
+def _expected_stays(example: Row) -> list[tuple[str, int]]:
     cities = [city for city in str(example["ground_truth_cities"]).split("**") if city]
     days = [int(n) for n in str(example["ground_truth_durations"]).split("**") if n]
     return list(zip(cities, days, strict=True))
 
 
-def _stays(plan: str) -> list[tuple[str, int]]:
+def _parse_stays(plan: str) -> list[tuple[str, int]]:
     """(city, days) as the flights cut the days; days of arrival and departure both count."""
     legs = [(int(m[1]), m[2], m[3]) for line in plan.split("\n") if (m := _LEG.search(line))]
     ends = [int(m[1]) for line in plan.split("\n") if (m := _SPAN.search(line))]
@@ -161,7 +161,7 @@ def _stays(plan: str) -> list[tuple[str, int]]:
     return [(city, days[i + 1] - days[i] + 1) for i, city in enumerate(cities)]
 
 
-def _steps(text: str) -> list[str]:
+def _list_steps(text: str) -> list[str]:
     begins = "<Solving Procedure>"
     text = text.replace("Output the plan in the required format:", "")
     text = begins + text.split(begins)[1] if begins in text else text
@@ -172,7 +172,7 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
     """Rows found, whatever their order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
     text = block[1] if block else prediction.split("```tsv")[1] if "```tsv" in prediction else prediction
-    got, expected = _table(text), _table(str(example["reference_output"]))
+    got, expected = _parse_table(text), _parse_table(str(example["reference_output"]))
     nothing = {"accuracy": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0, "extraction": 0.0}
     if got is None or expected is None or got[0] != expected[0] or not got[1]:
         return nothing
@@ -183,7 +183,7 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
     return {"accuracy": f1, "f1": f1, "precision": precision, "recall": recall, "extraction": 1.0}
 
 
-def _table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
+def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
     """(columns, rows) with cells compared loosely; a row of another width matches none, at the end it is dropped."""
     lines = list(csv.reader(text.strip().split("\n"), delimiter="\t"))
     if not lines or not lines[0]:

@@ -49,10 +49,10 @@ class MMLUPro(Benchmark):
     def prompt(self, item: Row) -> Messages:
         """Worked examples where the file has some, then the question."""
         examples = (item.get("shots") or ())[: self.options["shots"]]
-        shots = [_asked(shot) + f"\n{shot['cot_content']}" for shot in examples]
+        shots = [_format_question(shot) + f"\n{shot['cot_content']}" for shot in examples]
         topic = item.get("category", "many things")
         ask = f'Questions about {topic}. Think step by step and end with "The answer is (X)".'
-        return [{"role": "user", "content": "\n\n".join([ask, *shots, _asked(item)])}]
+        return [{"role": "user", "content": "\n\n".join([ask, *shots, _format_question(item)])}]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
@@ -66,6 +66,6 @@ class MMLUPro(Benchmark):
         return self.make_score(item, values, f"answered {choice}" if choice else "no answer")
 
 
-def _asked(item: Row) -> str:
+def _format_question(item: Row) -> str:
     options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, item["options"], strict=False))
     return f"Question: {item['question']}\nOptions:\n{options}\nAnswer: Let's think step by step."

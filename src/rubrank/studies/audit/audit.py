@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
-from rubrank.studies.audit.bias import RolloutAttributes, biases, measured_attributes, numbers, varying
+from rubrank.studies.audit.bias import RolloutAttributes, biases, measure_attributes, read_attributes, split_constant
 from rubrank.studies.audit.cases import Cases, JudgeRun, Runs, Scores, count_positions, read_cases, refuse_same_replies
-from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, position, repeated
+from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, measure_consistency, position
 from rubrank.studies.audit.result import Audit, Unmeasured
 from rubrank.studies.statistics import make_resampling
 
@@ -86,7 +86,7 @@ def audit(
         if rollout_attributes.names
         else (),
         agreement=agreement(cases, everyone, draw, missing),
-        human_raters=repeated(HUMANS, None, cases.humans, cases, draw) if len(cases.humans) > 1 else None,
+        human_raters=measure_consistency(HUMANS, None, cases.humans, cases, draw) if len(cases.humans) > 1 else None,
         unmeasured=tuple(missing),
     )
 
@@ -129,10 +129,10 @@ def _attributes(
         flat = flatten_texts(_OWNER, texts)[0]
         if len(flat) != rows:
             raise InvalidInput(_OWNER, "texts", f"{rows}, one per rollout", str(len(flat)), "Keep the order of rows.")
-        values, names = measured_attributes(flat, measures)
+        values, names = measure_attributes(flat, measures)
     else:
-        values, names = numbers(given, names, rows)
-    attributes, constant = varying(cases, values[cases.order], names)
+        values, names = read_attributes(given, names, rows)
+    attributes, constant = split_constant(cases, values[cases.order], names)
     for name in constant:
         missing.append(Unmeasured(f"bias by {name}", "all judges", "no two responses of a group differ in it"))
     return attributes

@@ -77,11 +77,11 @@ class _Fit:
     @classmethod
     def of(cls, cases: Cases, run: JudgeRun, values: np.ndarray, draw: Resampling) -> _Fit:
         def fit_gamma(times: np.ndarray) -> np.ndarray:
-            return _gamma(cases, run, values, np.repeat(np.arange(len(times)), times.astype(int)))
+            return _fit_gamma(cases, run, values, np.repeat(np.arange(len(times)), times.astype(int)))
 
         gamma = fit_gamma(np.ones(len(cases.labels)))
         draws = draw.values(Measure(fit_gamma, 0)).reshape(draw.draws, *gamma.shape)
-        won, pairs, groups = _won(cases, run, values)
+        won, pairs, groups = _count_wins(cases, run, values)
         return cls(gamma, draws, won, pairs, groups, draw)
 
     def bias(
@@ -105,7 +105,7 @@ class _Fit:
         return Draws(value, draws if self.draw.clusters > 1 else draws[:0], int(self.groups[columns].max()))
 
 
-def _gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """γ (K, D) of these groups, each as often as it is named."""
     sizes = np.diff(cases.starts)[groups]
     labels = np.repeat(np.arange(len(groups)), sizes)
@@ -123,7 +123,7 @@ def _gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) 
     return fitted.gamma[0]
 
 
-def _won(cases: Cases, run: JudgeRun, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _count_wins(cases: Cases, run: JudgeRun, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Wins of more over pairs that differ, (groups, K, D); and in how many groups a criterion tells rollouts apart."""
     shape = (len(cases.labels), len(cases.criteria), values.shape[1])
     won, pairs, groups = np.zeros(shape), np.zeros(shape), np.zeros(shape[1], np.int64)
@@ -152,7 +152,7 @@ def typical_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
     return np.sqrt(squares / max(pairs, 1))
 
 
-def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[RolloutAttributes, tuple[str, ...]]:
+def split_constant(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[RolloutAttributes, tuple[str, ...]]:
     """The attributes in which rollouts of a group differ somewhere, and the names of the others."""
     differ = typical_spread(cases, values) > 0.0
     attributes = RolloutAttributes(
@@ -164,7 +164,7 @@ def varying(cases: Cases, values: np.ndarray, names: Sequence[str]) -> tuple[Rol
 # ------------------------------------------------------------------------------------------------------------ measuring
 
 
-def measured_attributes(
+def measure_attributes(
     texts: list[str], measures: Sequence[str | Attribute] | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(M, D) of the texts, and the names; by default the words of the answer, and all its Markdown per line."""
@@ -179,7 +179,9 @@ def _all_markdown(texts: Texts) -> np.ndarray:
 _MEASURES = ("answer_length", Attribute("all_markdown", ("markdown",), _all_markdown))
 
 
-def numbers(given: ArrayLike | None, names: Sequence[str] | None, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
+def read_attributes(
+    given: ArrayLike | None, names: Sequence[str] | None, rows: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """(M, D) of what was measured elsewhere, and the names."""
     values = np.array(given, dtype=float)
     values = values.reshape(rows, -1) if values.size and values.size % rows == 0 and values.ndim > 1 else values

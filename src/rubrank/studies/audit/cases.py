@@ -76,8 +76,8 @@ def read_cases(
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
     if not by_judge:
         raise InvalidInput(_OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}.")
-    runs = {str(name): _listed(judge_runs) for name, judge_runs in by_judge.items()}
-    people = [] if humans is None else _listed(humans)
+    runs = {str(name): _list_runs(judge_runs) for name, judge_runs in by_judge.items()}
+    people = [] if humans is None else _list_runs(humans)
     everything = [("humans", people), *((f"judge {name!r}", judge_runs) for name, judge_runs in runs.items())]
     tables = {isinstance(scores_of_run, ScoreTable) for _, judge_runs in everything for scores_of_run in judge_runs}
     if len(tables) > 1:
@@ -85,11 +85,11 @@ def read_cases(
     if tables.pop():
         if groups is not None:
             raise InvalidInput(_OWNER, "groups", "left out with score tables", "given", "Tables know their groups.")
-        return _of_tables(runs, people, criteria)
-    return _of_arrays(runs, people, groups, criteria)
+        return _cases_of_tables(runs, people, criteria)
+    return _cases_of_arrays(runs, people, groups, criteria)
 
 
-def _listed(given: Any) -> list[Any]:
+def _list_runs(given: Any) -> list[Any]:
     """One run, or several."""
     several = isinstance(given, list | tuple) and len(given) > 0
     if several and all(isinstance(item, ScoreTable) or np.ndim(item) >= 2 for item in given):
@@ -100,8 +100,10 @@ def _listed(given: Any) -> list[Any]:
 # -------------------------------------------------------------------------------------------------------------- arrays
 
 
-def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, criteria: Sequence[str] | None) -> Cases:
-    first = _array("scores", next(iter(runs.values()))[0])
+def _cases_of_arrays(
+    runs: Mapping[str, list[Any]], people: list[Any], groups: Any, criteria: Sequence[str] | None
+) -> Cases:
+    first = _read_array("scores", next(iter(runs.values()))[0])
     if groups is None:
         size = first.shape[1] if first.ndim == 3 else len(first)
         count = first.shape[0] if first.ndim == 3 else 1
@@ -120,7 +122,7 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
     no_margins = np.zeros((len(labels), K))
 
     def run(what: str, arrays: Any) -> JudgeRun:
-        array = _array(what, arrays)
+        array = _read_array(what, arrays)
         if array.shape != first.shape:
             raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
         flat = array.reshape(rows, K)[order]
@@ -130,7 +132,7 @@ def _of_arrays(runs: Mapping[str, list[Any]], people: list[Any], groups: Any, cr
     return Cases(labels, starts, order, names, judges, tuple(run("humans", one) for one in people))
 
 
-def _array(what: str, given: Any) -> np.ndarray:
+def _read_array(what: str, given: Any) -> np.ndarray:
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError) as error:
@@ -145,17 +147,19 @@ def _array(what: str, given: Any) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
-def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], criteria: Sequence[str] | None) -> Cases:
+def _cases_of_tables(
+    runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], criteria: Sequence[str] | None
+) -> Cases:
     everyone = [table for tables in runs.values() for table in tables]
     first = everyone[0]
-    names = _judged(everyone) if criteria is None else _named(everyone, criteria)
+    names = _judged_criteria(everyone) if criteria is None else _check_criteria(everyone, criteria)
     starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
     number = {group.id: g for g, group in enumerate(first)}
     if len(number) == 0:
         raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
 
     def run(what: str, table: ScoreTable) -> JudgeRun:
-        return _run(what, table, number, starts, names)
+        return _read_table(what, table, number, starts, names)
 
     judges = {name: tuple(run(f"judge {name!r}", table) for table in tables) for name, tables in runs.items()}
     labels = tuple(number)
@@ -170,7 +174,7 @@ def _of_tables(runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], c
     )
 
 
-def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
+def _judged_criteria(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
     """The criteria that no program decides."""
     every = (criterion for table in tables for group in table for criterion in group.criteria)
     names = tuple(dict.fromkeys(criterion.name for criterion in every if criterion.verifier is None))
@@ -181,7 +185,7 @@ def _judged(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
     return names
 
 
-def _named(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, ...]:
+def _check_criteria(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, ...]:
     available = {name for table in tables for name in table.criteria}
     for name in criteria:
         if name not in available:
@@ -189,7 +193,7 @@ def _named(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, 
     return tuple(dict.fromkeys(criteria))
 
 
-def _run(
+def _read_table(
     what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
 ) -> JudgeRun:
     K = len(names)
@@ -199,7 +203,7 @@ def _run(
         g = _group_number(what, group, number, starts)
         for at, criterion in enumerate(group.criteria):
             if criterion.name in column:
-                _put(run, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
+                _put_scores(run, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
     return run
 
 
@@ -215,7 +219,7 @@ def _group_number(what: str, group: GroupScores, number: Mapping[str, int], star
     return g
 
 
-def _put(run: JudgeRun, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
+def _put_scores(run: JudgeRun, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
     criterion = group.criteria[at]
     run.asked[rows, k] = True
     run.margins[g, k] = criterion.margin

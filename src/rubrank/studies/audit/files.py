@@ -49,22 +49,22 @@ def audit_files(
     if not scores:
         raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
     tables: dict[str, list[ScoreTable]] = {}
-    for name, path in map(_named, scores):
+    for name, path in map(_split_name, scores):
         tables.setdefault(name, []).append(load_scores(path, table_columns).table)
     first = next(iter(tables.values()))[0]
     return audit(
         tables,
-        humans=None if humans is None else _humans(humans, table_columns),
+        humans=None if humans is None else _load_humans(humans, table_columns),
         criteria=criteria,
-        texts=None if rollouts is None else _answers(first, rollouts, columns),
-        positions=None if positions is None else _positions(Path(positions)),
+        texts=None if rollouts is None else _load_answers(first, rollouts, columns),
+        positions=None if positions is None else _load_positions(Path(positions)),
         bootstrap=bootstrap,
         seed=seed,
         level=level,
     )
 
 
-def _named(given: str | Path) -> tuple[str, str]:
+def _split_name(given: str | Path) -> tuple[str, str]:
     """NAME=FILE, or a file whose name is the judge's."""
     name, sign, path = str(given).partition("=")
     if sign and not Path(str(given)).exists():
@@ -72,17 +72,17 @@ def _named(given: str | Path) -> tuple[str, str]:
     return Path(given).name.split(".")[0], str(given)
 
 
-def _humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
+def _load_humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
     return [load_scores(path, columns).table for path in ([given] if isinstance(given, str | Path) else given)]
 
 
-def _answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:
+def _load_answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:
     from rubrank.scores.files import match_rollouts
 
     return [rollout.answer for group in match_rollouts(table, rollouts, columns) for rollout in group.rollouts]
 
 
-def _positions(path: Path) -> Any:
+def _load_positions(path: Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)

@@ -63,11 +63,13 @@ def consistency(cases: Cases, draw: Resampling, missing: list[Unmeasured]) -> tu
             missing.append(Unmeasured("self-consistency", name, "one run only: ask the same questions again"))
             continue
         columns = [k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)]
-        rows += [repeated(name, k, runs, cases, draw) for k in [*columns, None]]
+        rows += [measure_consistency(name, k, runs, cases, draw) for k in [*columns, None]]
     return tuple(rows)
 
 
-def repeated(name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, draw: Resampling) -> Consistency:
+def measure_consistency(
+    name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, draw: Resampling
+) -> Consistency:
     """How alike the runs are on criterion k; None: the mean over all criteria."""
     columns = range(len(cases.criteria)) if k is None else [k]
     same, alphas = [], []
@@ -107,7 +109,7 @@ def agreement(
         for k, criterion in enumerate(cases.criteria):
             x, y = everyone[a].scores[:, k], everyone[b].scores[:, k]
             if not (np.isnan(x) | np.isnan(y)).all():
-                rows.append(_compared(x, y, draw))
+                rows.append(_compare(x, y, draw))
                 agreements.append(
                     Agreement(a, b, criterion, *(percentile_interval(measured, draw.level) for measured in rows[-1]))
                 )
@@ -119,7 +121,7 @@ def agreement(
     return tuple(agreements)
 
 
-def _compared(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Draws, Draws, Draws, Draws]:
+def _compare(x: np.ndarray, y: np.ndarray, draw: Resampling) -> tuple[Draws, Draws, Draws, Draws]:
     rated = read_ratings(_OWNER, [x, y], texts=False)
     return (
         draw.measure(kappa_measure(rated, "quadratic", draw)),

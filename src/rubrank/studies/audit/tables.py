@@ -27,14 +27,17 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
             ("judge", "criterion", "runs", "identical", "alpha"),
             [
                 (c.judge, or_all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
-                for c in _chosen(audit.consistency, details)
+                for c in _select_rows(audit.consistency, details)
             ],
             2,
         ),
         (
             "wins of the response shown first",
             ("judge", "criterion", "comparisons", "share"),
-            [(p.judge, or_all(p.criterion), str(p.first.n), tell(p.first)) for p in _chosen(audit.position, details)],
+            [
+                (p.judge, or_all(p.criterion), str(p.first.n), tell(p.first))
+                for p in _select_rows(audit.position, details)
+            ],
             2,
         ),
         (
@@ -42,7 +45,7 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
             ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'"),
             [
                 (b.judge, or_all(b.criterion), b.attribute, tell(b.gamma), tell(b.odds), tell(b.wins), tell(b.excess))
-                for b in _chosen(audit.bias, details)
+                for b in _select_rows(audit.bias, details)
             ],
             3,
         ),
@@ -51,7 +54,7 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
             ("", "criterion", "kappa", "alpha", "tau in groups", "tau"),
             [
                 (f"{a.a}, {a.b}", or_all(a.criterion), tell(a.kappa), tell(a.alpha), tell(a.tau_within), tell(a.tau))
-                for a in _chosen(audit.agreement, details)
+                for a in _select_rows(audit.agreement, details)
             ],
             2,
         ),
@@ -82,19 +85,19 @@ def tell(estimate: Estimate | None) -> str:
 
 def _coverage(audit: Audit, details: bool) -> list[Row]:
     if details:
-        return [_covered(c.criterion, [c]) for c in audit.coverage]
+        return [_coverage_row(c.criterion, [c]) for c in audit.coverage]
     by_judge = {judge: [c for c in audit.coverage if c.judge == judge] for judge in audit.judges}
-    return [_covered(or_all(None), members) for members in by_judge.values() if members]
+    return [_coverage_row(or_all(None), members) for members in by_judge.values() if members]
 
 
-def _covered(criterion: str, members: Sequence[Coverage]) -> Row:
+def _coverage_row(criterion: str, members: Sequence[Coverage]) -> Row:
     asked, missing = sum(c.asked for c in members), sum(c.missing for c in members)
     pairs = sum(c.ties.n for c in members)
     ties = sum(c.ties.value * c.ties.n for c in members if c.ties.n) / pairs if pairs else math.nan
     return members[0].judge, criterion, str(asked), f"{missing} ({missing / asked:.1%})", tell(Estimate(ties))
 
 
-def _chosen(rows: Iterable[Any], details: bool) -> list[Any]:
+def _select_rows(rows: Iterable[Any], details: bool) -> list[Any]:
     return [row for row in rows if details or row.criterion is None]
 
 

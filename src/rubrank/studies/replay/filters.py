@@ -1,6 +1,6 @@
 """Which logged groups and criteria a study keeps: the filters of the paper's robustness experiment.
 
-    kept = filtered(table, PAPER, texts=logged.texts)
+    kept = apply_filters(table, PAPER, texts=logged.texts)
     kept.table                                   what is left
     kept.left_out                                ("group of other than 8 rollouts", 12), ("gate criterion", 3), …
 
@@ -63,7 +63,7 @@ class Filtered:
     """Numbers of the rollouts that are left, as in the table before."""
 
 
-def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None) -> Filtered:
+def apply_filters(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None) -> Filtered:
     """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
     if filters.unique and texts is None:
         allowed = "given where unique responses are wanted"
@@ -76,11 +76,11 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
         size = len(group.scores)
         group_texts = None if texts is None else texts[at : at + size]
         at += size
-        why = _refused(size, group_texts, filters)
+        why = _why_not_group(size, group_texts, filters)
         if why is not None:
             out[why] += 1
             continue
-        left = _criteria(group, filters, out)
+        left = _filter_criteria(group, filters, out)
         if left.criteria:
             groups.append(left)
             rows += range(at - size, at)
@@ -89,7 +89,7 @@ def filtered(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str
     return Filtered(ScoreTable(tuple(groups), table.judging), tuple(out.items()), np.array(rows, dtype=int))
 
 
-def _refused(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filters) -> str | None:
+def _why_not_group(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filters) -> str | None:
     if filters.group_size is not None and size != filters.group_size:
         return f"group of other than {filters.group_size} rollouts"
     if filters.unique and len(set(texts or ())) < size:
@@ -97,11 +97,11 @@ def _refused(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filter
     return None
 
 
-def _criteria(group: GroupScores, filters: Filters, out: Counter[str]) -> GroupScores:
+def _filter_criteria(group: GroupScores, filters: Filters, out: Counter[str]) -> GroupScores:
     """The group with the criteria that stay."""
     stay = []
     for k, criterion in enumerate(group.criteria):
-        why = _why_not(group, k, filters)
+        why = _why_not_criterion(group, k, filters)
         if why is None:
             stay.append(k)
         else:
@@ -115,7 +115,7 @@ def _criteria(group: GroupScores, filters: Filters, out: Counter[str]) -> GroupS
     return replace(group, criteria=criteria, scores=group.scores[:, stay], reasons=reasons, outcomes=outcomes)
 
 
-def _why_not(group: GroupScores, k: int, filters: Filters) -> str | None:
+def _why_not_criterion(group: GroupScores, k: int, filters: Filters) -> str | None:
     criterion, scores = group.criteria[k], group.scores[:, k]
     if criterion.name in filters.exclude:
         return "excluded by name"

@@ -65,7 +65,7 @@ def read_logged(
         said(what)
     if rollouts is None:
         return logged
-    measured = _measured(logged.table, _answers(logged.table, rollouts))
+    measured = _measure_attributes(logged.table, _answers(logged.table, rollouts))
     return measured if recorded else _beside(logged, measured)
 
 
@@ -125,7 +125,7 @@ def _from_records(records: Sequence[GroupRecord]) -> Logged:
         if not np.isnan(values).any():
             return Logged(table, values, names.pop(), _texts(records))
     texts = _texts(records)
-    return Logged(table) if texts is None else _measured(table, texts)
+    return Logged(table) if texts is None else _measure_attributes(table, texts)
 
 
 def _texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
@@ -159,7 +159,7 @@ def _answers(table: ScoreTable, rollouts: Any) -> list[tuple[str, str]]:
     return [(r.thoughts, r.answer) for group in match_rollouts(table, rollouts) for r in group.rollouts]
 
 
-def _measured(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
+def _measure_attributes(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
     """Lengths in words and densities of Markdown; the length of the reasoning where there is any."""
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density

@@ -68,7 +68,7 @@ def overhead(
     step = synthetic_step(seed=seed).batch() if batch is None else batch
     names = list(rule_names() if rules is None else rules)
     cases = {name: (find_rule(name), step) for name in dict.fromkeys([BASE, *names])}
-    cases |= _adjusted(step, attributes, seed) if rules is None or "rlvr2" in names else {}
+    cases |= _adjusted_rules(step, attributes, seed) if rules is None or "rlvr2" in names else {}
     seconds = _best(list(cases.values()), rounds, progress)
     base = seconds[list(cases).index(BASE)]
     return tuple(Overhead(case, s, s / base) for case, s in zip(cases, seconds, strict=True))
@@ -79,7 +79,7 @@ def best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
     return _best([(find_rule(rule), batch)], rounds, None)[0]
 
 
-def _adjusted(step: ScoreBatch, numbers: Sequence[int], seed: int) -> dict[str, tuple[Rule, ScoreBatch]]:
+def _adjusted_rules(step: ScoreBatch, numbers: Sequence[int], seed: int) -> dict[str, tuple[Rule, ScoreBatch]]:
     adjusted: dict[str, tuple[Rule, ScoreBatch]] = {}
     for D in numbers:
         drawn = np.random.default_rng([seed, D]).lognormal(6.0, 0.5, (len(step.scores_MK), D))
@@ -96,17 +96,17 @@ def _best(
 ) -> list[float]:
     """The fastest call of each, after a warm-up that compiles and fills tables of solved shapes."""
     for rule, batch in cases:
-        _timed(rule, batch)
+        _time_rule(rule, batch)
     best = [float("inf")] * len(cases)
     for turn in range(rounds):
         for i, (rule, batch) in enumerate(cases):
-            best[i] = min(best[i], *(_timed(rule, batch) for _ in range(_CALLS)))
+            best[i] = min(best[i], *(_time_rule(rule, batch) for _ in range(_CALLS)))
         if progress is not None:
             progress(turn + 1, rounds)
     return best
 
 
-def _timed(rule: Rule, batch: ScoreBatch) -> float:
+def _time_rule(rule: Rule, batch: ScoreBatch) -> float:
     fresh = replace(batch)  # without what the last call computed and kept
     start = time.perf_counter()
     reward = apply_rule(rule, fresh).reward
@@ -125,7 +125,7 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     Some criteria depend on others (for GEAR), have categories, tiers and points, so that every rule has its work.
     """
     rng = np.random.default_rng(seed)
-    criteria = (*_ranked(), *_gates())
+    criteria = (*_quality_criteria(), *_gates())
     quality = rng.normal(size=(groups, size, 1))
     seen = quality + rng.normal(size=(groups, size, 12))
     scores = np.concatenate([_on_scales(seen), (rng.random((groups, size, 2)) > 0.05).astype(float)], axis=2)
@@ -133,7 +133,7 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     return ScoreTable(tuple(GroupScores(f"query {g}", criteria, scores[g], reasons) for g in range(groups)))
 
 
-def _ranked() -> list[CriterionData]:
+def _quality_criteria() -> list[CriterionData]:
     kinds: tuple[tuple[str, Domain], ...] = (("Check", BINARY), ("Grade", TERNARY), ("Metric", UNIT))
     categories = ("essential", "important", "optional")
     return [

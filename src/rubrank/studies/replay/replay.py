@@ -150,7 +150,7 @@ def replay(
     batch = batch_of(Logged(table, attributes, tuple(attribute_names)), options)[1]
     replays, orders = [], []
     for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
-        rule_replay, order = _replayed(rule, batch, step, options)
+        rule_replay, order = _replay_rule(rule, batch, step, options)
         replays.append(replace(rule_replay, rule=label))
         orders.append(order)
         if progress is not None:
@@ -158,7 +158,7 @@ def replay(
     return Replay(
         tuple(replays),
         batch.names,
-        _nominal(batch),
+        _nominal_weights(batch),
         batch.attribute_names,
         tuple(map(str, batch.labels)),
         step,
@@ -193,12 +193,12 @@ def run_rule(
     rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
 ) -> tuple[np.ndarray, str]:
     """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state; and the rule's name."""
-    fresh = _fresh(rule, options)
+    fresh = _make_rule(rule, options)
     results = [apply_rule(fresh, part) for part in steps(batch, step)]
     return np.concatenate([result.reward for result in results]), results[0].rule
 
 
-def _fresh(rule: str | Rule, options: FuseOptions | None) -> Rule:
+def _make_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
     return make_fuse_rule(options or FuseOptions(), rule) if isinstance(rule, str) else rule
 
 
@@ -211,39 +211,42 @@ def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
         yield batch.part(first, min(first + step, batch.N))
 
 
-def _replayed(rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions) -> tuple[RuleReplay, RankedRewards]:
+def _replay_rule(
+    rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions
+) -> tuple[RuleReplay, RankedRewards]:
     reward, name = run_rule(rule, batch, step, options)
     order = rank_rewards(reward, batch.starts)
     influence = [
-        1.0 - _alike(order, run_rule(rule, drop_criterion(batch, k), step, options)[0], batch) for k in range(batch.K)
+        1.0 - _rank_agreement(order, run_rule(rule, drop_criterion(batch, k), step, options)[0], batch)
+        for k in range(batch.K)
     ]
     measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
-    follows = [_alike(order, column, batch) for column in measured.T]
+    follows = [_rank_agreement(order, column, batch) for column in measured.T]
     rule_replay = RuleReplay(
         name,
         reward,
         no_signal(reward, batch.starts),
-        _winners(order, batch),
+        _find_winners(order, batch),
         effective_weights(reward, batch),
         np.array(influence),
         np.array(follows),
-        best_seconds(_fresh(rule, options), next(steps(batch, step)), _ROUNDS),
+        best_seconds(_make_rule(rule, options), next(steps(batch, step)), _ROUNDS),
     )
     return rule_replay, order
 
 
-def _alike(order: RankedRewards, other_M: np.ndarray, batch: ScoreBatch) -> float:
+def _rank_agreement(order: RankedRewards, other_M: np.ndarray, batch: ScoreBatch) -> float:
     return mean_or_nan(spearman_by_group(order, rank_rewards(other_M, batch.starts)))
 
 
-def _winners(order: RankedRewards, batch: ScoreBatch) -> np.ndarray:
+def _find_winners(order: RankedRewards, batch: ScoreBatch) -> np.ndarray:
     winners = np.full(batch.N, -1)
     for rows, best in zip(rows_by_size(batch.starts), order.best, strict=True):
         winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
     return winners
 
 
-def _nominal(batch: ScoreBatch) -> np.ndarray:
+def _nominal_weights(batch: ScoreBatch) -> np.ndarray:
     weights = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.asked_NK
     total = weights.sum(1, keepdims=True)
     return np.asarray((weights / np.where(total > 0.0, total, 1.0)).mean(0))

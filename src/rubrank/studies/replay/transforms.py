@@ -55,7 +55,7 @@ class Transform:
 
 def parse_transform(text: str) -> Transform:
     """A transform from its text."""
-    for pattern, make in ((_LEVELS, _levels), (_POWER, _power), (_TIMES, _times)):
+    for pattern, make in ((_LEVELS, _make_levels), (_POWER, _make_power), (_TIMES, _make_factor)):
         match = pattern.fullmatch(text.strip())
         if match:
             name, *rest = match.groups()
@@ -73,21 +73,21 @@ def _number(text: str, part: str) -> float:
     return number
 
 
-def _times(text: str, factor: str) -> Map:
+def _make_factor(text: str, factor: str) -> Map:
     number = _number(text, factor)
     return lambda scores: scores * number
 
 
-def _power(text: str, power: str) -> Map:
+def _make_power(text: str, power: str) -> Map:
     number = _number(text, power)
     return lambda scores: np.sign(scores) * np.abs(scores) ** number
 
 
-def _levels(text: str, levels: str) -> Map:
+def _make_levels(text: str, levels: str) -> Map:
     pairs = [part.partition(":") for part in levels.split(",")]
     to = {_number(text, old): _number(text, new) for old, _, new in pairs}
 
-    def mapped(scores: np.ndarray) -> np.ndarray:
+    def map_levels(scores: np.ndarray) -> np.ndarray:
         new_scores = np.array([to.get(s, np.nan) for s in scores.tolist()])
         lost = np.isnan(new_scores) & ~np.isnan(scores)
         if lost.any():
@@ -96,7 +96,7 @@ def _levels(text: str, levels: str) -> Map:
             )
         return new_scores
 
-    return mapped
+    return map_levels
 
 
 def _check_order(transform: Transform, group: str, before: np.ndarray, after: np.ndarray) -> None:
