@@ -11,7 +11,7 @@
 
 Every number has an interval from drawing whole groups again (`bootstrap` times, the same draws everywhere), shares of
 wins by position have Wilson's. One judge and one run will do: what can be measured is, the rest is in `unmeasured`.
-`tables.show` prints it, `drawing.draw` draws it.
+`tables.sections` makes tables of it, `figure.draw` draws it.
 """
 
 from __future__ import annotations
