@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from cases import folded
@@ -167,14 +168,15 @@ def test_rubrics_that_nobody_can_decide(served, rubric):
         lambda path: {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [path]},
     ],
 )
-def test_no_file_of_the_host_is_read_for_a_caller(served, tmp_path, shape):
+def test_no_file_of_the_host_is_read_for_a_caller(served, tmp_path, monkeypatch, shape):
     """Neither its content nor whether it exists can be seen, and a pipe that nobody writes to hangs no request."""
-    secret = tmp_path / "secret.yaml"
+    monkeypatch.chdir(tmp_path)  # relative paths, so that no message is cut in the middle of one
+    secret = Path("secret.yaml")
     secret.write_text("criteria: [sk-not-to-be-seen]")
-    pipe = tmp_path / "pipe.yaml"
+    pipe = Path("pipe.yaml")
     os.mkfifo(pipe)
     messages = set()
-    for path in (secret, pipe, tmp_path / "no-such.yaml", "https://example.org/r.yaml", "hf:org/set", "/dev/zero"):
+    for path in (secret, pipe, "no-such.yaml", "https://example.org/r.yaml", "hf:org/set", "/dev/zero"):
         rubric = shape(str(path))
         group = {"id": "g", "prompt": "p", "responses": ["a"], "rubric": rubric}
         error = refused(served.call("/v1/groups", {"groups": [group]}), 422)
