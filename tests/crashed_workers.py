@@ -38,7 +38,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if INTERRUPTION in session.config.stash:
         session.config.stash[INTERRUPTION].cancel()
-        if session.exitstatus == pytest.ExitCode.OK:
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -270,7 +270,9 @@ class RewardOptions(Options):
     def _read_adjust_criteria(cls, value: Any) -> Any:
         if isinstance(value, str):
             value = [value]
-        return "all" if value is not None and list(value) == ["all"] else value
+        if isinstance(value, list | tuple) and list(value) == ["all"]:
+            return "all"
+        return value
 
     @property
     def attribute_names(self) -> tuple[str, ...]:

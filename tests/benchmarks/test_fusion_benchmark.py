@@ -64,7 +64,7 @@ def test_every_section_has_rows(run):
 def test_bars_are_judged_on_the_default_tolerance(run):
     bars = {(row["section"], row["rival"]): row["bar"] for row in run[1]["rows"] if row["is_faster"] and row["bar"]}
     rival = "scikit-learn, default tol 1e-4"
-    assert bars == {("no attributes", rival): 40_000, ("1 attribute", rival): 1_500, ("11 attributes", rival): 400}
+    assert bars == {("no attributes", rival): 10_000, ("1 attribute", rival): 700, ("11 attributes", rival): 300}
 
 
 @pytest.mark.slow

@@ -248,9 +248,9 @@ for folder in (package, package + "/rubrank/models", *also):
         pass
 sys.path.insert(0, package)
 import rubrank
-from rubrank.fusion.models import kernels
+from rubrank.fusion.models import shapes
 assert rubrank.__file__.startswith(package), rubrank.__file__
-print(rubrank.fuse([[1.0], [3.0], [2.0]]).tolist(), type(kernels.rank_small._cache).__name__)
+print(rubrank.fuse([[1.0], [3.0], [2.0]]).tolist(), type(shapes.look_up._cache).__name__)
 """
 
 

@@ -281,7 +281,7 @@ def test_links_of_every_kind_are_refused(mode):
     ["a" * 300, "é" * 200, "a/" * 600 + "b", "a//b", "./a", "a/./b", "a\x07b", "a\u202eb"],
 )
 def test_names_that_no_file_has_are_refused(name):
-    with pytest.raises(PatchError, match="no file of a tree"):
+    with pytest.raises(PatchError, match="no file can have such a name"):
         parse(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
 
 
