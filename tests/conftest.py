@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,9 @@ from hypothesis import HealthCheck, settings
 # Before numpy or torch is imported: the tests run in one process a core, and threads below that only get in the way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+# Inspect keeps traces below the home directory, which may be one that cannot be written.
+if not os.access(Path.home(), os.W_OK):
+    os.environ.setdefault("XDG_DATA_HOME", str(Path(tempfile.gettempdir()) / f"rubrank-tests-{os.getuid()}"))
 # typer builds all commands anew for every line, which takes longer than most of our verbs.
 typer.testing._get_command = cache(typer.testing._get_command)
 

@@ -69,7 +69,8 @@ def test_the_unit_ends_it_in_order():
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
     """Of a program and a user that are here."""
     unit = (HERE / "rubrank-serve.service").read_text()
-    here = unit.replace("/srv/rubrank/.venv/bin/rubrank", sys.executable).replace("User=rubrank", "User=root")
+    # In quotes, because the folder of the checkout may have blanks in its name.
+    here = unit.replace("/srv/rubrank/.venv/bin/rubrank", f'"{sys.executable}"').replace("User=rubrank", "User=root")
     assert here.count(sys.executable) == 1
     path = tmp_path / "rubrank-serve.service"
     path.write_text(here)
