@@ -269,6 +269,11 @@ def test_agreement_of_the_criteria(record_of: Make) -> None:
         record_of({"A": [0.0, 1.0], "B": [1.0, 0.0]}, [0.0, 1.0], step=step, agreement=agreement, error=error)
         for step, (agreement, error) in enumerate(said)
     ]
+    curves = {curve["name"]: curve["points"] for curve in curves_of(*records)["curves"]}
+    assert [point[:2] for point in curves["agreement of the criteria"]] == [
+        [0, pytest.approx(0.2)],
+        [1, pytest.approx(0.6)],
+    ]
     overview = counted(Overview(), *records).result()
     assert (overview["agreement"], overview["agreement_groups"]) == (pytest.approx(0.4), 2)
     assert overview["error"] == pytest.approx(1.0)

@@ -6,7 +6,7 @@
 
 Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
 a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
-it is logged once.
+it is logged once (the daily limit once a day).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Recording:
 
 
 class RecordWriter:
-    """Appends batches of records to one file, in order."""
+    """Appends batches of records, in order, to the file of the run or to its rotated files."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -174,7 +174,7 @@ class RecordWriter:
         self._pending.popleft()
 
     def _drop_pending(self) -> None:
-        """After an error nothing more is written: a file has no holes."""
+        """Discard what is pending after an error. The run must resume from a checkpoint: its file would have a hole."""
         for future in self._pending:
             future.cancel()
         self._pending.clear()

@@ -83,7 +83,7 @@ class Index:
         self.criteria_sets: dict[tuple[str, ...], int] = {}
         """Criteria of a group → number; groups with the same rubric share one."""
         self.series_names: dict[tuple[str, str], int] = {}
-        """("criterion" | "attribute", name) → number of the series."""
+        """("run" | "criterion" | "attribute", name) → number of the series."""
         self.unreadable: list[tuple[int, str]] = []
         """Lines that are not records: (number of the group, why)."""
 
@@ -155,7 +155,7 @@ class Index:
         return sorted(name for name, _ in names[:most])
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
-        columns: list[tuple[str, str, Any]] = []
+        columns: list[tuple[str, str, Any]] = [("run", "agreement of the criteria", [record.agreement])]
         for k, criterion in enumerate(record.criteria):
             columns.append(("criterion", criterion.name, [row[k] for row in record.scores]))
         if record.attributes is not None:

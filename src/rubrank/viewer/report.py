@@ -3,15 +3,16 @@
     summary = write_report("records.jsonl", "report.html")
     summary.groups, summary.bytes, summary.text_limit        10000, 21_300_000, 4000
 
-The file needs no network and no server; it opens from disk. Records are read once, one by one.
+The file needs no network and no server; it opens from disk. Records are read one by one; the compressed groups stay in
+memory until the file is written.
 
     <style> … </style>  skeleton  <script type="application/gzip" id="data-…">block</script> …  <script> code </script>
 
 A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
-content policy allows its own script and style by their hashes and nothing else: no other script, no network.
+content policy allows its own script and style by their hashes, and inline images: no other script, no network.
 
-Groups are packed 64 to a block. If the blocks take more than the budget, all texts are cut to a lower limit, computed
-from their lengths and from how well they compress; numbers, reasons and explanations are never cut.
+Groups are packed 64 to a block. If these blocks take more than `budget_mb`, all texts are cut to a lower limit,
+computed from their lengths and from how well they compress; numbers, reasons and explanations are never cut.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,9 +65,9 @@ SCRIPTS = (
 """The page's modules. In a report all share one scope, so a module comes after those that it imports, and no two have a
 top-level name in common (a test checks both)."""
 _GROUPS_PER_BLOCK = 64
-_COMPRESSION = 5
+_GZIP_LEVEL = 5
 _BASE64_GROWTH = 4 / 3
-_SAMPLED_BLOCKS = 8  # that tell how well texts compress
+_SAMPLED_BLOCKS = 8  # read again to estimate how well texts compress
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,8 @@ class Packer:
     def _estimate_limit(self) -> int:
         """The limit at which everything should take 97% of the budget, from a sample of blocks."""
         with_texts = without_texts = characters = 0
-        for block in self.blocks[:: -(-len(self.blocks) // _SAMPLED_BLOCKS)]:
+        stride = math.ceil(len(self.blocks) / _SAMPLED_BLOCKS)
+        for block in self.blocks[::stride]:
             groups = unpack(block)
             for group in groups:
                 characters += sum(min(length, self.text_limit) for length in list_text_lengths(group))
@@ -245,7 +248,7 @@ def find_limit(lengths: np.ndarray, characters: float) -> int:
 def pack(data: Any) -> bytes:
     """Compressed JSON. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return gzip.compress(text.encode("utf-8", "replace"), _COMPRESSION, mtime=0)
+    return gzip.compress(text.encode("utf-8", "replace"), _GZIP_LEVEL, mtime=0)
 
 
 def unpack(block: bytes) -> Any:

@@ -88,6 +88,7 @@ class LightRecord(msgspec.Struct):
     attribute_names: list[str] = []
     attributes: list[list[float | None]] | None = None
     gate: LightGate | None = None
+    agreement: float | None = None
     flags: list[str] = []
     prompt: list[dict[str, Any]] | None = None
     responses: list[str] | None = None

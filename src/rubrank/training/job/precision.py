@@ -16,8 +16,6 @@ HALF_PRECISION_FLAGS = ("bf16", "fp16", "bf16_full_eval", "fp16_full_eval")
 """Arguments of TRL's GRPOConfig that turn half precision on."""
 _LAUNCHER_VARIABLE = "ACCELERATE_MIXED_PRECISION"
 """Where `accelerate launch` leaves the `mixed_precision` of its own config file."""
-
-
 _CPU_VARIABLE = "ACCELERATE_USE_CPU"
 """How `accelerate launch --cpu` asks for the CPU."""
 
@@ -45,13 +43,17 @@ def overrule_launcher(job: Job) -> None:
 
 
 def describe_precision_change(job: Job) -> str:
-    """One line that names the settings replaced by float32; empty if nothing is replaced."""
+    """One line that names the settings replaced by float32; empty if nothing is replaced.
+
+    Call it before `overrule_launcher`, which removes what the launcher asked for.
+    """
     if not computes_on_cpu(job):
         return ""
-    replaced = [f"trl.{name}" for name in HALF_PRECISION_FLAGS if job.config.trl.get(name)]
+    # A flag that is null counts as well: TRL reads it as true.
+    replaced = [f"trl.{name}" for name in HALF_PRECISION_FLAGS if job.config.trl.get(name, False) is not False]
     if job.config.model.dtype != "float32":
         replaced.insert(0, f"model.dtype {job.config.model.dtype}")
-    if os.environ.get(_LAUNCHER_VARIABLE, "no") in ("bf16", "fp16"):
+    if os.environ.get(_LAUNCHER_VARIABLE, "no") != "no":
         replaced.append("accelerate's mixed_precision")
     if not replaced:
         return ""
