@@ -12,6 +12,7 @@ brings it; it is unpacked once into the user's cache (540 MB), and FOLDER/policy
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import shutil
@@ -150,5 +151,8 @@ def data(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    data(Path(sys.argv[1]))
-    policy(Path(sys.argv[1]) / "policy")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    data(folder)
+    policy(folder / "policy")

@@ -13,8 +13,8 @@ evaluation.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -216,4 +216,8 @@ def _estimate(value: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    main(options.run, options.folder)

@@ -7,11 +7,11 @@ all that reinforcement needs to begin with.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import re
 import shutil
-import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -172,4 +172,8 @@ def make(folder: Path, shown: int = SHOWN) -> float:
 
 
 if __name__ == "__main__":
-    print(f"loss {make(Path(sys.argv[1]), *map(int, sys.argv[2:])):.3f}")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("batches", type=int, nargs="?", default=SHOWN, help="of conversations to pretrain on")
+    options = parser.parse_args()
+    print(f"loss {make(options.folder, options.batches):.3f}")

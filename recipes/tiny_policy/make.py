@@ -1,14 +1,14 @@
-"""Make a tiny policy on the spot, prompts for it, and the config that trains it: python make.py FOLDER
+"""Make a tiny policy, prompts for it, and the config that trains it: python make.py FOLDER
 
-The policy is a Qwen3 of two layers with random weights over a byte-level tokenizer: it says nonsense, and learns in a
-minute to say nonsense that a rubric likes better. It shows that everything works together, and nothing about language.
+The policy is a Qwen3 of two layers with random weights over a byte-level tokenizer. It shows that everything works
+together, and nothing about language.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,4 +92,6 @@ def make(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    make(parser.parse_args().folder)

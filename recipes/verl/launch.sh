@@ -4,7 +4,8 @@
 #                NODES=2 MODEL=… DATA=… RUN=… ./launch.sh        (all paths must be readable on every node)
 # MANAGER=RubricBarrier fuses group by group, in the reward loop. If judges stay away the run stops with a checkpoint and
 # exit code 2: start it again with the same command.
-# More settings of verl go behind, such as actor_rollout_ref.rollout.tensor_model_parallel_size=2.
+# Logits of one rollout of 10,240 tokens are 16 GB: a micro-batch of 4 needs 62. A checkpoint of an 8B model is 98 GB: two
+# are kept, 20 would be 2 TB. More settings of verl go behind, such as actor_rollout_ref.rollout.tensor_model_parallel_size=2.
 set -euo pipefail
 : "${MODEL:?the policy}" "${DATA:?the folder that make.py wrote}" "${RUN:?where checkpoints and records go}"
 NODES=${NODES:-1} GPUS=${GPUS:-8} GROUP=${GROUP:-8} PROMPTS=${PROMPTS:-128} STEPS=${STEPS:-1000}
@@ -30,7 +31,7 @@ exec python -m rubrank.training.verl \
   actor_rollout_ref.rollout.name=vllm \
   actor_rollout_ref.rollout.n="$GROUP" \
   actor_rollout_ref.rollout.gpu_memory_utilization=0.6 \
-  actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 \
+  actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 \
   actor_rollout_ref.actor.policy_loss.loss_mode=gspo \
   actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean \
   actor_rollout_ref.actor.clip_ratio_low=3e-4 \
@@ -38,11 +39,12 @@ exec python -m rubrank.training.verl \
   actor_rollout_ref.actor.use_kl_loss=false \
   actor_rollout_ref.actor.optim.lr=1e-6 \
   actor_rollout_ref.actor.ppo_mini_batch_size=32 \
-  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \
+  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 \
   trainer.nnodes="$NODES" \
   trainer.n_gpus_per_node="$GPUS" \
   trainer.total_training_steps="$STEPS" \
   trainer.save_freq=50 \
+  trainer.max_actor_ckpt_to_keep=2 \
   trainer.test_freq=25 \
   trainer.default_local_dir="$RUN" \
   'trainer.logger=[console]' \

@@ -100,6 +100,11 @@ def test_comparisons_show_the_group_and_a_limit_holds(folder: Path) -> None:
     _, out, _ = run("rubric.json", "rows.jsonl", "--judges", "pairs.json", "--most", "1")
     assert out.count("== call") == 1
     assert "== and 11 more; --most 0 prints them all" in out
+    everything = json.loads(run("rubric.json", "rows.jsonl", "--judges", "pairs.json", "--most", "0", "--json")[1])
+    limited = json.loads(run("rubric.json", "rows.jsonl", "--judges", "pairs.json", "--most", "2", "--json")[1])
+    assert (len(everything["calls"]), len(limited["calls"])) == (12, 2)
+    assert limited["calls"] == everything["calls"][:2]
+    assert (limited["all_calls"], limited["tokens"]) == (12, everything["tokens"])
     assert "== 12 different calls" in out
     panel = {"samples": 5, "endpoints": judge["endpoints"]}
     [call] = show_calls(RUBRIC, rows, panel).calls

@@ -24,6 +24,56 @@ def test_every_model_and_pool_is_compiled():
     assert min(value for name, value in seconds.items() if "attributes, pool" in name) > 0.0005  # something was fitted
 
 
+COMPILED_AFTERWARDS = """
+import sys
+import numpy as np
+from rubrank import attenuate
+from rubrank.cli.warm_up import warm_up
+from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.scores.batch import ScoreBatch
+
+def signatures():
+    found = set()
+    for module in [module for name, module in sys.modules.items() if name.startswith("rubrank")]:
+        for kernel in vars(module).values():
+            if hasattr(kernel, "py_func") and hasattr(kernel, "signatures"):
+                found |= {(kernel.py_func.__name__, str(signature)) for signature in kernel.signatures}
+    return found
+
+warm_up()
+before = signatures()
+draws = np.random.default_rng(0)
+for span in ("model", "unit", "sd"):
+    RLVR2(span=span, scale="utility")(ScoreBatch.of_arrays(draws.random((4, 8, 3)) > 0.5))
+for pool in ("group", "batch", "run"):
+    for columns in (1, 11):
+        for adjust in ("remove", attenuate(0.5, draw="bernoulli")):
+            scores = draws.integers(0, 5, (12, 8, 3)).astype(float)
+            batch = ScoreBatch.of_arrays(scores, attributes=draws.random((12, 8, columns)))
+            RLVR2(pool=pool, adjust=adjust, adjust_criteria=[0])(batch)
+    ragged = ScoreBatch.of_arrays(
+        draws.random((12, 2)), groups=np.repeat(range(4), [1, 2, 4, 5]), attributes=draws.random((12, 1))
+    )
+    RLVR2(pool=pool, adjust="remove")(ragged)
+    compared = {0: [[None, 1, 0.5], [0, None, 1], [0.5, 0, None]]}
+    scores = np.array([[np.nan, 1.0], [np.nan, 2.0], [np.nan, 3.0]])
+    for model in ("bradley-terry", "thurstone"):
+        batch = ScoreBatch.of_arrays(scores, outcomes=compared, attributes=draws.random((3, 1)))
+        RLVR2(model=model, pool=pool, adjust="remove")(batch)
+print(len(before), sorted(signatures() - before))
+"""
+
+
+@pytest.mark.slow
+def test_no_kernel_is_left_to_the_first_step():
+    """Options, shapes and comparisons that warm-up itself does not fit."""
+    run = [sys.executable, "-c", COMPILED_AFTERWARDS]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    compiled_before, _, afterwards = done.stdout.partition(" ")
+    assert int(compiled_before) > 5
+    assert afterwards.strip() == "[]"
+
+
 TWO_KERNELS = """
 from rubrank._jit import jit
 

@@ -7,8 +7,9 @@ import pytest
 from cases import folded
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
+from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls, judge_question
-from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.judge import Asker, Judge, Judgment, Question, load_judges
 from rubrank.judges.kinds.panel import combine_verdicts, complete_members
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict, missing
@@ -161,3 +162,14 @@ def test_a_panel_of_batched_judges() -> None:
     assert judgment.verdicts[0, "Clear"].value == 1
     assert judgment.verdicts[0, "Kind"].value == 0
     assert (judgment.asked, judgment.lost) == (4, 1)
+
+
+def test_a_member_that_names_no_kind_has_the_panels() -> None:
+    members: list[dict[str, Any]] = [
+        {"name": name, "endpoints": [{"base_url": "http://127.0.0.1:1/v1", "model": "m"}]} for name in ("a", "b")
+    ]
+    [made] = load_judges({"name": "panel", "kind": "pairwise", "members": members}).judges
+    assert [member.kind for member in made.members] == ["pairwise", "pairwise"]
+    members[1]["kind"] = "absolute"
+    with pytest.raises(InvalidInput, match="the panel's kind 'pairwise'; got kind 'absolute'"):
+        load_judges({"name": "panel", "kind": "pairwise", "members": members})

@@ -134,3 +134,14 @@ def test_direction():
     assert "to a lesser degree" in system(pairwise_call(bad, rollout(), rollout("x")))
     assert "to a lesser degree" in system(listwise_call(bad, [rollout(), rollout("x")]))
     assert "to a lesser degree" not in system(pairwise_call(criterion(), rollout(), rollout("x")))
+
+
+@pytest.mark.parametrize(("language", "single"), [("en", "The response to be judged"), ("zh", "待评判的回复")])
+def test_comparisons_do_not_speak_of_one_response(language, single):
+    pair = pairwise_call(criterion(), rollout(), rollout("x"), language=language)
+    ranking = listwise_call(criterion(), [rollout(), rollout("x")], language=language)
+    for call in (pair, ranking):
+        assert not any(single in message["content"] for message in call.messages)
+    assert any(
+        single in message["content"] for message in absolute_call(criterion(), rollout(), language=language).messages
+    )

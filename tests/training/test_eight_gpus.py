@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from rubrank.training.job import policy as policies
 from rubrank.training.job.batches import split_batch
 from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
+from rubrank.training.job.run import check_can_save, save_policy
 from rubrank.training.job.trl_arguments import make_arguments
 
 pytestmark = pytest.mark.slow  # importing TRL takes seconds
@@ -35,7 +37,7 @@ def job(folder: Path, **trl: Any) -> Any:
     """The recipe's config with the tiny model."""
     config = yaml.safe_load((RECIPE / "config.yaml").read_text(encoding="utf-8"))
     config["model"]["path"] = "policy"
-    config["trl"] |= trl
+    config["trl"] |= {"model_init_kwargs": {"max_position_embeddings": 40_960}, **trl}  # as many as Qwen3-8B has
     (folder / "eight.yaml").write_text(yaml.safe_dump(config))
     return load_job(folder / "eight.yaml")
 
@@ -116,3 +118,77 @@ def test_the_script_is_sound(tmp_path):
 
     shutil.copy(RECIPE / "launch.sh", tmp_path / "launch.sh")
     assert subprocess.run(["bash", "-n", tmp_path / "launch.sh"], check=False).returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------------------- saving
+
+
+class DividedTrainer:
+    """As much of a trainer as transformers' own `save_model` uses when weights are divided over processes by FSDP."""
+
+    is_fsdp_enabled = True
+    is_deepspeed_enabled = False
+    is_fsdp_xla_v1_enabled = False
+
+    def __init__(self, weights: dict[str, Any], deepspeed_config: dict[str, Any] | None = None) -> None:
+        from accelerate.utils import FullyShardedDataParallelPlugin
+
+        self.model = None
+        self.args = SimpleNamespace(output_dir="", should_save=True, push_to_hub=False)
+        plugin = FullyShardedDataParallelPlugin(fsdp_version=2, state_dict_type="SHARDED_STATE_DICT")
+        deepspeed = None if deepspeed_config is None else SimpleNamespace(deepspeed_config=deepspeed_config)
+        state = SimpleNamespace(fsdp_plugin=plugin, deepspeed_plugin=deepspeed)
+        self.accelerator = SimpleNamespace(state=state, get_state_dict=lambda model: weights)
+
+    def is_world_process_zero(self) -> bool:
+        return True
+
+    def save_model(self, folder: str) -> None:
+        from transformers import Trainer
+
+        Trainer.save_model(self, folder, _internal_call=True)
+
+    def _save(self, folder: str, state_dict: dict[str, Any]) -> None:
+        from safetensors.torch import save_file
+
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / "training_args.bin").write_bytes(b"no weights")
+        if state_dict:
+            save_file(state_dict, str(Path(folder) / "model.safetensors"))
+
+
+def test_sharded_checkpoints_leave_a_policy_all_the_same(tmp_path):
+    """transformers writes nothing at all with SHARDED_STATE_DICT, and does not say so."""
+    import torch
+
+    trainer = DividedTrainer({"weight": torch.arange(3.0)})
+    trainer.save_model(str(tmp_path / "by_transformers"))
+    assert not (tmp_path / "by_transformers").exists()
+    save_policy(trainer, tmp_path / "model")
+    from safetensors.torch import load_file
+
+    assert load_file(tmp_path / "model" / "model.safetensors")["weight"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_policy_without_weights_is_an_error(tmp_path):
+    with pytest.raises(InvalidInput, match="saved with its weights; got none in"):
+        save_policy(DividedTrainer({}), tmp_path / "model")
+
+
+@pytest.mark.parametrize(("gathered", "is_refused"), [(None, True), (False, True), (True, False)])
+def test_zero3_that_saves_no_weights_is_refused_before_the_run(folder, gathered, is_refused):
+    zero = {"stage": 3}
+    if gathered is not None:
+        zero["stage3_gather_16bit_weights_on_model_save"] = gathered
+    trainer = DividedTrainer({}, {"zero_optimization": zero})
+    if is_refused:
+        with pytest.raises(InvalidInput, match="zero3_save_16bit_model: true"):
+            check_can_save(job(folder), trainer)
+    else:
+        check_can_save(job(folder), trainer)
+
+
+def test_the_recipe_saves_whole_models():
+    fsdp = yaml.safe_load((RECIPE / "fsdp2.yaml").read_text(encoding="utf-8"))["fsdp_config"]
+    zero = yaml.safe_load((RECIPE / "zero3.yaml").read_text(encoding="utf-8"))["deepspeed_config"]
+    assert (fsdp["fsdp_state_dict_type"], zero["zero3_save_16bit_model"]) == ("FULL_STATE_DICT", True)

@@ -17,10 +17,12 @@ from judges.server import MODEL, Server  # noqa: E402
 from training import tiny  # noqa: E402
 
 from rubrank.errors import InvalidInput, UnknownName  # noqa: E402
+from rubrank.training.job import policy  # noqa: E402
 from rubrank.training.job.config import load_job  # noqa: E402
 from rubrank.training.job.folder import write_config  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 
+STAGE = {"steps": 2, "sources": [{"path": "prompts.jsonl"}]}
 JUDGED = [{"name": "Polite", "question": "Is it polite?"}]
 TWO = [
     {
@@ -140,10 +142,33 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
         ({"records": "records.txt"}, "records: path must be a .jsonl, .jsonl.gz or .jsonl.zst file; got 'records.txt'"),
         ({"records": {"every": 0}}, "records.every"),
+        ({"records": "../records.jsonl"}, "records: path must be inside the output folder; got '../records.jsonl'"),
+        ({"records": {"path": "/tmp/records.jsonl"}}, "records: path must be inside the output folder"),
         ({"output": "config.yaml"}, "output must be a folder; got the file"),
+        ({"training__warmup_steps": 46}, "training.warmup_steps must be ≤ 45, the steps of the run; got 46"),
+        (
+            {"training__warmup_steps": 5},
+            "training.warmup_steps must be 0 with lr_scheduler_type: constant; got 5. Use",
+        ),
+        ({"stages": [STAGE, STAGE]}, "names of stages must be different; got 'all' twice"),
+        (
+            {"training__max_completion_length": 128},
+            "training.max_completion_length must be < 128, the model's positions; got 128 tokens of a completion",
+        ),
+        (
+            {"training__max_completion_length": 120},
+            "prompt 2: prompt must be ≤ 128 tokens with its completion, the model's positions; got ",
+        ),
+        (
+            {"trl__use_vllm": True, "trl__vllm_max_model_length": 30},
+            "≤ 30 tokens with its completion, trl.vllm_max_model_length; got ",
+        ),
+        ({"thinking": "prefilled"}, "thinking must be auto or tags without prompts that end in an opening tag"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said):
+def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said, monkeypatch):
+    is_installed = policy._is_installed
+    monkeypatch.setattr(policy, "_is_installed", lambda name: name == "vllm" or is_installed(name))
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes))
     assert said in str(raised.value)
@@ -423,8 +448,10 @@ def test_a_branch_needs_a_whole_checkpoint_and_a_folder_of_its_own(folder):
     with pytest.raises(InvalidInput, match="a folder without a run"):
         make_plan(run, branch=run.output / "checkpoint-10")
     other = tiny.job(folder, output="branch")
-    with pytest.raises(InvalidInput, match="branch must be a complete checkpoint"):
+    with pytest.raises(InvalidInput, match=r"branch must be a folder that exists; got .*nowhere"):
         make_plan(other, branch=folder / "nowhere")
+    with pytest.raises(InvalidInput, match=r"branch must be a complete checkpoint; .*Did you mean .*checkpoint-10\?"):
+        make_plan(other, branch=run.output)
     with pytest.raises(InvalidInput, match="given without `resume`"):
         make_plan(other, branch=run.output / "checkpoint-10", resume=True)
 

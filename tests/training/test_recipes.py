@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,22 @@ def test_the_summary_writes_what_is_kept(run_folder, tmp_path, capsys):
     assert "x" not in lines[0]
     assert "step 10: 4 of 4" in (kept / "answers.md").read_text()
     assert "both constraints" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "tiny_policy/make.py",
+        "tiny_agent/make.py",
+        "smollm2_ifeval/make.py",
+        "smollm2_ifeval/summarise.py",
+        "verl/make.py",
+        "eight_gpus/memory.py",
+    ],
+)
+def test_a_script_with_the_wrong_arguments_says_how_it_is_used(script):
+    command = [sys.executable, str(RECIPE.parent / script), "--no-such-option"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: ")
+    assert "Traceback" not in done.stderr

@@ -446,6 +446,19 @@ def test_a_template_that_refuses_a_system_message(folder):
     assert make_plan(tiny.job(folder)).chat
 
 
+def test_prefilled_thinking_needs_a_template_that_opens_it(folder):
+    messages = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    chatting(folder, messages)
+    with pytest.raises(InvalidInput, match=r"thinking must be auto or tags without a chat template that ends in"):
+        make_plan(tiny.job(folder, thinking="prefilled"))
+    opening = "{% if add_generation_prompt and enable_thinking %}<think>\n{% endif %}"
+    chatting(folder, messages + opening)
+    with pytest.raises(InvalidInput, match="got prefilled"):
+        make_plan(tiny.job(folder, thinking="prefilled"))
+    options = {"enable_thinking": True}
+    assert make_plan(tiny.job(folder, thinking="prefilled", trl__chat_template_kwargs=options)).chat
+
+
 def test_a_prompt_with_an_image_is_not_cut_to_its_text(folder):
     chatting(folder, "{% for m in messages %}{{ m['content'] }}{% endfor %}")
     content = [{"type": "image"}, {"type": "text", "text": "What is it?"}]

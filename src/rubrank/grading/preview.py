@@ -251,10 +251,10 @@ class Shown:
         """Tokens of all messages, as often as they are sent."""
         return sum(call.times * sum(call.tokens) for call in self.calls)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        calls = [plain(vars(call)) for call in self.calls]
-        return {"calls": calls, "tokens": self.tokens, "tokenizer": self.tokenizer}
+    def as_dict(self, most: int = 0) -> dict[str, Any]:
+        """For JSON: the first `most` calls (0: all of them), with the number and tokens of all."""
+        calls = [plain(vars(call)) for call in self.calls[: most or None]]
+        return {"calls": calls, "all_calls": len(self.calls), "tokens": self.tokens, "tokenizer": self.tokenizer}
 
 
 @only_our_errors

@@ -193,6 +193,17 @@ class Judge(_Confidential):
     seed: int = 0
     """Seed of random orders and choices of pairs."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _pass_kind_to_members(cls, data: Any) -> Any:
+        """A member that names no kind has the panel's."""
+        if not isinstance(data, Mapping) or "kind" not in data or not isinstance(data.get("members"), Sequence):
+            return data
+        members = [
+            {"kind": data["kind"], **member} if isinstance(member, Mapping) else member for member in data["members"]
+        ]
+        return {**data, "members": members}
+
     @field_validator("prompt", mode="before")
     @classmethod
     def _read_prompt(cls, value: Any, info: ValidationInfo) -> Any:

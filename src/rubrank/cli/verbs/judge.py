@@ -71,7 +71,7 @@ def show(
     columns = rollout_columns(column, group_column)
     shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
     if as_json:
-        print_json(shown.as_dict())
+        print_json(shown.as_dict(most))
     else:
         _print_calls(shown, most)
 

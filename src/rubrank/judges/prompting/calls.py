@@ -176,7 +176,7 @@ def pairwise_call(
         examples=examples_of_pair(criterion, prompt, examples),
         data=_show_data([criterion], [prompt], [first, second]),
         responses={
-            "responses": f"{labels['response']}\n\n{response_a}\n\n{response_b}",
+            "responses": f"{frame['heading']}\n\n{response_a}\n\n{response_b}",
             "response_a": response_a,
             "response_b": response_b,
         },
@@ -215,7 +215,7 @@ def listwise_call(
         reply=_join_lines(frame["reply"], cannot_judge),
         examples=examples_of_list(criterion, prompt, examples),
         data=_show_data([criterion], [prompt], rollouts),
-        responses={"responses": "\n\n".join([labels["response"], *responses])},
+        responses={"responses": "\n\n".join([frame["heading"], *responses])},
         end=fill(frame["end"], name=one_line(criterion.name), count=len(rollouts)),
         criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )

@@ -218,6 +218,9 @@ class Records(Strict):
         if not value.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
             allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
             raise InvalidInput("records", "path", allowed, repr(value), "It grows with every step.")
+        if Path(value).is_absolute() or ".." in Path(value).parts:
+            remedy = "A run finds its records beside its checkpoints; choose `output` accordingly."
+            raise InvalidInput("records", "path", "inside the output folder", repr(value), remedy)
         return value
 
 
@@ -302,6 +305,15 @@ class Config(EngineOptions):
             return data
         given = data.get("training") or {}
         return {**data, "training": {**PRESETS[data["preset"]], **given} if isinstance(given, Mapping) else given}
+
+    @model_validator(mode="after")
+    def _stages_have_different_names(self) -> Self:
+        names = [stage.name for stage in self.stages]
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            remedy = "Metrics and records tell stages apart by their names."
+            raise InvalidInput("config", "names of stages", "different", f"{repeated!r} twice", remedy)
+        return self
 
     @property
     def steps(self) -> int:

@@ -94,8 +94,11 @@ def start_of(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | No
 
 def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """A branch off a checkpoint; raises if it changes more than control settings."""
+    if not checkpoint.is_dir():
+        raise InvalidInput("train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70.")
     if not is_whole(checkpoint):
-        remedy = "Such as out/checkpoint-70."
+        last = last_checkpoint(checkpoint)
+        remedy = f"Did you mean {last}?" if last is not None else "Such as out/checkpoint-70."
         raise InvalidInput("train", "branch", "a complete checkpoint", str(checkpoint), remedy)
     step = checkpoint.name.partition("-")[2]
     if step.isdigit() and int(step) >= job.config.steps:

@@ -180,12 +180,26 @@ def _check_steps(job: Job) -> None:
             allowed = f"a multiple of training.updates_per_batch ({updates})"
             remedy = "A batch of rollouts belongs to one stage."
             raise InvalidInput(job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
+    _check_warm_up(job)
     for attribute in config.attributes:
         if attribute.start_step(config.steps) >= config.steps:
             allowed = f"before the end of the run, at step {config.steps}"
             raise InvalidInput(
                 job.where, f"start of {attribute.name!r}", allowed, repr(attribute.start), "Such as 70%."
             )
+
+
+def _check_warm_up(job: Job) -> None:
+    warm_up = job.config.training.warmup_steps
+    steps = job.config.steps
+    if warm_up > steps:
+        allowed = f"≤ {steps}, the steps of the run"
+        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), "")
+    if warm_up and job.config.training.lr_scheduler_type == "constant":
+        remedy = "Use lr_scheduler_type: constant_with_warmup."
+        raise InvalidInput(
+            job.where, "training.warmup_steps", "0 with lr_scheduler_type: constant", str(warm_up), remedy
+        )
 
 
 def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> None:

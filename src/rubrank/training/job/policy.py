@@ -5,6 +5,8 @@ chats = check_model(job, has_messages=True)      reads the model's config and to
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -19,6 +21,7 @@ from rubrank.training.job.data import is_chat
 from rubrank.training.job.lora import check_adapters
 from rubrank.training.job.precision import model_dtype
 from rubrank.training.job.rehearsal import describe_error
+from rubrank.training.rollouts import opening_tag, template_opening_tag
 
 
 def check_installed(job: Job) -> None:
@@ -96,12 +99,14 @@ def _check_loggers(job: Job) -> None:
 # --------------------------------------------------------------------------------------------------- loading the model
 
 _INIT = "trl.model_init_kwargs"
+_TEMPLATE_TOKENS = 2048
+"""Tokens that a chat template may add to a prompt, at most."""
 _YES_OR_NO = word_set("""
     trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
     use_kernels ignore_mismatched_sizes
 """)
 _TEXTS = word_set("revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation")
-_WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json", "*.bin.index.json")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 _PLACES = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 _LOADING = word_set("""
@@ -232,22 +237,29 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
     check_tools(job, tokenizer, chat)
     if has_messages:
         _check_template(job, tokenizer, rows)
+    _check_thinking(job, tokenizer, chat, rows)
+    _check_lengths(job, tokenizer, chat, rows)
     return chat
+
+
+def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHTS) -> bool:
+    """Does a folder hold the weights of a model, or of adapters?"""
+    return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
 def _check_weights(job: Job, name: str) -> None:
     """A folder with nothing to load is said now; what is in its files, when they are read."""
     folder = Path(name) / (init_kwargs(job).get("subfolder") or "")
-    given = init_kwargs(job).get("gguf_file")
-    if Path(name).is_dir() and not any(any(folder.glob(pattern)) for pattern in ([given] if given else _WEIGHTS)):
-        got = f"{folder} without {given or 'weights'}"
+    gguf_file = init_kwargs(job).get("gguf_file")
+    if Path(name).is_dir() and not has_weights(folder, [gguf_file] if gguf_file else _WEIGHTS):
+        got = f"{folder} without {gguf_file or 'weights'}"
         raise InvalidInput(job.where, "model.path", "a folder with a model's weights", got, "")
 
 
 def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     """Templates may refuse a system message, or two of the user: each order of roles in the data is tried once."""
-    options = job.config.trl.get("chat_template_kwargs")
-    options, tried = options if isinstance(options, Mapping) else {}, set()
+    options = _template_options(job)
+    tried = set()
     for number, row in enumerate((row for row in rows if is_chat(row)), start=1):
         roles = tuple(message["role"] for message in row["prompt"])
         if roles in tried:
@@ -258,6 +270,67 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
         except Exception as error:  # a template raises whatever it wants
             allowed, where = "messages that the model's chat template takes", f"{job.where}: prompt {number}"
             raise InvalidInput(where, "prompt", allowed, f"{', '.join(roles)} ({describe_error(error)})", "") from None
+
+
+def _template_options(job: Job) -> Mapping[str, Any]:
+    options = job.config.trl.get("chat_template_kwargs")
+    return options if isinstance(options, Mapping) else {}
+
+
+def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
+    """`thinking: prefilled` would read every completion as reasoning without an answer if no prompt opened it."""
+    if job.config.thinking != "prefilled":
+        return
+    if chat:
+        is_opened = template_opening_tag(tokenizer, **_template_options(job)) is not None
+        opener = "a chat template that ends in an opening tag such as <think>"
+    else:
+        is_opened = all(opening_tag(row["prompt"]) is not None for row in rows)
+        opener = "prompts that end in an opening tag such as <think>"
+    if not is_opened:
+        remedy = "Use thinking: auto, which looks at the template."
+        raise InvalidInput(job.where, "thinking", f"auto or tags without {opener}", "prefilled", remedy)
+
+
+def _check_lengths(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Every prompt and a completion of full length must fit into the model's positions: TRL truncates no prompt."""
+    limit, limit_name = _find_most_tokens(job)
+    if limit is None:
+        return
+    completion = job.config.training.max_completion_length
+    got = f"{completion:,} tokens of a completion"
+    remedy = "Reduce training.max_completion_length, or set max_position_embeddings under trl.model_init_kwargs."
+    if completion >= limit:
+        raise InvalidInput(job.where, "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy)
+    options = _template_options(job)
+    for number, row in enumerate(rows, start=1):
+        prompt = row["prompt"]
+        # No tokenizer makes more tokens than there are bytes, so that most prompts need not be tokenized.
+        if len(json.dumps(prompt)) + _TEMPLATE_TOKENS + completion <= limit:
+            continue
+        if chat:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+            prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+        tokens = len(tokenizer(prompt)["input_ids"])
+        if tokens + completion > limit:
+            where = f"{job.where}: prompt {number}"
+            got = f"{tokens:,} tokens of the prompt + {completion:,} of a completion"
+            raise InvalidInput(where, "prompt", f"≤ {limit:,} tokens with its completion, {limit_name}", got, remedy)
+
+
+def _find_most_tokens(job: Job) -> tuple[int | None, str]:
+    """The tokens that fit into the model, and what sets this limit; None if nothing does."""
+    config = _config(job, model_path(job)).get_text_config()
+    positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    name = "the model's positions"
+    rope = getattr(config, "rope_parameters", None) or {}
+    if positions and isinstance(rope.get("factor"), int | float):
+        trained_positions = rope.get("original_max_position_embeddings") or positions
+        positions = max(positions, int(rope["factor"] * trained_positions))
+    length = job.config.trl.get("vllm_max_model_length")
+    if job.config.trl.get("use_vllm") and isinstance(length, int) and length < (positions or math.inf):
+        return length, "trl.vllm_max_model_length"
+    return positions, name
 
 
 def vocabulary(job: Job) -> int:

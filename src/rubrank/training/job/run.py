@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import only_our_errors
+from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.training.job.benchmarks import make_benchmark_callback
 from rubrank.training.job.components import load_components
+from rubrank.training.job.config import Job
 from rubrank.training.job.data import STAGE, to_dataset
 from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.plan import Plan
-from rubrank.training.job.policy import model_path, quantization
+from rubrank.training.job.policy import has_weights, model_path, quantization
 from rubrank.training.job.precision import overrule_launcher
 from rubrank.training.job.trl_arguments import make_arguments
 
@@ -56,7 +57,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
             trainer.evaluate()
     finally:
         plan.reward.engine.finish_records()
-    trainer.save_model(str(plan.job.output / MODEL))
+    save_policy(trainer, plan.job.output / MODEL)
     trainer.save_state()
     log = tuple(trainer.state.log_history)
     evaluated = [line for line in log if any(name.startswith("eval_") for name in line)]
@@ -69,6 +70,31 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
         first[0] if first else {},
         evaluated[-1] if evaluated else {},
     )
+
+
+def save_policy(trainer: Any, folder: Path) -> None:
+    """Save the weights in one piece, however the launcher divides them; raises if none are there afterwards."""
+    if trainer.is_fsdp_enabled:
+        # With SHARDED_STATE_DICT, which checkpoints may use, transformers saves no model and says nothing.
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+    trainer.save_model(str(folder))
+    if trainer.is_world_process_zero() and not has_weights(folder):
+        remedy = (
+            "The last checkpoint has them: gather them there (ZeRO: zero_to_fp32.py; FSDP: accelerate merge-weights)."
+        )
+        raise InvalidInput("train", "model", "saved with its weights", f"none in {folder}", remedy)
+
+
+def check_can_save(job: Job, trainer: Any) -> None:
+    """Raise if the launcher's settings would leave no weights at the end; before anything is trained."""
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    if plugin is None:
+        return
+    zero = plugin.deepspeed_config.get("zero_optimization", {})
+    if zero.get("stage") == 3 and not zero.get("stage3_gather_16bit_weights_on_model_save"):
+        name = "stage3_gather_16bit_weights_on_model_save"
+        remedy = "In accelerate's file it is zero3_save_16bit_model: true."
+        raise InvalidInput(job.where, f"DeepSpeed's {name}", "true, to save the policy", "false", remedy)
 
 
 def _is_evaluated(trainer: Any) -> bool:
@@ -97,6 +123,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         environment_factory=components.environments,
         rollout_func=components.rollout,
     )
+    check_can_save(plan.job, trainer)
     trainer.remove_callback(PrinterCallback)
     if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
         trainer.add_callback(benchmarks)
