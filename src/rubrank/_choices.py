@@ -8,6 +8,12 @@ Pool: TypeAlias = Literal["batch", "run", "group"]
 """What the influence of an attribute is estimated over."""
 Span: TypeAlias = Literal["model", "unit", "sd"]
 """Utilities as fitted, or scaled so that each criterion has the same span or standard deviation."""
+Wins: TypeAlias = Literal["ordinal", "graded"]
+"""A win counts whatever its size, or more the larger the difference of the scores."""
+Width: TypeAlias = Literal["domain", "run"]
+"""The difference that counts fully, as a share of the criterion's domain or of the range of its recent scores."""
+Edition: TypeAlias = Literal["paper"]
+"""Settings under one name."""
 Scale: TypeAlias = Literal["ranking", "utility"]
 """Rewards from 0 to 1, or advantages."""
 Penalties: TypeAlias = Literal["rank", "ignore"]

@@ -35,6 +35,7 @@ from rubrank._choices import (
     LARGEST_PRIOR,
     SMALLEST_PRIOR,
     Draw,
+    Edition,
     GateMissing,
     GateShape,
     Penalties,
@@ -42,6 +43,8 @@ from rubrank._choices import (
     Scale,
     Span,
     Thinking,
+    Width,
+    Wins,
 )
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownOption
@@ -238,8 +241,20 @@ class RewardOptions(Options):
     prior: float = option(1.0, "Precision of the prior on utilities.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
     attribute_prior: float = option(1.0, "Precision of the prior on influences.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
     span: Span = option("model", "Utilities as fitted, or each criterion's span (unit) or deviation (sd) scaled to 1.")
+    wins: Wins = option(
+        "ordinal", "ordinal: only who is better counts. graded: larger differences of the scores count more."
+    )
+    tau: float = option(
+        0.5, "With graded wins: share of the width from which a difference counts fully.", gt=0.0, le=1.0
+    )
+    width: Width = option(
+        "domain", "With graded wins: the width of the domain, or the range of the run's recent scores."
+    )
     scale: Scale = option(
         "ranking", "ranking: rewards from 0 to 1. utility: advantages, small where the criteria disagree."
+    )
+    edition: Edition | None = option(
+        None, "paper: the paper's settings: span model, wins ordinal, lift 0, no control, or pool group if asked for."
     )
     seed: int = option(0, "Seed of the draws of attenuate.")
     penalties: Penalties = option("rank", "Under a rule without +: rank by low-quality criteria, or ignore them.")

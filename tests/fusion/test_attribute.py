@@ -70,7 +70,7 @@ def test_markdown_is_measured_on_the_answer():
 
 def test_measure_nothing():
     assert measure(TEXTS, []).values.shape == (2, 2, 0)
-    assert measure([], list(ATTRIBUTES)).values.shape == (0, 14)
+    assert measure([], list(ATTRIBUTES)).values.shape == (0, 15)
 
 
 def letters(texts):

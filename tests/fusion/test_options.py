@@ -56,8 +56,8 @@ def test_an_unknown_keyword_is_a_type_error_as_well():
 def test_fuse_takes_any_rule():
     assert fuse(SCORES, rule="borda").tolist() == find_rule("borda")(ScoreBatch.of_arrays(SCORES)).reward.tolist()
     assert fuse(SCORES, rule=find_rule("focal:gamma=2")).tolist() == fuse(SCORES, rule="focal", gamma=2).tolist()
-    with pytest.raises(InvalidInput, match="adjust"):
-        fuse(SCORES, rule="gdpo", attributes=[[1], [2], [3]])
+    with pytest.raises(InvalidInput, match="threshold"):
+        fuse(SCORES, rule="all-or-nothing", attributes=[[1], [2], [3]])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,13 @@ def test_who_reweights_and_who_remembers():
         "amrp",
         "pow3r",
     }
-    assert {n for n in rule_names() if isinstance(find_rule(n), Stateful)} == {"amrp", "pow3r", "chebyshev", "rlvr2"}
+    assert {n for n in rule_names() if isinstance(find_rule(n), Stateful)} == {
+        "amrp",
+        "pow3r",
+        "chebyshev",
+        "run-quantile",
+        "rlvr2",
+    }
 
 
 def test_constants_in_a_name():

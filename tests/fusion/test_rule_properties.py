@@ -18,7 +18,7 @@ drawn = examples(40)
 EVERY = (*rule_names(), "rlrr-hybrid", "gear:method=exact", "gear:method=hard:normalise=absolute", "rvpo:kappa=inf")
 COMPOSED = ("rlvr2*focal", "rlvr2*sa-mrpo", "rlvr2*dvao", "rlvr2*amrp", "rlvr2*pow3r")
 # Rules whose value for one group depends on other groups of the batch.
-WHOLE_BATCH = {"gdpo", "sa-mrpo", "amrp", "chebyshev", "rlvr2*sa-mrpo", "rlvr2*amrp"}
+WHOLE_BATCH = {"gdpo", "sa-mrpo", "amrp", "chebyshev", "run-quantile", "rlvr2*sa-mrpo", "rlvr2*amrp"}
 LOCAL = [name for name in (*EVERY, *COMPOSED) if name not in WHOLE_BATCH]
 
 

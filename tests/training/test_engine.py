@@ -13,6 +13,7 @@ from scored import RUBRIC, group, groups
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.control.attribute import Attribute
+from rubrank.fusion.control.attributes import measure
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rules import find_rule
@@ -305,9 +306,54 @@ def test_attributes_that_cannot_be(given, message):
         RewardEngine(RUBRIC, attributes=given)
 
 
-def test_only_rlvr2_controls_attributes():
-    with pytest.raises(InvalidInput, match="'rlvr2', alone or composed"):
-        RewardEngine(RUBRIC, "gdpo+", attributes=["markdown"])
+ARMS = [
+    "weighted-mean+",
+    "gear+",
+    "run-quantile+",
+    "rlvr2:span=unit+",
+    "rlvr2:wins=graded+",
+    "rlvr2:wins=graded:width=run+",
+]
+
+
+@pytest.mark.parametrize("rule", ARMS)
+def test_every_rule_controls_attributes_over_the_run(rule, tmp_path):
+    """Its state grows with training steps alone, is saved and restored, and records say what was taken out."""
+
+    def engine(**options) -> RewardEngine:
+        names = ["answer_length", "markup"]
+        return RewardEngine(RUBRIC, rule, attributes=names, adjust="attenuate:1", **EVERYTHING, **options)
+
+    first = engine(records=tmp_path / "r.jsonl")
+    assert first.remembers
+    step = first.score(many("0"), 0)
+    assert step.rewards != RewardEngine(RUBRIC, rule).score(many("0"), 0).rewards
+    assert step.metrics["rubrank/gamma/answer_length/taken"] > 0.0
+    saved = json.loads(json.dumps(first.state_dict()))
+    first.score(many("eval"), 1, train=False)
+    assert json.loads(json.dumps(first.state_dict())) == saved
+    second = engine()
+    second.load_state_dict(saved)
+    assert second.score(many("1"), 1).rewards == first.score(many("1"), 1).rewards
+    record = next(iter(read_records(tmp_path / "r.jsonl")))
+    assert record.attribute_names == ("answer_length", "markup")
+    assert any(taken for row in record.taken for taken in row)
+    assert len(record.values) == record.size
+
+
+def test_markup_is_the_sum_of_the_densities():
+    texts = ["# Plan\n\n- **fast**\n- cheap", "plain"]
+    some = [group("a", *texts)]
+    engine = RewardEngine(RUBRIC, attributes=["markup"], pool="group")
+    batch = engine.score(some, 0).results[0].batch
+    assert batch.attribute_names == ("markup",)
+    assert batch.attributes_MD[:, 0].tolist() == [(1 + 1 + 2) / 3, 0.0]
+    assert measure(texts, ["markup"]).values[:, 0].tolist() == [(1 + 1 + 2) / 3, 0.0]
+
+
+def test_controls_that_cannot_be():
+    with pytest.raises(InvalidInput, match="adds up scores"):
+        RewardEngine(RUBRIC, "all-or-nothing", attributes=["markdown"])
     with pytest.raises(InvalidInput, match="start must be a step"):
         Control("markdown", start=-1)
     with pytest.raises(InvalidInput, match="adjust must be"):

@@ -123,7 +123,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"rubric": [{"name": "WordCuont"}]}, "Did you mean 'WordCount'?"),
         ({"rubric": ["WordCuont"]}, "got 'WordCuont'. Did you mean 'WordCount'?"),
         ({"rule": "rlvr3"}, "'rlvr3'"),
-        ({"rule": "gdpo+", "attributes": [{"name": "markdown"}]}, "rule must be 'rlvr2', alone or composed"),
+        ({"rule": "all-or-nothing", "attributes": [{"name": "markdown"}]}, "rule must be one that adds up scores"),
         ({"attributes": [{"name": "markdwon"}]}, "Did you mean 'markdown'?"),
         ({"attributes": [{"name": "markdown", "start": 45}]}, "before the end of the run, at step 45; got 45"),
         ({"held_out": {"sources": [{"path": "prompts.jsonl"}]}}, "row 1 of prompts.jsonl, which is in prompts.jsonl"),

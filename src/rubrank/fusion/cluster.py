@@ -76,7 +76,7 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
 def is_pooled(rule: Rule) -> bool:
     """Does the rule use nothing of other groups but the influence of attributes, estimated over the batch?"""
     part = find_ordinal(rule)
-    if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None:
+    if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None or part.wins != "ordinal":
         return False
     return is_local(with_options(rule, "fuse", adjust=None))
 

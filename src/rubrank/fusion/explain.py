@@ -116,6 +116,11 @@ def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
         if abs(contrast) < _SMALL:
             comparison = "as much as"
         yield f"{name}: {group.attributes[i, d]:g}, {comparison} its group; {_describe_taken(group, d)}"
+    if group.removed is not None and np.isnan(group.utilities).any():  # a rule that adds up scores
+        change = -(group.weights * group.removed[i]).sum() / np.abs(group.weights[group.known[i]]).sum()
+        if abs(change) >= _SMALL:
+            yield f"attributes: taking them out changed its mean score by {change:+.2f}"
+        return
     change = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
     if abs(change) >= _SMALL:
         how = " (as in the paper: by this group alone)" if group.pool == "group" else ""
@@ -217,6 +222,8 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         for name in ("gamma", "se", "shrunk", "taken"):
             record[name] = _table(getattr(group, name)[ranked])
         record["n"] = _row(group.n[ranked])
+        if fused.fit is None and fused.control is not None:
+            record["values"] = _table(fused.control.values_MK[fused.rows_of(g)][:, ranked])
     return record
 
 

@@ -265,6 +265,8 @@ class Gated:
         elif not self.rule.bounded:
             values_M = stretch_groups(values_M, batch.starts)
             details = {**details, "stretched": values_M}
+        elif fused.control is not None and self.bounded and fused.fit is None:
+            values_M = _fit_into_unit(values_M, batch)
         elif not is_ours(self.rule):  # a user's rule may claim to be bounded and still return negative values
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING:
@@ -295,6 +297,19 @@ class Gated:
         inner = checks.check_state(self, 1, state)["gated"]
         if isinstance(self.rule, Stateful):
             self.rule.restore(inner)
+
+
+def _fit_into_unit(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """Values of a bounded rule after control, which may have left [0, 1]: such groups are moved, or shrunk, into it.
+
+    One shift and one factor for a group: a trainer that scales rewards by group does not see them.
+    """
+    if not batch.N:
+        return values_M
+    low_N = np.minimum(np.minimum.reduceat(values_M, batch.starts[:-1]), 0.0)
+    high_N = np.maximum.reduceat(values_M, batch.starts[:-1]) - low_N
+    size_N = np.maximum(high_N, 1.0)
+    return np.asarray((values_M - low_N[batch.group_of_row]) / size_N[batch.group_of_row])
 
 
 def _gate_advantages(

@@ -6,6 +6,7 @@
 
 Most constants belong to RLVR², which may stand alone, behind a gate (`rlvr2+`) or within a composition
 (`rlvr2*focal+`). `with_options` finds it there and changes it; other rules have no such part and refuse the option.
+Every rule takes the options of attribute control: those without RLVR² get a stage before them (`Controlled`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
+from rubrank.fusion.controlled import Controlled
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.rlvr2 import RLVR2, Reweighted
 from rubrank.fusion.rule import Rule
@@ -25,10 +27,14 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import Domain
 
-CONSTANTS = ("prior", "span", "scale", "model", "seed")
+CONSTANTS = ("prior", "span", "wins", "tau", "width", "scale", "model", "seed")
 """Options that are constants of RLVR²."""
 CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
 """Constants of RLVR² that only matter if attributes are controlled."""
+STAGE_OPTIONS = ("adjust", "pool", "adjust_criteria", "seed")
+"""Options of the stage that controls attributes before other rules."""
+PAPER = {"span": "model", "wins": "ordinal", "pool": "group"}
+"""What `edition: paper` sets, besides the lift of the gate (0) and no control unless attributes are named."""
 
 
 def make_rule(options: RewardOptions, expression: str | None = None, *, owner: str = "options") -> Rule:
@@ -54,16 +60,38 @@ def make_rule(options: RewardOptions, expression: str | None = None, *, owner: s
     for name in names:
         if name in options.model_fields_set and getattr(options, name) is not None:
             constants[name] = getattr(options, name)
+    if options.edition == "paper" and not has_rlvr2(rule) and not is_compared:
+        raise InvalidInput(owner, "edition", "given with 'rlvr2', alone or composed", repr(rule.name), "Leave it out.")
     if not has_rlvr2(rule):
         # Only RLVR² has these constants. Another rule refuses them, unless they are set to their defaults. It accepts
         # any seed: it makes no random draws.
         fields = type(options).model_fields
         changed = {name: value for name, value in constants.items() if value != fields[name].default}
-        changed.pop("seed", None)
+        if not options.attributes:
+            changed.pop("seed", None)
         if is_compared or not changed:
             return rule
         return with_options(rule, owner, **changed)
-    return with_options(rule, owner, **constants) if constants else rule
+    if constants:
+        rule = with_options(rule, owner, **constants)
+    return _as_in_paper(rule, constants, owner) if options.edition == "paper" else rule
+
+
+def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
+    """RLVR² with the paper's settings; raises if the rule or the options say something else."""
+    part = find_ordinal(rule)
+    remedy = "Leave one of the two out."
+    for name, value in PAPER.items():
+        current = getattr(part, name)
+        if current != value and (name in constants or current != getattr(RLVR2, name)):
+            raise InvalidInput(owner, name, f"{value!r} with `edition: paper`", repr(current), remedy)
+    rule = with_options(rule, owner, **PAPER)
+    if not isinstance(rule, Gated):
+        return rule
+    if rule.gate.lift:
+        got = f"{rule.gate.lift:g}"
+        raise InvalidInput(owner, "gate.lift", "0 with `edition: paper`", got, remedy, field="gate.lift")
+    return replace(rule, gate=replace(rule.gate, lift=0.0))
 
 
 def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
@@ -76,6 +104,15 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
     if expression is not None and not has_rlvr2(rule):
         return rule
     return with_options(rule, "options", adjust=make_adjustments(options))
+
+
+def find_controlled_rule(expression: str, owner: str, options: dict[str, Any]) -> Rule:
+    """The rule of an expression, with constants of its own and options of attribute control among the options."""
+    if has_rlvr2(find_rule(expression)):
+        return find_rule(expression, **options)
+    stage = {name: value for name, value in options.items() if name in STAGE_OPTIONS}
+    rule = find_rule(expression, **{name: value for name, value in options.items() if name not in stage})
+    return with_options(rule, owner, **stage) if stage else rule
 
 
 def make_gate(options: RewardOptions) -> Gate | None:
@@ -169,27 +206,32 @@ def has_rlvr2(rule: Rule) -> bool:
 
 
 def find_ordinal(rule: Rule) -> Any:
-    """The rule that ranks: RLVR² in "rlvr2*focal+"; a rule that is not composed itself, without its gate."""
+    """The part that controls attributes: RLVR² in "rlvr2*focal+", the stage before another rule, or that rule alone."""
     while isinstance(rule, Gated | Reweighted):
         rule = rule.rule if isinstance(rule, Gated) else rule.ordinal
     return rule
 
 
 def find_weighing(rule: Rule) -> Any:
-    """The rule that sets the weights: Focal in "rlvr2*focal+"; a rule that is not composed itself, without its gate."""
-    while isinstance(rule, Gated | Reweighted):
-        rule = rule.rule if isinstance(rule, Gated) else rule.weighing
+    """The rule that sets the weights: Focal in "rlvr2*focal+"; another rule without its gate and its stage."""
+    while isinstance(rule, Gated | Reweighted | Controlled):
+        rule = rule.weighing if isinstance(rule, Reweighted) else rule.rule
     return rule
 
 
 def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
-    """The rule with other options of its RLVR² part. A rule that learns continues from what it has learnt."""
+    """The rule with other options of its RLVR² part, or of the stage before it.
+
+    A rule that learns continues from what it has learnt.
+    """
     if isinstance(rule, Gated):
         return replace(rule, rule=with_options(rule.rule, owner, **options))
     if isinstance(rule, Reweighted):
         return replace(rule, ordinal=replace(rule.ordinal, **options))
     if isinstance(rule, RLVR2):
         return replace(rule, **options)
-    name = next(iter(options), "attributes")
-    allowed = f"'rlvr2', alone or composed, if `{name}` is given"
-    raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
+    for name in options:
+        if name not in STAGE_OPTIONS:
+            allowed = f"'rlvr2', alone or composed, if `{name}` is given"
+            raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
+    return replace(rule, **options) if isinstance(rule, Controlled) else Controlled(rule, **options)

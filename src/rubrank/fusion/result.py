@@ -50,8 +50,6 @@ class Fit:
     """The weighted sum."""
     ranking_M: np.ndarray
     """R̃: the weighted sum stretched to [0, 1]."""
-    control: AttributeControl | None = None
-    """The influence of attributes and what was taken out; None if nothing was adjusted."""
     scale_NK: np.ndarray | None = None
     """The factor of each group and criterion that `span` asked for; None if there is none."""
 
@@ -96,6 +94,8 @@ class FusedGroup:
     """(K,): groups behind the estimate; 0 for a criterion that is not controlled."""
     taken: np.ndarray | None = None
     """(K, D): δ, the coefficients that were taken out in this group."""
+    removed: np.ndarray | None = None
+    """(G, K): what taking them out removed from each term of the sum."""
     scale: np.ndarray | float = 1.0
     """(K,): the factor of each criterion that `span` asked for."""
     gate: Gate | None = None
@@ -186,6 +186,8 @@ class Fused(Framed):
     fit: Fit | None = None
     gate: Gate | None = None
     gated: GateResult | None = None
+    control: AttributeControl | None = None
+    """The influence of attributes and what was taken out, rows and groups as in the batch; None if nothing was."""
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be rewards, whoever wrote the rule. Unscored rollouts get their group's mean."""
@@ -279,11 +281,6 @@ class Fused(Framed):
     def utilities(self) -> np.ndarray | None:
         """Fitted utilities, criteria last."""
         return None if self.fit is None else self.batch.per_rollout(self.fit.utilities_MK)
-
-    @property
-    def control(self) -> AttributeControl | None:
-        """The influence of attributes and what was taken out; rows and groups as in the batch."""
-        return None if self.fit is None else self.fit.control
 
     @property
     def gamma(self) -> np.ndarray | None:
@@ -430,6 +427,7 @@ class Fused(Framed):
             details["shrunk"] = control.shrunk_NKD[g]
             details["n"] = control.n_NK[g]
             details["taken"] = control.taken_NKD[g]
+            details["removed"] = control.removed_MK[rows]
         return FusedGroup(
             label=self.labels[g],
             criteria=batch.names,

@@ -45,11 +45,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank._choices import Pool, Scale, Span
+from rubrank._choices import Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, UnknownOption, only_our_errors, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
-from rubrank.fusion.control.control import BatchEstimate, control_attributes, make_fit_data
+from rubrank.fusion.control.control import AttributeControl, BatchEstimate, control_attributes, make_fit_data
 from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.control.linear import control_linearly
+from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
 from rubrank.fusion.rule import Reweighting, Rule, Stateful, apply_rule
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 
 LARGEST = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-_CHECKED = ("pool", "span", "scale", "prior", "attribute_prior", "seed")
+_CHECKED = ("pool", "span", "wins", "tau", "width", "scale", "prior", "attribute_prior", "seed")
 """Options whose allowed values `RewardOptions` declares."""
 # Weights must be above 0. This share of a group's largest weight is too small to change a reward.
 _LEAST_WEIGHT = 1e-9
@@ -84,6 +86,9 @@ class RLVR2:
     prior, attribute_prior: precision of the normal priors on utilities (α) and coefficients (β).
     span: "model" takes utilities as fitted; "unit" gives every criterion the same span, best minus worst = 1; "sd" the
         same standard deviation, so that criteria of equal weight have equal influence.
+    wins: "ordinal", as in the paper: only who is better counts; "graded": a win counts more the larger the difference
+        of the scores, up to the share `tau` of the criterion's width, and no model is fitted (models/graded.py).
+    width: with graded wins, the width of the "domain", or of the recent scores of the "run".
     scale: "ranking" stretches rewards to [0, 1] in each group; "utility" gives advantages that are small where the
         criteria disagree, for trainers that do not scale rewards themselves.
     model: "bradley-terry", "thurstone", "borda", or one of your own.
@@ -101,8 +106,13 @@ class RLVR2:
     model: str | UtilityModel = "bradley-terry"
     seed: int = 0
     scale: Scale = "ranking"
+    wins: Wins = "ordinal"
+    tau: float = 0.5
+    width: Width = "domain"
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies of the rule with other options share it."""
+    recent: RecentScores = field(default_factory=RecentScores, repr=False, compare=False)
+    """What width="run" has seen. Copies of the rule with other options share it."""
     batch_estimate: BatchEstimate | None = field(default=None, repr=False, compare=False)
     """With pool="batch": an estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
@@ -114,6 +124,11 @@ class RLVR2:
 
             values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
             read_options(RewardOptions, self.name, values, "docs/method.md", strict=True)
+        if self.wins == "graded":
+            for name in ("model", "prior"):
+                if getattr(self, name) != getattr(RLVR2, name):
+                    allowed = "left out with wins='graded', which fits no model"
+                    raise InvalidInput(self.name, name, allowed, repr(getattr(self, name)), "")
         criteria = self.adjust_criteria
         is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
         if criteria is not None and criteria != "all" and not is_list:
@@ -126,7 +141,11 @@ class RLVR2:
     @property
     def remembers(self) -> bool:
         """Does it learn from batch to batch?"""
-        return self.pool == "run"
+        return self.pool == "run" or self._learns_width
+
+    @property
+    def _learns_width(self) -> bool:
+        return self.wins == "graded" and self.width == "run"
 
     @property
     def bounded(self) -> bool:
@@ -136,15 +155,23 @@ class RLVR2:
     @property
     def local(self) -> bool:
         """Does a group's reward depend on that group alone?"""
+        if self._learns_width:
+            return False
         return self.pool == "group" or self.adjust is None or self.batch_estimate is not None
 
     def state(self) -> dict[str, Any]:
-        """What was learnt about attributes, as JSON data."""
-        return {"rule": self.name, "version": 1, "running": self.running.state()}
+        """What was learnt about attributes, and with width="run" the recent scores, as JSON data."""
+        state = {"rule": self.name, "version": 1, "running": self.running.state()}
+        if self._learns_width:
+            state["recent"] = self.recent.state()
+        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self.running.restore(checks.check_state(self, 1, state)["running"])
+        saved = checks.check_state(self, 1, state)
+        self.running.restore(saved["running"])
+        if self._learns_width:
+            self.recent.restore(saved.get("recent", {}))
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The reward of each rollout, and every number that led to it."""
@@ -153,11 +180,11 @@ class RLVR2:
     def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
         """Fuse with weights_NK, or with the batch's own weights if that is None."""
         used_NK = batch.weights_NK if weights_NK is None else weights_NK
-        fit = self._fit(batch, used_NK)
+        fit, control = self._fit(batch, used_NK)
         if self.scale == "ranking":
-            return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit)
+            return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit, control=control)
         # Advantages: divided by the sd that a strict order on all criteria alike would have; see the formula above.
-        model: Any = find_model(self.model)
+        model: Any = STRICT_ORDER if self.wins == "graded" else find_model(self.model)
         references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
         sd_N = np.array([reference.sd for reference in references])
         span_N = np.array([reference.span for reference in references])
@@ -165,28 +192,34 @@ class RLVR2:
         norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
         unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
         advantage_M = subtract_mean(fit.fused_M / unit_N[batch.group_of_row], batch)
-        return Fused(batch, self.name, advantage_M, weights_NK, {"reference_span": span_N / sd_N}, fit=fit)
+        details = {"reference_span": span_N / sd_N}
+        return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
 
-    def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> Fit:
+    def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> tuple[Fit, AttributeControl | None]:
+        """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
         from rubrank.fusion.models.shapes import combine  # loads numba, which `import rubrank` should not
 
-        """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
         u_MK = self._fit_utilities(batch)
         values_MK = u_MK
         control = None
-        if self.adjusts(batch):
+        if self.adjusts(batch) and self.wins == "ordinal":
             control = control_attributes(self, batch, u_MK)
             values_MK = control.values_MK
         scale_NK = None
         if self.span != "model":
-            scale_NK = _measure_span(values_MK, batch, self.span)
-            values_MK = values_MK / scale_NK[batch.group_of_row]
-            scale_NK = 1.0 / scale_NK
+            span_MK = _measure_span(values_MK, batch, self.span)[batch.group_of_row]
+            values_MK = values_MK / span_MK
+            scale_NK = 1.0 / span_MK[batch.starts[:-1]]
+            if control is not None:
+                control = replace(control, removed_MK=control.removed_MK / span_MK)
+        if self.adjusts(batch) and self.wins == "graded":
+            control = control_linearly(self, batch, values_MK)
+            values_MK = control.values_MK
         weights_NK = batch.plain_weights_NK if weights_NK is batch.weights_NK else plain_weights(weights_NK)
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
         combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
-        return Fit(u_MK, values_MK, fused_M, ranking_M, control, scale_NK)
+        return Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK), control
 
     def _fit_utilities(self, batch: ScoreBatch) -> np.ndarray:
         """Utilities (M, K) without attributes."""
@@ -198,6 +231,8 @@ class RLVR2:
         scores_MK = batch.oriented_MK
         if np.isinf(scores_MK).any():
             refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
+        if self.wins == "graded":
+            return grade_wins(batch, self.tau, measure_widths(batch, self.width, self.recent))
         model = find_model(self.model)
         prior = float(self.prior)
         u_MK = shape_table(model, prior).find_utilities(scores_MK, batch.starts, batch.margins_NK)
@@ -411,9 +446,14 @@ def _fuse_arrays(
     if rule is not None:
         if options and not isinstance(rule, str):  # a rule object has its constants already
             raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
-        if isinstance(rule, str) and arrays["attributes"] is not None:
-            options.setdefault("adjust", "remove")  # raises for a rule that cannot adjust
-        return apply_rule(find_rule(rule, **options), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
+        chosen = rule
+        if isinstance(rule, str):
+            from rubrank.fusion.options import find_controlled_rule  # it imports this module
+
+            if arrays["attributes"] is not None:
+                options.setdefault("adjust", "remove")
+            chosen = find_controlled_rule(rule, owner, options)
+        return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     for name in options:
         if name not in _OPTION_NAMES:
             raise UnknownOption.of(owner, "keyword", name, [*arrays, *_OPTION_NAMES, "rule"])
@@ -422,7 +462,8 @@ def _fuse_arrays(
     try:
         # Checking options takes longer than a small fit, so rules with plain options are cached. A rule that learns
         # from batch to batch must not be: calls would share what it has learnt.
-        is_plain = all(type(value) in (str, int, float) for value in options.values()) and options.get("pool") != "run"
+        is_plain = all(type(value) in (str, int, float) for value in options.values())
+        is_plain = is_plain and options.get("pool") != "run" and options.get("width") != "run"
         rlvr2 = _make_rule(**options) if is_plain else RLVR2(**options)
         return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     except InvalidInput as error:

@@ -208,6 +208,11 @@ class ScoreBatch:
             unit[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
         return unit
 
+    @property
+    def scored_unit_MK(self) -> np.ndarray:
+        """`unit_MK` of the scores themselves, for rules with thresholds; `with_unit` may have changed `unit_MK`."""
+        return replace(self).unit_MK
+
     @cached_property
     def clean_MC(self) -> np.ndarray:
         """The scores of the gate criteria, scaled from 0 to 1 = clean."""

@@ -5,8 +5,8 @@
     active = active_controls(controls, features, rollouts, step=12)
     active.values_MD, active.columns, active.adjust              what the rule needs
 
-A control does nothing before its step `start`. Only RLVR² can control attributes, alone or combined with another
-rule's weights, because the influence of the attributes is estimated within its fit.
+A control does nothing before its step `start`. RLVR² estimates the influence of attributes within its fit; before every
+other rule a stage takes it out of the scores (`fusion/controlled.py`).
 
 If a batch is split over processes, each one measures the groups that it grades and sends the features along with the
 scores. Grading workers measure words and Markdown while they have the texts; custom attributes are measured in the
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from rubrank.grading.grade import MeasuredRows
 
 OWNER = "attributes"
+MARKDOWN = ("markdown", "markup")
+"""Attributes that are made of the Markdown densities: all of them, or their sum."""
 LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
 """Attribute → the part of the response whose length it is."""
 
@@ -70,7 +72,7 @@ class Control:
     @property
     def is_common(self) -> bool:
         """Is the attribute measured on every rollout anyway, for the log?"""
-        return self.name in (*LENGTHS, "markdown") and self.definition is ATTRIBUTES[self.name]
+        return self.name in (*LENGTHS, *MARKDOWN) and self.definition is ATTRIBUTES[self.name]
 
 
 def control_of(options: RewardOptions, attribute: AttributeOptions, steps: int | None = None) -> Control:
@@ -190,6 +192,8 @@ def active_controls(
             values.append(features.custom[control.name])
         elif control.name in LENGTHS:
             values.append(np.asarray(getattr(lengths, LENGTHS[control.name]))[:, None])
+        elif control.name == "markup":
+            values.append(features.markdown.sum(1, keepdims=True))
         else:
             values.append(features.markdown)
         columns += control.definition.columns
@@ -210,21 +214,29 @@ def set_pool(rule: Rule, pool: Pool | None) -> Rule:
     """The rule as a trainer uses it: attributes are estimated over the run unless `pool` or the rule says otherwise."""
     if pool is None:
         rule_pool = _find_pool(rule)
-        pool = "run" if rule_pool == "batch" else rule_pool
+        pool = "run" if rule_pool in (None, "batch") else rule_pool
     return with_options(rule, OWNER, pool=pool)
 
 
 def _find_pool(rule: Rule) -> Pool | None:
-    """What the RLVR² part of the rule estimates over; None if it has none."""
+    """What the influence of attributes is estimated over; None if the rule has no such stage yet."""
     return getattr(find_ordinal(rule), "pool", None)
+
+
+def is_linear(rule: Rule) -> bool:
+    """Is the influence of attributes taken out by the linear stage, not within the ordinal fit of RLVR²?"""
+    return getattr(find_ordinal(rule), "wins", "graded") == "graded"
 
 
 def warn_of_single_group(owner: str, rule: Rule, groups: int, active: ActiveControls) -> bool:
     """Warn if a call has a single group, in which nothing can be estimated; returns whether it did.
 
-    The influence of attributes is estimated over groups. With one group per call it would silently stay as it is.
+    The influence of attributes is estimated over groups. With one group per call it would silently stay as it is. The
+    linear stage over a run learns from single groups, too.
     """
-    if groups > 1 or active.values_MD is None or _find_pool(rule) == "group":
+    pool = _find_pool(rule)
+    learns_from_single = pool == "run" and is_linear(rule)
+    if groups > 1 or active.values_MD is None or pool == "group" or learns_from_single:
         return False
     message = (
         f"{owner}: the influence of attributes is estimated over the groups of a call, and this call has a single "

@@ -174,7 +174,6 @@ class RewardEngine:
             for attribute in settings.attributes
         )
         if self.controls:
-            with_options(self.rule, "attributes")  # raises for a rule that cannot control
             self.rule = set_pool(self.rule, settings.pool)
         self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)

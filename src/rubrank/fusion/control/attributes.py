@@ -2,6 +2,7 @@
 
     reasoning_length, answer_length, total_length    in words                              control/length.py
     markdown                                         eleven densities, per line of the answer    control/markdown.py
+    markup                                           their sum, a single column
 
 How to add one, in a module of your own: a function from one text to a number, or to as many as it has columns.
 
@@ -42,6 +43,8 @@ ATTRIBUTES: dict[str, Attribute] = {
     "answer_length": Attribute("answer_length", ("answer_length",), lambda texts: lengths(texts).answer[..., None]),
     "total_length": Attribute("total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]),
     "markdown": Attribute("markdown", MARKERS, _measure_markdown),
+    # One coefficient is found in a few groups; the eleven of "markdown" are not.
+    "markup": Attribute("markup", ("markup",), lambda texts: _measure_markdown(texts).sum(-1, keepdims=True)),
 }
 _LIBRARY = frozenset(ATTRIBUTES)
 _sources: dict[str, Any] = {}

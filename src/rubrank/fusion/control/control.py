@@ -1,11 +1,12 @@
-"""Attribute control in a fusion: a batch and the options of RLVR² → adjusted utilities, and what was taken out.
+"""Attribute control in the ordinal fit: a batch and the options of RLVR² → adjusted utilities, and what was taken out.
 
     pool="batch"    coefficients over all groups of the batch, shrunk; utilities are fitted again without them
     pool="run"      the same, over the steps of a run (`RunningEstimate`)
     pool="group"    as in the paper: coefficients of each group by itself, v = u + (γ − δ)·z̃; δ is taken out of γ
 
 `models/attribute_fit.py` has the mathematics. A single group has too few comparisons to separate length from quality,
-so the priors decide; pool="group" exists for comparison with the paper.
+so the priors decide; pool="group" exists for comparison with the paper. Rules without an ordinal fit have
+`control/linear.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class AttributeControl:
 
     pool: str
     values_MK: np.ndarray
-    """The utilities that reach the reward."""
+    """The values that reach the reward: adjusted utilities, or adjusted scores under a rule without utilities."""
+    removed_MK: np.ndarray
+    """What was removed from each term of the rule's sum."""
     gamma_NKD: np.ndarray
     """γ̂."""
     se_NKD: np.ndarray
@@ -113,21 +116,21 @@ def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Fit
         # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
         known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),
     )
-    return data, data.informative(u_MK) & _select_criteria(rule, batch)
+    return data, data.informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
 
 
-def _select_criteria(rule: RLVR2, batch: ScoreBatch) -> np.ndarray:
-    """(N, K) or (1, K): the controlled criteria: those that the rule names, else those that no program decides.
+def select_criteria(adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch) -> np.ndarray:
+    """(N, K) or (1, K): the controlled criteria: those that are named, else those that no program decides.
 
     Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
     controlled.
     """
-    if rule.adjust_criteria is None:
+    if adjust_criteria is None:
         return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)
-    if rule.adjust_criteria == "all":
+    if adjust_criteria == "all":
         return np.ones((1, batch.K), bool)
     names = batch.names if batch.named else tuple(str(k) for k in range(batch.K))
-    selected = {str(name) for name in rule.adjust_criteria}
+    selected = {str(name) for name in adjust_criteria}
     return np.array([[name in selected for name in names]], bool)
 
 
@@ -154,9 +157,11 @@ def _control_pooled(
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
     taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
     known_gamma_KD = None if rule.batch_estimate is None else influence.gamma_KD
+    values_MK = refit(model, data, taken_NKD, u_MK)
     return AttributeControl(
         rule.pool,
-        values_MK=refit(model, data, taken_NKD, u_MK),
+        values_MK=values_MK,
+        removed_MK=u_MK - values_MK,
         gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
         se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
         shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
@@ -205,6 +210,7 @@ def _control_groups(
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,
+        removed_MK=u_MK - values_MK,
         gamma_NKD=gamma_NKD,
         se_NKD=np.full(gamma_NKD.shape, np.nan),
         shrunk_NKD=gamma_NKD,

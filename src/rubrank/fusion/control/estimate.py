@@ -10,6 +10,7 @@ run, as a moving sum over its steps (ρ = 0.9: about ten of them):
     γ̂ = (A + βE)⁻¹ b,  its error with A for I
 
 One step has few groups. Ten steps have ten times as many, and the judge has the same bias in all of them.
+`control/linear.py` keeps the sums of its own estimate in the same class.
 """
 
 from __future__ import annotations
@@ -49,9 +50,18 @@ class InfluenceEstimate:
 
     @classmethod
     def of(
-        cls, gamma_KD: np.ndarray, information_KDD: np.ndarray, variance_KDD: np.ndarray, n_K: np.ndarray, beta: float
+        cls,
+        gamma_KD: np.ndarray,
+        information_KDD: np.ndarray,
+        variance_KDD: np.ndarray,
+        n_K: np.ndarray,
+        beta: float,
+        errors: float | None = None,
     ) -> InfluenceEstimate:
-        """Standard errors and shrinkage, from γ̂ and the sums over groups; beta is the prior's precision."""
+        """Standard errors and shrinkage, from γ̂ and the sums over groups; beta is the prior's precision.
+
+        errors: c of `shrink`.
+        """
         D = gamma_KD.shape[1]
         inverse_KDD = np.linalg.inv(information_KDD + beta * np.eye(D))
         has_variance_K = np.isfinite(variance_KDD).all((1, 2))
@@ -59,17 +69,20 @@ class InfluenceEstimate:
         covariance_KDD = inverse_KDD @ finite_KDD @ inverse_KDD
         squared_error_KD = np.maximum(np.diagonal(covariance_KDD, axis1=1, axis2=2), 0.0)
         se_KD = np.where(has_variance_K[:, None], np.sqrt(squared_error_KD), np.nan)
-        shrunk_KD = shrink(gamma_KD, se_KD, n_K)
+        shrunk_KD = shrink(gamma_KD, se_KD, n_K, errors)
         return cls(gamma_KD, se_KD, shrunk_KD, n_K, information_KDD, variance_KDD)
 
 
-def shrink(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray) -> np.ndarray:
-    """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²): the non-negative garrote at the 5% point; 0 with fewer than eight groups."""
+def shrink(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray, errors: float | None = None) -> np.ndarray:
+    """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²), the non-negative garrote; 0 with fewer than eight groups.
+
+    errors: c, the standard errors that a coefficient must exceed; None: the 97.5% point of Student's t.
+    """
     shrunk_KD = np.zeros_like(gamma_KD)
     for k, n in enumerate(n_K):
         if n < FEWEST_GROUPS:
             continue
-        bound_D = student_t_975(float(n) - 1.0) * se_KD[k]
+        bound_D = (student_t_975(float(n) - 1.0) if errors is None else errors) * se_KD[k]
         is_beyond_D = np.abs(gamma_KD[k]) > bound_D  # False where the error is unknown
         ratio_D = bound_D[is_beyond_D] / gamma_KD[k, is_beyond_D]
         shrunk_KD[k, is_beyond_D] = gamma_KD[k, is_beyond_D] * (1.0 - ratio_D * ratio_D)
@@ -77,7 +90,7 @@ def shrink(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray) -> np.ndarr
 
 
 @dataclass(eq=False, slots=True)
-class _Sums:
+class Sums:
     """A, b, V and n of one criterion."""
 
     information_DD: np.ndarray
@@ -95,28 +108,43 @@ class RunningEstimate:
     """
 
     attributes: tuple[str, ...] = ()
-    sums: dict[str, _Sums] = field(default_factory=dict)
+    sums: dict[str, Sums] = field(default_factory=dict)
 
     def learn(
         self, step: InfluenceEstimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
     ) -> InfluenceEstimate:
         """Add the estimate of a step, and return the estimate of the run so far for the criteria of the step."""
-        names = [str(name) for name in criteria]
+        self.set_attributes(attributes)
+        D = len(self.attributes)
+        right_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
+        for k in np.flatnonzero(step.n_K >= _FEWEST_GROUPS_OF_A_STEP):
+            sums = self.decay(criteria[k])
+            sums.information_DD += step.information_KDD[k]
+            sums.right_D += right_KD[k]
+            sums.variance_DD += step.variance_KDD[k]
+            sums.n += float(step.n_K[k])
+        return self.estimate(criteria, beta)
+
+    def set_attributes(self, attributes: Sequence[Hashable]) -> None:
+        """Clear the sums if other attributes than before are controlled."""
         columns = tuple(str(name) for name in attributes)
         if columns != self.attributes:
             self.attributes = columns
             self.sums = {}
-        D = len(columns)
-        right_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
-        for k in np.flatnonzero(step.n_K >= _FEWEST_GROUPS_OF_A_STEP):
-            sums = self.sums.setdefault(names[k], _Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0))
-            sums.information_DD = DECAY * sums.information_DD + step.information_KDD[k]
-            sums.right_D = DECAY * sums.right_D + right_KD[k]
-            sums.variance_DD = DECAY * DECAY * sums.variance_DD + step.variance_KDD[k]
-            sums.n = DECAY * sums.n + float(step.n_K[k])
-        return self._estimate(names, beta)
 
-    def _estimate(self, names: Sequence[str], beta: float) -> InfluenceEstimate:
+    def decay(self, criterion: Hashable) -> Sums:
+        """The sums of a criterion, made smaller by one step, for adding what this step says."""
+        D = len(self.attributes)
+        sums = self.sums.setdefault(str(criterion), Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0))
+        sums.information_DD = DECAY * sums.information_DD
+        sums.right_D = DECAY * sums.right_D
+        sums.variance_DD = DECAY * DECAY * sums.variance_DD
+        sums.n = DECAY * sums.n
+        return sums
+
+    def estimate(self, criteria: Sequence[Hashable], beta: float, errors: float | None = None) -> InfluenceEstimate:
+        """The estimate of the run so far. beta: the prior's precision. errors: c of `shrink`."""
+        names = [str(name) for name in criteria]
         K = len(names)
         D = len(self.attributes)
         right_KD = np.zeros((K, D))
@@ -131,7 +159,7 @@ class RunningEstimate:
                 information_KDD[k] = sums.information_DD
                 variance_KDD[k] = sums.variance_DD
         gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[:, :, 0]
-        return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta)
+        return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta, errors)
 
     def state(self) -> dict[str, Any]:
         """The sums as JSON data, for a checkpoint."""
@@ -148,7 +176,7 @@ class RunningEstimate:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; raises if it is not one."""
-        sums: dict[str, _Sums] = {}
+        sums: dict[str, Sums] = {}
         try:
             attributes = tuple(str(name) for name in state["attributes"])
             D = len(attributes)
@@ -156,9 +184,11 @@ class RunningEstimate:
                 information_DD = np.array(saved["A"], float).reshape(D, D)
                 right_D = np.array(saved["b"], float).reshape(D)
                 variance_DD = np.array(saved["V"], float).reshape(D, D)
-                sums[str(name)] = _Sums(information_DD, right_D, variance_DD, float(saved["n"]))
+                sums[str(name)] = Sums(information_DD, right_D, variance_DD, float(saved["n"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             allowed = "the state of a running estimate: attributes, and A, b, V and n of every criterion"
-            raise InvalidInput("RLVR2", "state", allowed, repr(error), "Resume from another checkpoint.") from None
+            raise InvalidInput(
+                "control of attributes", "state", allowed, repr(error), "Resume from another checkpoint."
+            ) from None
         self.attributes = attributes
         self.sums = sums

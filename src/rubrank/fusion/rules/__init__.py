@@ -71,6 +71,7 @@ RULES: dict[str, str | type] = {
     "lexicographic": "lexicographic.Lexicographic",
     "borda": "borda.Borda",
     "copeland": "copeland.Copeland",
+    "run-quantile": "run_quantile.RunQuantile",
     "rlvr2": "rlvr2.RLVR2",
 }
 

@@ -26,6 +26,7 @@ class AllOrNothing(checks.LocalRule):
 
     name: ClassVar[str] = "all-or-nothing"
     bounded: ClassVar[bool] = True
+    controllable: ClassVar[bool] = False
 
     threshold: float = checks.number(1.0, high=1.0)
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.group_math import expand_rows, mask_weights, row_sums
@@ -29,8 +31,15 @@ class Borda(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Wins of each rollout."""
+        return self.fuse_values(batch, self.values(batch))
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): wins + ½ ties."""
         opponents_M = expand_rows(batch.sizes - 1.0, batch)
         # wins + ½ ties = ½ (opponents + wins − losses)
-        points_MK = 0.5 * (opponents_M[:, None] + wins_minus_losses(batch))
+        return np.asarray(0.5 * (opponents_M[:, None] + wins_minus_losses(batch)))
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The weighted sum of such points."""
         weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
-        return Fused(batch, self.name, row_sums(points_MK, weights))
+        return Fused(batch, self.name, row_sums(values_MK, weights))

@@ -30,5 +30,12 @@ class Copeland(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Majorities of each rollout."""
-        signs_MK = np.sign(wins_minus_losses(batch))
-        return Fused(batch, self.name, row_sums(signs_MK, expand_rows(batch.weights_NK, batch)))
+        return self.fuse_values(batch, self.values(batch))
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): sign(wins − losses)."""
+        return np.sign(wins_minus_losses(batch))
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The weighted sum of such signs."""
+        return Fused(batch, self.name, row_sums(values_MK, expand_rows(batch.weights_NK, batch)))

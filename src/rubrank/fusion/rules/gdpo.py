@@ -87,15 +87,15 @@ def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> S
     """The batch with easy criteria set to 0 where their hard criterion is not met."""
     if not conditions:
         return batch
-    original_MK = batch.unit_MK
-    unit_MK = original_MK.copy()
+    unit_MK = batch.unit_MK.copy()
+    scored_MK = batch.scored_unit_MK
     for easy, hard, threshold in conditions:
         for name in (easy, hard):
             if name not in batch.names:
                 raise UnknownName.of(owner, "conditions", name, batch.names)
         k = batch.names.index(easy)
-        easy_M = original_MK[:, k]
-        hard_M = original_MK[:, batch.names.index(hard)]
+        easy_M = scored_MK[:, k]
+        hard_M = scored_MK[:, batch.names.index(hard)]
         unit_MK[hard_M < threshold, k] = 0.0
         unit_MK[np.isnan(hard_M) | np.isnan(easy_M), k] = np.nan
     return batch.with_unit(unit_MK)

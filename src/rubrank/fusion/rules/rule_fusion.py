@@ -51,7 +51,7 @@ class RuleFusion(checks.LocalRule):
         """The weighted mean; 0 for a rollout that breaks a hard rule."""
         self._check_names(batch)
         hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
-        broken = (batch.unit_MK[:, hard_K] < self.threshold).any(1)
+        broken = (batch.scored_unit_MK[:, hard_K] < self.threshold).any(1)
         if batch.gates_MC is not None:
             stops = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
             broken |= (batch.gates_MC[:, stops] < self.threshold).any(1)

@@ -1,0 +1,148 @@
+"""The linear stage of attribute control, for every rule but the ordinal fit of RLVR²: scores → scores without bias.
+
+    lengths 100, 300 of two rollouts      z = −0.25, +0.25      (mean contrast with the group, itself included)
+    γ̃ = 0.4 on Clarity, scores 0.6, 0.8   δz = −0.1, +0.1       x' = 0.7, 0.7: length explained the difference
+
+For criterion k, over the groups g that it tells rollouts of apart (docs/method.md, "Control before any rule"):
+
+    z_i = mean_j (a_i − a_j)/(a_i + a_j)      A = Σ_g z'z      b = Σ_g z'x      γ̂ = (A + 0.05 E)⁻¹ b
+    s_g = z'(x − zγ̂)                          V = Σ_g s_g s_g'  se from (A + 0.05 E)⁻¹ V (A + 0.05 E)⁻¹
+    γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²)             δ = γ̃, or λ · max(0, γ̃)                 x' = x − δz
+
+With pool="run" A, b and V are the decaying sums of `RunningEstimate`, and c = 1: the next steps correct what one step
+takes out too much. With pool="batch" there is no next step, and c is the 97.5% point of Student's t.
+A group in which a criterion ties all rollouts is left as it is: a tie shows no bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, Protocol
+
+import numpy as np
+
+from rubrank._choices import Pool
+from rubrank.errors import InvalidInput
+from rubrank.fusion.control.adjustment import Adjustment, DrawNames, draw_shares, expand_adjustments
+from rubrank.fusion.control.control import AttributeControl, name_columns, select_criteria
+from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.scores.batch import ScoreBatch
+
+RIDGE = 0.05
+"""Precision of the prior on γ, in units of Σz²: a group of eight whose lengths vary by half has about 0.5."""
+ERRORS_OF_RUN = 1.0
+"""c with pool="run"."""
+
+
+class ControlSettings(Protocol):
+    """What the stage reads from a rule."""
+
+    @property
+    def name(self) -> str:
+        """Of the rule, for errors."""
+        ...
+
+    @property
+    def adjust(self) -> Adjustment | Sequence[Adjustment] | None:
+        """What is done about each attribute."""
+        ...
+
+    @property
+    def pool(self) -> Pool:
+        """The groups that γ is estimated over."""
+        ...
+
+    @property
+    def adjust_criteria(self) -> Sequence[str | int] | Literal["all"] | None:
+        """The controlled criteria; None: those that no program decides."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of the draws of `attenuate`."""
+        ...
+
+    @property
+    def running(self) -> RunningEstimate:
+        """The estimate of the run so far."""
+        ...
+
+
+def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray) -> AttributeControl:
+    """Take the influence of attributes out of a rule's values (M, K), which are not changed themselves."""
+    if settings.pool == "group":
+        allowed = "'run' or 'batch': one group does not tell bias from quality"
+        raise InvalidInput(settings.name, "pool", allowed, "'group'", "Only the ordinal fit of rlvr2 has it.")
+    criteria, attributes = name_columns(batch)
+    contrasts_MD = measure_contrasts(batch)
+    is_known_MK = ~batch.missing_MK
+    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(settings.adjust_criteria, batch)
+    controlled_MK = controlled_NK[batch.group_of_row] & is_known_MK
+    running = settings.running if settings.pool == "run" else RunningEstimate()
+    running.set_attributes(attributes)
+    for k in np.flatnonzero(controlled_NK.any(0)).tolist():
+        rows = np.flatnonzero(controlled_MK[:, k])
+        group_of_row = batch.group_of_row[rows]
+        starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+        # Without missing scores, the contrasts of a group add up to 0 already.
+        x = _subtract_group_means(values_MK[rows, k : k + 1], starts)[:, 0]
+        z = _subtract_group_means(contrasts_MD[rows], starts)
+        sums = running.decay(criteria[k])
+        sums.information_DD += z.T @ z
+        sums.right_D += z.T @ x
+        sums.n += len(starts)
+        gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D)
+        slopes = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
+        sums.variance_DD += slopes.T @ slopes
+    errors = ERRORS_OF_RUN if settings.pool == "run" else None
+    influence = running.estimate(criteria, RIDGE, errors)
+    adjustments = expand_adjustments(settings.name, settings.adjust, len(attributes))
+    names = DrawNames(batch.labels, criteria, attributes, settings.seed)
+    share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
+    allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
+    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
+    removed_MK = np.zeros(values_MK.shape)
+    for d in np.flatnonzero(taken_NKD.any((0, 1))):
+        removed_MK += taken_NKD[batch.group_of_row, :, d] * contrasts_MD[:, d : d + 1]
+    removed_MK[~controlled_MK] = 0.0
+    return AttributeControl(
+        settings.pool,
+        values_MK=values_MK - removed_MK if removed_MK.any() else values_MK,
+        removed_MK=removed_MK,
+        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
+        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
+        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
+        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
+        taken_NKD=taken_NKD,
+        contrasts_MD=contrasts_MD,
+        fit_jointly=partial(np.asarray, values_MK),
+    )
+
+
+def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
+    """z (M, D): how much more of each attribute a rollout has than its group, from −1 to 1."""
+    from rubrank.fusion.models import likelihood  # loads numba, which `import rubrank` should not
+
+    assert batch.attributes_MD is not None
+    attributes_MD = np.array(batch.attributes_MD, dtype=float, order="C")
+    contrasts_MD = np.empty(attributes_MD.shape)
+    likelihood.mean_contrasts(attributes_MD, np.ones(attributes_MD.shape[1]), batch.starts, contrasts_MD)
+    return contrasts_MD
+
+
+def _tells_apart(values_MK: np.ndarray, is_known_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+    """(N, K): does the criterion have different values in the group?"""
+    if not batch.N:
+        return np.zeros((0, batch.K), bool)
+    starts = batch.starts[:-1]
+    highest_NK = np.maximum.reduceat(np.where(is_known_MK, values_MK, -np.inf), starts)
+    lowest_NK = np.minimum.reduceat(np.where(is_known_MK, values_MK, np.inf), starts)
+    return np.asarray(highest_NK > lowest_NK)
+
+
+def _subtract_group_means(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Rows minus the mean of their group; group g is rows starts[g] up to the next start."""
+    counts = np.diff(starts, append=len(values))
+    means = np.add.reduceat(values, starts) / counts[:, None]
+    return np.asarray(values - np.repeat(means, counts, axis=0))

@@ -1,0 +1,106 @@
+"""Control of attributes before a rule other than RLVR², which has its own: "weighted-mean+" with `attributes`.
+
+    rule = Gated(Controlled(find_rule("weighted-mean"), adjust=attenuate(1.0), pool="run"))
+
+The stage of `control/linear.py` takes the influence of attributes out of the values that the rule adds up: the scores
+on the scale from 0 to 1, or what the rule itself makes of them (Borda's points, run quantiles). Then comes the rule,
+then the gate. Adjusted scores may leave [0, 1] by what was taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from rubrank._choices import Pool
+from rubrank.errors import InvalidInput
+from rubrank.fusion.control.adjustment import Adjustment
+from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.control.linear import control_linearly
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rule import Rule, Stateful, apply_rule
+from rubrank.fusion.rules import checks
+from rubrank.scores.batch import ScoreBatch
+
+
+@runtime_checkable
+class AddsValues(Rule, Protocol):
+    """A rule that adds up values of its own instead of unit scores; control acts on those."""
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K)"""
+        ...
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The result, with these values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """A rule whose values are adjusted for the attributes of the batch; the options are those of `RLVR2`."""
+
+    rule: Rule
+    adjust: Adjustment | Sequence[Adjustment] | None = None
+    pool: Pool = "batch"
+    adjust_criteria: Sequence[str | int] | Literal["all"] | None = None
+    seed: int = 0
+    running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
+    """What pool="run" has learnt. Copies with other options share it."""
+
+    def __post_init__(self) -> None:
+        if not getattr(self.rule, "controllable", True):
+            allowed = "one that adds up scores, if `attributes` are controlled"
+            remedy = "A small adjustment would decide which scores reach its threshold."
+            raise InvalidInput(self.rule.name, "rule", allowed, repr(self.rule.name), remedy)
+        if self.pool == "group":
+            allowed = "'run' or 'batch': one group does not tell bias from quality"
+            raise InvalidInput(self.rule.name, "pool", allowed, "'group'", "Only rlvr2 has it, as in the paper.")
+
+    @property
+    def name(self) -> str:
+        """That of the rule."""
+        return self.rule.name
+
+    @property
+    def bounded(self) -> bool:
+        """As the rule is, up to what was taken out."""
+        return self.rule.bounded
+
+    @property
+    def remembers(self) -> bool:
+        """Does it learn from batch to batch?"""
+        return self.pool == "run"
+
+    @property
+    def local(self) -> bool:
+        """Does a group's reward depend on that group alone? Only if nothing is adjusted."""
+        return self.adjust is None
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The reward of each rollout; `control` of the result says what was taken out."""
+        if self.adjust is None or batch.attributes_MD is None or not batch.attributes_MD.shape[1]:
+            return apply_rule(self.rule, batch)
+        if isinstance(self.rule, AddsValues):
+            control = control_linearly(self, batch, self.rule.values(batch))
+            return replace(self.rule.fuse_values(batch, control.values_MK), control=control)
+        control = control_linearly(self, batch, batch.unit_MK)
+        fused = apply_rule(self.rule, batch.with_unit(control.values_MK))
+        return replace(fused, batch=batch, control=control)
+
+    def state(self) -> dict[str, Any]:
+        """What was learnt about attributes, and the state of the rule if it has one."""
+        inner = self.rule.state() if isinstance(self.rule, Stateful) else None
+        return {"rule": self.name, "version": 1, "controlled": inner, "running": self.running.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; one of a run without control leaves the estimate empty."""
+        if isinstance(state, Mapping) and "running" in state:
+            saved = checks.check_state(self, 1, state)
+            self.running.restore(saved["running"])
+            state = saved["controlled"]
+        if isinstance(self.rule, Stateful):
+            self.rule.restore(state)

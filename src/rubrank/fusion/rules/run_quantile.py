@@ -1,0 +1,133 @@
+"""Run quantiles: where a score stands among those of the last steps, added up with the weights.
+
+    the last scores of Style are 1, 2, 2, 3, 8     F(1) = 0.1, F(2) = 0.4, F(3) = 0.7, F(8) = 0.9
+    this group has 2 and 3                         v = (0.4 − 0.1)/0.8 = 0.375 and (0.7 − 0.1)/0.8 = 0.75
+
+    F = (scores below + ½ scores equal) / all,   v = (F(s) − min F)/(max F − min F),   R = Σ w v / Σ w
+
+Only the order of the scores counts, within a group and between groups: any increasing map of a criterion's scores
+leaves every reward as it is. Unlike ranks within the group, scores that are close in the run stay close, and a group
+of good rollouts is worth more than a group of bad ones. A yes/no criterion has a gap of 1. Ours.
+
+**Stateful**: the scores of the last `steps` batches, the current one included.
+Criteria of a single query have too few scores for a distribution. If a judge decides them, those with the same domain
+share one; if a program does, the group itself is the distribution. So it is if responses were compared, not scored.
+Missing: left out, as in the weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rubrank.errors import InvalidInput
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.group_math import weighted_mean
+from rubrank.scores.batch import ScoreBatch
+
+_VERSION = 1
+_JUDGED = "judged, "  # the start of the keys that criteria of single queries share
+
+
+@dataclass
+class RecentBatches:
+    """The scores of the last batches, oldest first: name of the criterion → scores, higher is better."""
+
+    batches: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunQuantile(checks.CheckedRule):
+    """The weighted mean of quantiles within the run."""
+
+    name: ClassVar[str] = "run-quantile"
+    bounded: ClassVar[bool] = True
+
+    steps: int = checks.number(8, low=1)
+    memory: RecentBatches = field(init=False, repr=False, compare=False, default_factory=RecentBatches)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Learn from the batch, then weigh its quantiles."""
+        return self.fuse_values(batch, self.values(batch))
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The weighted mean of quantiles that are known already."""
+        mean_M = weighted_mean(values_MK, batch.weights_NK, batch)
+        return Fused(batch, self.name, mean_M, details={"quantile": values_MK})
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch; (M, K): v, NaN where a score is missing."""
+        scores_MK = batch.oriented_MK
+        keys = self._find_keys(batch)
+        batch_scores: dict[str, list[np.ndarray]] = {}
+        for k, key in enumerate(keys):
+            if key is not None:
+                batch_scores.setdefault(key, []).append(scores_MK[~np.isnan(scores_MK[:, k]), k])
+        batches = self.memory.batches
+        batches.append({key: np.concatenate(scores) for key, scores in batch_scores.items()})
+        del batches[: -int(self.steps)]
+        recent = {key: np.sort(np.concatenate([b[key] for b in batches if key in b])) for key in batch_scores}
+        values_MK = np.full(scores_MK.shape, np.nan)
+        for k, key in enumerate(keys):
+            if key is not None:
+                values_MK[:, k] = _find_quantiles(scores_MK[:, k], recent[key])
+                continue
+            for g in np.flatnonzero(batch.asked_NK[:, k]):
+                rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
+                group_scores = scores_MK[rows, k]
+                values_MK[rows, k] = _find_quantiles(group_scores, np.sort(group_scores[~np.isnan(group_scores)]))
+        for g, k in batch.outcomes:
+            rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
+            win_rates = batch.unit_MK[rows, k]
+            values_MK[rows, k] = _find_quantiles(win_rates, np.sort(win_rates[~np.isnan(win_rates)]))
+        return values_MK
+
+    def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
+        """The distribution of each criterion: its own, that of its kind, or None: the group's."""
+        groups_K = batch.asked_NK.sum(0)
+        keys: list[str | None] = []
+        for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
+            is_shared = groups > 1 or any(criterion.name in scores for scores in self.memory.batches)
+            if is_shared:
+                keys.append(criterion.name)
+            elif batch.declared and criterion.verifier is None:
+                keys.append(f"{_JUDGED}{criterion.domain.description}, {criterion.direction}")
+            else:
+                keys.append(None)
+        return keys
+
+    def state(self) -> dict[str, Any]:
+        """The scores of the last batches."""
+        batches = [{key: scores.tolist() for key, scores in scores_of.items()} for scores_of in self.memory.batches]
+        return {"rule": self.name, "version": _VERSION, "batches": batches}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        saved = checks.check_state(self, _VERSION, state)
+        try:
+            self.memory.batches = [
+                {str(key): np.array(scores, float).reshape(-1) for key, scores in scores_of.items()}
+                for scores_of in saved["batches"]
+            ]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            allowed = "the scores of the last batches"
+            raise InvalidInput(self.name, "state", allowed, repr(error), "Resume from another checkpoint.") from None
+
+
+def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray:
+    """v of some scores within a sorted distribution that contains them; ½ if all of it is equal, NaN for NaN."""
+    if not len(sorted_scores):
+        return np.full(len(scores), np.nan)
+    # Counts of scores below plus scores at or below: twice the mid-rank, as whole numbers.
+    places = np.searchsorted(sorted_scores, scores, "left") + np.searchsorted(sorted_scores, scores, "right")
+    lowest = np.searchsorted(sorted_scores, sorted_scores[0], "right")
+    highest = len(sorted_scores) + np.searchsorted(sorted_scores, sorted_scores[-1], "left")
+    if highest == lowest:
+        values = np.full(len(scores), 0.5)
+    else:
+        values = (places - lowest) / (highest - lowest)
+    return np.where(np.isnan(scores), np.nan, values)
