@@ -1,0 +1,263 @@
+"""Prepare a prompt for the rules: sentences in which quantities and quoted texts are replaced by tokens.
+
+    >>> prepared = prepare('Write a 300+ word story. Use the word "tide" at least twice.')
+    >>> [sentence.text for sentence in prepared]
+    ['Write a ⟨q0⟩ word story.', 'Use the word ⟨s0⟩ ⟨q1⟩ times.']
+    >>> prepared[1].quantity("q1"), prepared[1].string("s0")
+    (Quantity(relation='at least', low=2, high=2), 'tide')
+
+The tokens make the rules short: a rule that reads "⟨q⟩ words" need not know that a quantity may be written as "at least
+three hundred", "300+", "no fewer than 300" or "between 300 and 400". Long quotations, code blocks and other material
+that the prompt only talks about are replaced by "⟨m⟩": what they say is not asked of the response.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Relation: TypeAlias = Literal["at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"]
+"""plain: a number alone, as in "3 bullet points"."""
+
+_LONGEST_STRING = 30
+"""Words of a quotation that a constraint may name; a longer one is material."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number with its relation; low and high differ only for "between"."""
+
+    relation: Relation
+    low: int
+    high: int
+
+    @property
+    def number(self) -> int:
+        """The number, unless it is a range."""
+        return self.low
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a prompt, with tokens in the place of quantities and strings."""
+
+    text: str
+    original: str
+    """As it stands in the prompt."""
+    quantities: dict[str, Quantity]
+    strings: dict[str, str]
+
+    def quantity(self, token: str) -> Quantity:
+        """The quantity behind a token such as q0."""
+        return self.quantities[token]
+
+    def string(self, token: str) -> str:
+        """The text behind a token such as s0."""
+        return self.strings[token]
+
+    def strings_in(self, text: str) -> list[str]:
+        """The strings whose tokens stand in a part of the sentence, in order."""
+        return [self.strings[token] for token in re.findall(r"⟨(s\d+)⟩", text)]
+
+
+def prepare(prompt: str) -> list[Sentence]:
+    """Split a prompt into sentences with tokens; see the top of this file."""
+    quantities: dict[str, Quantity] = {}
+    strings: dict[str, str] = {}
+    originals: dict[str, str] = {}
+
+    def keep(token: str, original: str) -> str:
+        originals[token] = original
+        return f"⟨{token}⟩"
+
+    text = prompt.replace("’", "'").replace("‘", "'")
+    text = _CODE.sub(lambda match: keep(f"m{len(originals)}", match[0]), text)
+    text = _EMPHASIS.sub(r"\1", text)
+    text = _replace_quotations(text, strings, keep)
+    for abbreviation, plain in _ABBREVIATIONS:
+        text = abbreviation.sub(plain, text)
+    text = _replace_quantities(text, quantities, keep)
+    sentences = []
+    for part in _SENTENCE_END.split(text):
+        part = part.strip()
+        if part:
+            original = re.sub(r"⟨(\w\d+)⟩", lambda match: originals[match[1]], part)
+            text_of_part = re.sub(r"⟨m\d+⟩", "⟨m⟩", part)
+            sentences.append(Sentence(text_of_part, original, quantities, strings))
+    return sentences
+
+
+# ---- material and quotations ---------------------------------------------------------------------------------------
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+_QUOTATION = re.compile(
+    r'"""(?P<triple>.*?)"""'
+    r'|[“”"„](?P<double>[^“”"\n]{1,2000}?)[”"“]'
+    r"|«\s*(?P<guillemets>[^»\n]{1,2000}?)\s*»"
+    r"|「(?P<corner>[^」]{1,2000})」|『(?P<white>[^』]{1,2000})』|【(?P<lens>[^】]{1,200})】"
+    r"|(?<![\w'])'(?P<single>[^'\n]{1,200}?)'(?![\w'])"
+    r"|(?<!`)`(?P<tick>[^`\n]{1,200})`(?!`)",
+    re.DOTALL,
+)
+# A quotation may run over several lines; then it is material.
+_LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
+
+
+def _replace_quotations(text: str, strings: dict[str, str], keep: Callable[[str, str], str]) -> str:
+    count = 0
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal count
+        string = next(group for group in match.groups() if group is not None)
+        is_material = match["triple"] is not None or len(string.split()) > _LONGEST_STRING or len(string) > 300
+        count += 1
+        if is_material:
+            return keep(f"m{1000 + count}", match[0])
+        token = f"s{len(strings)}"
+        strings[token] = string.strip()
+        # A quotation that ends with a full stop ends the sentence, if a capital follows.
+        ends_sentence = string.rstrip()[-1:] in ".!?" and re.match(r"\s+[A-Z]", match.string[match.end() :])
+        return keep(token, match[0]) + ("." if ends_sentence else "")
+
+    text = _LONG_QUOTATION.sub(lambda match: keep(f"m{2000 + match.start()}", match[0]), text)
+    return _QUOTATION.sub(replace, text)
+
+
+_ABBREVIATIONS = [
+    (re.compile(r"\bi\.\s?e\.", re.IGNORECASE), "ie"),
+    (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),
+    (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
+    (re.compile(r"\bP\.\s?S\b\.?"), "PS"),
+    (re.compile(r"\b(?:vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE), lambda match: match[0][:-1]),
+]
+# A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
+
+
+# ---- quantities ----------------------------------------------------------------------------------------------------
+
+_UNITS_OF_TEN = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_WORD_VALUES = (
+    {word: value for value, word in enumerate(_SMALL)}
+    | {word: 10 * (2 + value) for value, word in enumerate(_UNITS_OF_TEN)}
+    | {"a dozen": 12, "a couple of": 2, "a hundred": 100}
+)
+_NUMBER_WORD = (
+    rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_SMALL[1:10])}))?|{'|'.join(sorted(_SMALL, key=len)[::-1])}"
+    r"|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?"
+)
+_NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
+_AT_LEAST = (
+    r"at least|at minimum|at a minimum|no fewer than|not fewer than|no less than|not less than|a minimum of|minimum of"
+    r"|the minimum of|minimum|min\.?|a minimum|greater than or equal to|≥|>="
+)
+_AT_MOST = (
+    r"at most|at maximum|at the most|no more than|not more than|a maximum of|maximum of|the maximum of|maximum|max\.?|up to"
+    r"|not exceed|not exceeding|without exceeding|not to exceed|does not exceed|do not exceed|don't exceed"
+    r"|less than or equal to|≤|<=|not go over"
+)
+_MORE_THAN = r"more than|longer than|over|above|greater than|exceeding|upwards of|>"
+_LESS_THAN = r"less than|shorter than|fewer than|under|below|lower than|smaller than|<"
+_EXACTLY = r"exactly|precisely|just|only|exact|equal to|a total of"
+_AROUND = r"about|around|approximately|roughly|approx|circa|nearly|close to|some|~|≈|in the region of|an average of"
+_RELATION_WORDS: list[tuple[Relation, str]] = [
+    ("at least", _AT_LEAST),
+    ("at most", _AT_MOST),
+    ("more than", _MORE_THAN),
+    ("less than", _LESS_THAN),
+    ("exactly", _EXACTLY),
+    ("around", _AROUND),
+]
+_ANY_RELATION = "|".join(pattern for _, pattern in _RELATION_WORDS)
+_FILLER = r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?"
+_QUANTITY = re.compile(
+    rf"(?<![\w.$€£%⟨:/-])(?:(?P<relation>(?:(?<=\W)|^|\b)(?:{_ANY_RELATION}))\s*)?{_FILLER}"
+    rf"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?(?P<low>{_NUMBER})"
+    rf"(?:\s*(?:-|–|—|to|and|or)\s*(?P<high>{_NUMBER})(?!\w))?"
+    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
+    re.IGNORECASE,
+)
+_TIMES = re.compile(
+    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b(?P<after> or (?:less|fewer|more))?(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
+    re.IGNORECASE,
+)
+_AFTER_UNIT = re.compile(
+    r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*"
+    r"(?:,?\s*(?P<more>or more|or greater|minimum|at a minimum|at the least|at minimum|at least|and above|or above)"
+    r"|,?\s*(?P<fewer>or fewer|or less|or under|maximum|max|at most|at maximum|at the most|tops|and below|or below))\b(?!\s+⟨q)",
+    re.IGNORECASE,
+)
+
+
+def read_number(text: str) -> int:
+    """The value of digits ("1,200") or number words ("twenty-five", "three hundred")."""
+    text = text.strip().lower()
+    digits = text.replace(",", "").removesuffix(".0")
+    if digits.isdigit():
+        return int(digits)
+    factor = 1
+    for word, value in (("thousand", 1000), ("hundred", 100)):
+        if text.endswith(word) and text not in _WORD_VALUES:
+            text = text[: -len(word)].strip(" -")
+            factor = value
+    if text in _WORD_VALUES:
+        return factor * _WORD_VALUES[text]
+    tens, _, ones = text.replace(" ", "-").partition("-")
+    return factor * (_WORD_VALUES[tens] + _WORD_VALUES[ones])
+
+
+def _find_relation(words: str | None) -> Relation:
+    if not words:
+        return "plain"
+    for relation, pattern in _RELATION_WORDS:
+        if re.fullmatch(pattern, words.strip(), re.IGNORECASE):
+            return relation
+    return "plain"
+
+
+def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callable[[str, str], str]) -> str:
+    def add(quantity: Quantity, original: str) -> str:
+        token = f"q{len(quantities)}"
+        quantities[token] = quantity
+        return keep(token, original)
+
+    def replace(match: re.Match[str]) -> str:
+        low = read_number(match["low"])
+        relation = _find_relation(match["relation"])
+        if match["high"]:
+            high = read_number(match["high"])
+            joined_by_and = re.search(r"\band\b", match[0], re.IGNORECASE)
+            if high > low and (match["between"] or not joined_by_and):
+                return add(Quantity("between", low, high), match[0])
+            return match[0]
+        if match["between"]:
+            return match[0]
+        after = (match["plus"] or "").lower()
+        if "+" in after or "more" in after or "greater" in after:
+            relation = "at least"
+        elif after:
+            relation = "at most"
+        return add(Quantity(relation, low, low), match[0])
+
+    def replace_times(match: re.Match[str]) -> str:
+        count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
+        relation = _find_relation(match["relation"])
+        if match["after"]:
+            relation = "at least" if match["after"].endswith("more") else "at most"
+        return add(Quantity(relation, count, count), match[0]) + " times"
+
+    text = _TIMES.sub(replace_times, text)
+    text = _QUANTITY.sub(replace, text)
+    for match in _AFTER_UNIT.finditer(text):
+        quantity = quantities[match["token"]]
+        if quantity.relation == "plain":
+            relation: Relation = "at least" if match["more"] else "at most"
+            quantities[match["token"]] = Quantity(relation, quantity.low, quantity.high)
+    return text
