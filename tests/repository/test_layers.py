@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "rubrank"
 FOUNDATION = {"errors", "options", "_choices", "_jit", "_files", "_plain", "_plugins", "store"}
 _IN_ORDER = (
-    "tables texts rollouts verifiers rubrics judges scores grading fusion records studies evaluation training service"
-    " viewer cli"
+    "tables texts rollouts verifiers rubrics judges scores grading fusion records drafting studies evaluation training"
+    " service viewer cli"
 )
 ROOMS = _IN_ORDER.split()
 FACADE = {"__init__", "__main__"}  # the public names, and the way in

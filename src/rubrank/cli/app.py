@@ -1,6 +1,7 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
     rubrank check, criteria                          verbs/criteria.py     rubrics
+    rubrank draft                                    verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
     rubrank judge check, show, stats, audit          verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fuse.py         scores into rewards
@@ -28,7 +29,20 @@ import rubrank
 from rubrank._plugins import import_module
 from rubrank.cli.command import VerbGroup, add_verb, errors_in_one_line
 from rubrank.cli.common import Force
-from rubrank.cli.verbs import criteria, evaluation, fuse, grade, judge, lab, machine, records, replay, serve, train
+from rubrank.cli.verbs import (
+    criteria,
+    draft,
+    evaluation,
+    fuse,
+    grade,
+    judge,
+    lab,
+    machine,
+    records,
+    replay,
+    serve,
+    train,
+)
 
 app = typer.Typer(
     name="rubrank",
@@ -53,7 +67,7 @@ def demo(
     run(output, force=force, explain=explain)
 
 
-for verbs in (criteria, grade, judge, fuse, replay, records, evaluation, lab, machine):
+for verbs in (criteria, draft, grade, judge, fuse, replay, records, evaluation, lab, machine):
     verbs.register(app)
 for verb in (train.train, serve.serve, demo):
     add_verb(app, verb)

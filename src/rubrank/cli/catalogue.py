@@ -20,7 +20,7 @@ from typing import Any
 from rubrank.errors import UnknownName
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
-from rubrank.verifiers.verifier import VERIFIERS, Domain, Verifier, verifier_names
+from rubrank.verifiers.verifier import VERIFIERS, Domain, Verifier, library_examples, verifier_names
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def describe(name: str) -> CriterionEntry:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
         remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`rubrank criteria` lists them."
         raise UnknownName("criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy)
-    return replace(_make_entry(name), examples=tuple(_examples().get(name, ())))
+    return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
 
 
 def _all_names() -> set[str]:
@@ -179,17 +179,3 @@ def _describe_type(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     kind = str(data.get("type", "anything"))
     limits = [f"{sign} {data[word]:g}" for word, sign in _LIMITS.items() if word in data]
     return " ".join([kind, *limits])
-
-
-@cache
-def _examples() -> dict[str, list[Mapping[str, Any]]]:
-    """The worked examples of all verifiers, by name."""
-    folder = files("rubrank") / "verifiers" / "examples"
-    examples: dict[str, list[Mapping[str, Any]]] = {}
-    for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if not path.name.endswith(".yaml"):
-            continue
-        content = load_yaml(path.read_text(encoding="utf-8")) or {}
-        for name, cases in content.items():
-            examples.setdefault(name, []).extend(cases)
-    return examples

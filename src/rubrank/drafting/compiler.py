@@ -1,17 +1,22 @@
 """Compile the explicit constraints of a prompt to criteria of the library, without a model.
 
-    >>> for constraint in compile_prompt("Write a poem of at least 20 words. Do not use any commas."):
-    ...     print(constraint.verifier, dict(constraint.params))
-    length_constraints:number_words {'relation': 'at least', 'num_words': 20}
-    punctuation:no_comma {}
+>>> for constraint in compile_prompt("Write a poem of at least 20 words. Do not use any commas."):
+...     print(constraint.verifier, dict(constraint.params))
+length_constraints:number_words {'relation': 'at least', 'num_words': 20}
+punctuation:no_comma {}
 """
 
 from __future__ import annotations
 
+import re
+
+from rubrank.drafting.chinese import compile_chinese
 from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.english import compile_english
 from rubrank.drafting.sentences import prepare
 from rubrank.drafting.special import find_special
+
+_HAN = re.compile(r"[一-鿿]")
 
 
 def compile_prompt(prompt: str) -> list[Constraint]:
@@ -26,6 +31,8 @@ def compile_prompt(prompt: str) -> list[Constraint]:
         if not special:
             ordinary.append(sentence)
     constraints += compile_english(prompt, ordinary)
+    if len(_HAN.findall(prompt)) > 0.2 * len(prompt):
+        constraints += compile_chinese(prompt)
     unique: dict[tuple[str, str], Constraint] = {}
     for constraint in constraints:
         unique.setdefault((constraint.verifier, repr(sorted(constraint.params.items()))), constraint)

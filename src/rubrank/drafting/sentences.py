@@ -2,8 +2,8 @@
 
     >>> prepared = prepare('Write a 300+ word story. Use the word "tide" at least twice.')
     >>> [sentence.text for sentence in prepared]
-    ['Write a ⟨q0⟩ word story.', 'Use the word ⟨s0⟩ ⟨q1⟩ times.']
-    >>> prepared[1].quantity("q1"), prepared[1].string("s0")
+    ['Write a ⟨q1⟩ word story.', 'Use the word ⟨s0⟩ ⟨q0⟩ times.']
+    >>> prepared[1].quantity("q0"), prepared[1].string("s0")
     (Quantity(relation='at least', low=2, high=2), 'tide')
 
 The tokens make the rules short: a rule that reads "⟨q⟩ words" need not know that a quantity may be written as "at least
@@ -126,12 +126,12 @@ def _replace_quotations(text: str, strings: dict[str, str], keep: Callable[[str,
     return _QUOTATION.sub(replace, text)
 
 
-_ABBREVIATIONS = [
+_ABBREVIATIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\bi\.\s?e\.", re.IGNORECASE), "ie"),
     (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),
     (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
     (re.compile(r"\bP\.\s?S\b\.?"), "PS"),
-    (re.compile(r"\b(?:vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE), lambda match: match[0][:-1]),
+    (re.compile(r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE), r"\1"),
 ]
 # A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
@@ -139,27 +139,30 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 
 # ---- quantities ----------------------------------------------------------------------------------------------------
 
-_UNITS_OF_TEN = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
+_UNITS_OF_TEN = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SPELLED_NUMBERS = (*_ONES, "ten", "eleven", "twelve", *_TEENS, *_UNITS_OF_TEN)
+_SMALL = ("zero", *_ONES, "ten", "eleven", "twelve", *_TEENS)
 _WORD_VALUES = (
     {word: value for value, word in enumerate(_SMALL)}
     | {word: 10 * (2 + value) for value, word in enumerate(_UNITS_OF_TEN)}
     | {"a dozen": 12, "a couple of": 2, "a hundred": 100}
 )
+_BELOW_TWENTY = "|".join(sorted(_SMALL, key=len, reverse=True))
 _NUMBER_WORD = (
-    rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_SMALL[1:10])}))?|{'|'.join(sorted(_SMALL, key=len)[::-1])}"
-    r"|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?"
+    rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_ONES)}))?|{_BELOW_TWENTY}|a dozen|a couple of|a hundred)"
+    r"(?:[- ](?:hundred|thousand))?"
 )
 _NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
 _AT_LEAST = (
-    r"at least|at minimum|at a minimum|no fewer than|not fewer than|no less than|not less than|a minimum of|minimum of"
+    r"at least|at minimum|at a minimum|no fewer than|not fewer than|no less than|not less than|a minimum of"
+    r"|minimum of"
     r"|the minimum of|minimum|min\.?|a minimum|greater than or equal to|≥|>="
 )
 _AT_MOST = (
-    r"at most|at maximum|at the most|no more than|not more than|a maximum of|maximum of|the maximum of|maximum|max\.?|up to"
+    r"at most|at maximum|at the most|no more than|not more than|a maximum of|maximum of|the maximum of|maximum"
+    r"|max\.?|up to"
     r"|not exceed|not exceeding|without exceeding|not to exceed|does not exceed|do not exceed|don't exceed"
     r"|less than or equal to|≤|<=|not go over"
 )
@@ -181,17 +184,20 @@ _QUANTITY = re.compile(
     rf"(?<![\w.$€£%⟨:/-])(?:(?P<relation>(?:(?<=\W)|^|\b)(?:{_ANY_RELATION}))\s*)?{_FILLER}"
     rf"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?(?P<low>{_NUMBER})"
     rf"(?:\s*(?:-|–|—|to|and|or)\s*(?P<high>{_NUMBER})(?!\w))?"
-    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
+    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd"
+    r"|rd|th)\b)",
     re.IGNORECASE,
 )
 _TIMES = re.compile(
-    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b(?P<after> or (?:less|fewer|more))?(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
+    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b(?P<after> or (?:less|fewer"
+    rf"|more))?(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
     re.IGNORECASE,
 )
 _AFTER_UNIT = re.compile(
     r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*"
     r"(?:,?\s*(?P<more>or more|or greater|minimum|at a minimum|at the least|at minimum|at least|and above|or above)"
-    r"|,?\s*(?P<fewer>or fewer|or less|or under|maximum|max|at most|at maximum|at the most|tops|and below|or below))\b(?!\s+⟨q)",
+    r"|,?\s*(?P<fewer>or fewer|or less|or under|maximum|max|at most|at maximum|at the most|tops|and below"
+    r"|or below))\b(?!\s+⟨q)",
     re.IGNORECASE,
 )
 

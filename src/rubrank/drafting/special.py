@@ -47,7 +47,9 @@ RULES = [
     _rule("count:unique_word_count", rf"{_Q}\s+(?:unique|distinct)\s+words", "N=q"),
     _rule("count:words_japanese", r"\bevery\s+(?P<n>\d+)(?:st|nd|rd|th)?\s+word\b[^.]{0,60}\bin japanese\b", "N=n"),
     _rule("format:emoji", r"\bemojis?\b[^.]{0,20}\bat the end of (?:every|each) sentence\b"),
-    _rule("format:line_indent", r"\b(?:create|make|form)\s+stairs\b|\bincrementally indent(?:ing)? each (?:new )?line\b"),
+    _rule(
+        "format:line_indent", r"\b(?:create|make|form)\s+stairs\b|\bincrementally indent(?:ing)? each (?:new )?line\b"
+    ),
     _rule("format:list", r"\blist of items\b[^.]{0,10}instead of bullet points use (?P<w>\S+?)\.?$", words="sep=w"),
     _rule("format:newline", r"\b(?:write|put|place)\s+each word on (?:a|its own) (?:new |separate )?line\b"),
     _rule(
@@ -55,7 +57,9 @@ RULES = [
         r"sentences? ending in a period\b[^.]{0,30}\bfollowed by\b[^.]{0,20}\bbullet points?",
     ),
     _rule("format:no_whitespace", r"\b(?:not contain|without|no|not (?:include|use)) (?:any )?white ?spaces?\b"),
-    _rule("format:options", r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<w>[^⟨\n]+?)\.?$", words="options=w"),
+    _rule(
+        "format:options", r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<w>[^⟨\n]+?)\.?$", words="options=w"
+    ),
     _rule("format:output_template", r"\bMy Answer:\s*\[answer\]\s*My Conclusion:\s*\[conclusion\]\s*Future Outlook:"),
     _rule("format:parentheses", r"\bnest(?:ed)? parentheses\b[^.]{0,60}\b(?:levels? deep)\b"),
     _rule("format:quote_unquote", r"\bquoted? (?:phrase|text)s?\b[^.]{0,60}\bunquoted\b"),
@@ -68,10 +72,16 @@ RULES = [
     _rule("ratio:sentence_type", r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"),
     _rule(
         "ratio:sentence_words",
-        r"\bsentences, all containing the same number of characters\b|\bsame number of characters but using all different words\b",
+        r"\bsentences, all containing the same number of characters\b"
+        r"|\bsame number of characters but using all different words\b",
     ),
-    _rule("ratio:stop_words", r"\bstop words constitute (?:no more than|at most|less than) (?P<n>\d+)%", "percentage=n"),
-    _rule("sentence:alliteration_increment", r"\beach sentence\b[^.]{0,30}\blonger sequence of consecutive alliterative words\b"),
+    _rule(
+        "ratio:stop_words", r"\bstop words constitute (?:no more than|at most|less than) (?P<n>\d+)%", "percentage=n"
+    ),
+    _rule(
+        "sentence:alliteration_increment",
+        r"\beach sentence\b[^.]{0,30}\blonger sequence of consecutive alliterative words\b",
+    ),
     _rule("sentence:increment", rf"\beach sentence\b[^.]{{0,40}}{_Q}\s+more words than the previous\b", "small_n=q"),
     _rule("sentence:keyword", rf"\bkey ?word\s+{_WORD}\s+in the {_NTH} sentence\b(?!,? as)", "N=n", "word=s|w"),
     _rule("words:alphabet", r"\beach word\b[^.]{0,40}\bnext letter of the alphabet\b"),
@@ -88,7 +98,11 @@ RULES = [
     _rule("words:palindrome", r"⟨q\d+⟩ (?:single-word )?palindromes\b"),
     _rule("words:paragraph_last_first", r"\beach paragraph\b[^.]{0,30}\bend with the same word it started with\b"),
     _rule("words:prime_lengths", r"\bwords with lengths? that are prime\b"),
-    _rule("words:repeats", r"\bonly use each word\b|\b(?:no word|words?) (?:should |may |can )?(?:be )?repeat\w*\b[^.]{0,20}more than ⟨(?P<q>q\d+)⟩"),
+    _rule(
+        "words:repeats",
+        r"\bonly use each word\b|\b(?:no word|words?) (?:should |may "
+        r"|can )?(?:be )?repeat\w*\b[^.]{0,20}more than ⟨(?P<q>q\d+)⟩",
+    ),
     _rule("words:start_verb", r"\b(?:must|should) (?:start|begin) with a verb\b"),
     _rule("words:vowel", r"\bwords that contain (?:only )?⟨q\d+⟩ types? of vowels\b"),
     _rule(
@@ -101,12 +115,26 @@ RULES = [
     _rule("repeat:repeat_span", r"\bcopy the span of words\b[^.]{0,60}\bindex\b"),
     _rule("custom:character_reverse", r"\breverse order\b[^.]{0,50}\bper letter\b"),
     _rule("custom:word_reverse", r"\breverse order\b[^.]{0,50}\bper word\b"),
-    _rule("first_word:first_word_answer", rf"\b(?:response|answer|reply|it|essay|story|poem)\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}", words="first_word=s|w"),
-    _rule("first_word:first_word_sent", rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}", words="first_word=s|w"),
-    _rule("last_word:last_word_sent", rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_WORD}", words="last_word=s|w"),
+    _rule(
+        "first_word:first_word_answer",
+        rf"\b(?:response|answer|reply|it|essay|story|poem)\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}",
+        words="first_word=s|w",
+    ),
+    _rule(
+        "first_word:first_word_sent",
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}",
+        words="first_word=s|w",
+    ),
+    _rule(
+        "last_word:last_word_sent",
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_WORD}",
+        words="last_word=s|w",
+    ),
 ]
 
-_COUNTED_KEYWORD = re.compile(r"\bkey ?word\s+(?:⟨(?P<s>s\d+)⟩|(?P<w>[^\W\d_][\w'-]*))\s+⟨(?P<q>q\d+)⟩\s+times\b", re.IGNORECASE)
+_COUNTED_KEYWORD = re.compile(
+    r"\bkey ?word\s+(?:⟨(?P<s>s\d+)⟩|(?P<w>[^\W\d_][\w'-]*))\s+⟨(?P<q>q\d+)⟩\s+times\b", re.IGNORECASE
+)
 
 
 def find_special(sentence: Sentence, prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:

@@ -35,7 +35,8 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib.resources import files
 from reprlib import repr as brief
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
@@ -417,3 +418,17 @@ def find_verifier(name: str) -> Verifier:
     if not is_verifier(name):
         raise UnknownName.of("find_verifier", "name", name, VERIFIERS)
     return VERIFIERS[name]
+
+
+@cache
+def library_examples() -> dict[str, list[dict[str, Any]]]:
+    """The worked examples of all verifiers, by name; see verifiers/examples."""
+    import yaml
+
+    examples: dict[str, list[dict[str, Any]]] = {}
+    folder = files("rubrank") / "verifiers" / "examples"
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".yaml"):
+            for name, cases in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items():
+                examples.setdefault(name, []).extend(cases)
+    return examples

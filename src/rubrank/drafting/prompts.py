@@ -1,0 +1,76 @@
+"""Read prompts from files: a text, a list of chat messages, or IFEval-like rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.tables.rows import Source, read_rows
+
+_PROMPT_KEYS = ("prompt", "question", "instruction", "query", "input", "messages", "problem", "text")
+_REFERENCE_KEYS = ("reference", "reference_answer", "answer", "truth", "solution", "ground_truth", "target")
+_KEPT_KEYS = ("id", "key", "prompt_id", "uid", "source")
+
+
+@dataclass(frozen=True)
+class PromptRow:
+    """One prompt with what is known about it."""
+
+    prompt: str
+    """What the user asked last, after the system prompt if there is one."""
+    turns: int = 1
+    tools: Sequence[Any] = ()
+    reference: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Ids of the row, which the output repeats."""
+
+
+def read_prompts(source: Source) -> Iterator[PromptRow]:
+    """The prompts of any source that `read_rows` reads; one clear error for a row without a prompt."""
+    number = 0
+    for number, row in enumerate(read_rows(source), start=1):
+        yield _read_row(row, f"{source}: row {number}" if isinstance(source, str) else f"row {number}")
+    if number == 0:
+        raise InvalidInput(str(source), "prompts", "at least one row", "none", "")
+
+
+def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
+    key = next((name for name in _PROMPT_KEYS if row.get(name)), None)
+    if key is None:
+        keys = ", ".join(map(str, row)) or "none"
+        raise InvalidInput(
+            place, "prompt", f"in one of the columns {', '.join(_PROMPT_KEYS)}", f"the columns {keys}", ""
+        )
+    value = row[key]
+    turns = 1
+    if isinstance(value, list | tuple):
+        prompt, turns = _read_messages(value, place)
+    elif isinstance(value, str):
+        prompt = value
+    else:
+        raise InvalidInput(place, key, "a text or a list of messages", type(value).__name__, "")
+    if not prompt.strip():
+        raise InvalidInput(place, key, "a text that can be read", "an empty one", "")
+    reference = next((row[name] for name in _REFERENCE_KEYS if isinstance(row.get(name), str | int | float)), None)
+    tools = row.get("tools") or ()
+    fields = {name: row[name] for name in _KEPT_KEYS if row.get(name) is not None}
+    return PromptRow(prompt, turns, tools, None if reference is None else str(reference), fields)
+
+
+def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
+    """The system prompt and the last turn of the user as one text, and the number of the user's turns."""
+    system = ""
+    users = []
+    for message in messages:
+        if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
+            got = repr(message)[:80]
+            raise InvalidInput(place, "messages", "a list of {role, content}", got, "")
+        if message.get("role") in ("system", "developer"):
+            system = message["content"] + "\n\n"
+        elif message.get("role") == "user":
+            users.append(message["content"])
+    if not users:
+        raise InvalidInput(place, "messages", "with a turn of the user", "none", "")
+    return system + users[-1], len(users)
