@@ -16,6 +16,8 @@ Edition: TypeAlias = Literal["paper"]
 """Settings under one name."""
 Scale: TypeAlias = Literal["ranking", "utility"]
 """Rewards from 0 to 1, or advantages."""
+Outcomes: TypeAlias = Literal["hard", "soft"]
+"""Who beats whom by scores alone, or by how sure the verdicts are."""
 Penalties: TypeAlias = Literal["rank", "ignore"]
 """What a rule without a gate does with low-quality criteria."""
 GateShape: TypeAlias = Literal["linear", "smoothstep"]

@@ -38,6 +38,7 @@ from rubrank._choices import (
     Edition,
     GateMissing,
     GateShape,
+    Outcomes,
     Penalties,
     Pool,
     Scale,
@@ -256,6 +257,15 @@ class RewardOptions(Options):
     edition: Edition | None = option(
         None, "paper: the paper's settings: span model, wins ordinal, lift 0, no control, or pool group if asked for."
     )
+    outcomes: Outcomes = option(
+        "hard", "hard: compare scores. soft: compare how likely each level is, where judges said so."
+    )
+    retest: dict[str, float] = option(
+        {},
+        "For soft outcomes: how much the scores of a criterion vary from one judging to the next, as measured by "
+        "`rubrank judge audit`; repeatable.",
+        "NAME=NUMBER",
+    )
     seed: int = option(0, "Seed of the draws of attenuate.")
     penalties: Penalties = option("rank", "Under a rule without +: rank by low-quality criteria, or ignore them.")
 
@@ -266,6 +276,14 @@ class RewardOptions(Options):
             raise InvalidInput(
                 "options", "rule", "a name such as 'rlvr2+', or a rule", repr(value), "See docs/rules.md."
             )
+        return value
+
+    @field_validator("retest")
+    @classmethod
+    def _check_retest(cls, value: dict[str, float]) -> dict[str, float]:
+        for name, deviation in value.items():
+            if not 0.0 <= deviation < math.inf:
+                raise InvalidInput("options", "retest", "finite and ≥ 0", f"{deviation:g} for {name!r}", "")
         return value
 
     @field_validator("attributes", mode="before")

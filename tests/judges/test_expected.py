@@ -8,8 +8,9 @@ import math
 import pytest
 
 from rubrank.judges.judge import Reply
-from rubrank.judges.parsing import read_expected
+from rubrank.judges.parsing import add_probabilities, read_absolute, read_expected
 from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import Verdict
 
 INTENT = Criterion(name="CoreIntentMatch")
 FACTS = Criterion(name="CoreFactAccuracy")
@@ -47,6 +48,39 @@ def test_the_expected_value_of_a_binary_verdict():
     verdict = expected(INTENT, *HEAD, " ", {"1": 0.7, "0": 0.2, "maybe": 0.1}, "}")
     assert verdict.value == pytest.approx(7 / 9)
     assert verdict.reason.startswith("expected from 1: 0.78, 0: 0.22: it said")
+
+
+def test_the_probabilities_are_kept():
+    verdict = expected(INTENT, *HEAD, " ", {"1": 0.7, "0": 0.2, "maybe": 0.1}, "}")
+    assert verdict.probabilities == ((0.0, pytest.approx(2 / 9)), (1.0, pytest.approx(7 / 9)))
+    quality = expected(QUALITY, *HEAD, " ", {"7": 0.75, "8": 0.25}, "}")
+    assert [(value, p) for value, p in quality.probabilities if p] == [(0.7, 0.75), (0.8, 0.25)]
+    assert math.fsum(p for _, p in quality.probabilities) == pytest.approx(1.0)
+
+
+def test_probabilities_beside_a_verdict_that_stays_as_it_is():
+    logprobs = tokens(*HEAD, " ", {"1": 0.6, "0": 0.4}, "}")
+    reply = said("".join(str(token["token"]) for token in logprobs), logprobs=logprobs)
+    verdict = add_probabilities(read_absolute(reply, INTENT), reply, INTENT)
+    assert verdict.value == 1.0
+    assert verdict.probabilities == ((0.0, pytest.approx(0.4)), (1.0, pytest.approx(0.6)))
+    without = said(entry(1))
+    assert add_probabilities(read_absolute(without, INTENT), without, INTENT).probabilities == ()
+
+
+def test_each_criterion_of_a_batch_has_its_own_probabilities():
+    logprobs = tokens(
+        '{"CoreIntentMatch": {"reasoning": "not \\"CoreFactAccuracy\\": {", "verdict": ',
+        {"1": 0.9, "0": 0.1},
+        '}, "CoreFactAccuracy": {"reasoning": "", "verdict": ',
+        {"0": 0.8, "1": 0.2},
+        "}}",
+    )
+    reply = said("".join(str(token["token"]) for token in logprobs), logprobs=logprobs)
+    for criterion, verdict, likely in ((INTENT, 1.0, 0.9), (FACTS, 0.0, 0.8)):
+        read = add_probabilities(Verdict(verdict, ""), reply, criterion, criterion.name)
+        assert dict(read.probabilities)[verdict] == pytest.approx(likely)
+    assert add_probabilities(Verdict(1.0, ""), reply, INTENT, "Tone").probabilities == ()
 
 
 def test_space_quotes_and_ends_may_be_part_of_the_token():

@@ -317,6 +317,17 @@ def test_comparisons_are_audited_as_they_are(gamma):
     assert 0.3 < only(found.consistency, criterion=None).alpha.value < 0.9
 
 
+def test_the_retest_deviation_is_pooled_over_responses():
+    first = np.array([[0.0, 1.0], [1.0, 1.0], [0.5, np.nan]])
+    again = np.array([[1.0, 1.0], [1.0, 0.0], [0.5, 0.0]])
+    third = np.array([[0.5, 1.0], [np.nan, 0.0], [0.5, np.nan]])
+    found = audit([first, again, third], criteria=["Tone", "Depth"], bootstrap=0)
+    # Tone: squares 0.5 (0, 1, 0.5), 0, 0 over 2 + 1 + 2 degrees of freedom; Depth: 0 and 2/3 over 2 + 2
+    assert found.retest == pytest.approx({"Tone": math.sqrt(0.5 / 5), "Depth": math.sqrt(2 / 3 / 4)})
+    assert math.isnan(only(found.consistency, criterion=None).deviation.value)
+    assert audit(first, bootstrap=0).retest == {}
+
+
 # --------------------------------------------------------------------------------------------------------- out and in
 
 

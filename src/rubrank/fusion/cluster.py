@@ -39,8 +39,8 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import read_outcomes
-from rubrank.scores.output import OUTCOMES
+from rubrank.scores.files import read_outcomes, read_probability_texts
+from rubrank.scores.output import OUTCOMES, PROBABILITIES
 from rubrank.scores.table import GroupScores, ScoreTable
 
 ROWS_PER_TASK = 65_536
@@ -348,7 +348,9 @@ class _GroupFuser:
         attributes = _as_matrix(columns, self._attributes).reshape(len(scores), -1)
         label = str(columns[self._group][0])
         outcomes = read_outcomes(columns.get(OUTCOMES, ()))
-        return GroupScores(label, self._criteria, scores, (), outcomes), attributes
+        texts = columns.get(PROBABILITIES, [None] * len(scores))
+        probabilities = read_probability_texts(texts, f"group {label!r}")
+        return GroupScores(label, self._criteria, scores, (), outcomes, probabilities), attributes
 
 
 def _as_matrix(columns: Mapping[str, list[Any]], names: Sequence[str]) -> np.ndarray:

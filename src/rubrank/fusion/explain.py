@@ -198,6 +198,8 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         "criteria": tuple(criterion_of[name] for name in names),
         "scores": _table(scores),
         "outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.compared.items()},
+        "soft_outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.soft.items()},
+        "probabilities": {batch.names[k]: batch.probabilities[g, k] for k in ranked if (g, k) in batch.probabilities},
         "weights": _row(group.weights[ranked]),
         "ranking": _row(group.ranking),
         "reward": _row(group.reward),

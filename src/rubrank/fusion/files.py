@@ -28,7 +28,7 @@ import polars as pl
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.cluster import check_can_split, fuse_on_ray
 from rubrank.fusion.options import (
-    check_adjust_criteria,
+    check_criterion_names,
     collect_criterion_changes,
     drop_ignored_penalties,
     find_option_name,
@@ -211,7 +211,7 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             score_table = score_table.only(columns.criteria)
         score_table = score_table.with_changes(collect_criterion_changes(options))
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
-    check_adjust_criteria(options, scores.names)
+    check_criterion_names(options, scores.names)
     if not scores.gates:
         refuse_gate_options(options)
     return scores

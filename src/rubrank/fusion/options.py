@@ -27,7 +27,7 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import Domain
 
-CONSTANTS = ("prior", "span", "wins", "tau", "width", "scale", "model", "seed")
+CONSTANTS = ("prior", "span", "wins", "tau", "width", "scale", "model", "seed", "outcomes", "retest")
 """Options that are constants of RLVR²."""
 CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
 """Constants of RLVR² that only matter if attributes are controlled."""
@@ -137,8 +137,11 @@ def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adju
 # ----------------------------------------------------------------------------------------------------- tables of scores
 
 
-def check_adjust_criteria(options: RewardOptions, criteria: Collection[str]) -> None:
-    """Raise if `adjust_criteria` names an unknown criterion."""
+def check_criterion_names(options: RewardOptions, criteria: Collection[str]) -> None:
+    """Raise if `adjust_criteria` or `retest` names an unknown criterion."""
+    for name in options.retest:
+        if name not in criteria:
+            raise UnknownName.of("options", "retest", name, criteria)
     names = options.adjust_criteria
     if names is None or names == "all":
         return

@@ -31,7 +31,7 @@ from rubrank.fusion.explain import explain_rollout, make_record
 from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
-from rubrank.scores.outcomes import outcomes, was_compared
+from rubrank.scores.outcomes import Cells, outcomes, was_compared
 from rubrank.scores.spread import no_signal
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Fit:
     """R̃: the weighted sum stretched to [0, 1]."""
     scale_NK: np.ndarray | None = None
     """The factor of each group and criterion that `span` asked for; None if there is none."""
+    soft: Cells = field(default_factory=dict)
+    """(group, criterion) → outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,8 @@ class FusedGroup:
     """(G,): standard error of the weighted sum, with criteria as replicates."""
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
+    soft: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Column → (G, G) outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
 
     def __repr__(self) -> str:
         best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
@@ -116,7 +120,7 @@ class FusedGroup:
     def outcomes(self) -> np.ndarray:
         """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
         outcomes_GGK = outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
-        for k, observed_GG in self.compared.items():
+        for k, observed_GG in {**self.compared, **self.soft}.items():
             outcomes_GGK[:, :, k] = observed_GG
         return outcomes_GGK
 
@@ -445,21 +449,30 @@ class Fused(Framed):
             attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
             gated=None if self.gated is None else self.gated.part(rows),
-            compared=dict(self._outcomes_of_group.get(g, {})),
+            compared=self._outcomes_of_group.get(g, {}),
+            soft=self._soft_outcomes_of_group.get(g, {}),
             **details,
         )
 
     @cached_property
     def _outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:
         """Group → column → outcomes. Searching all outcomes for every group would take quadratic time."""
-        by_group: dict[int, dict[int, np.ndarray]] = {}
-        for (g, k), outcome in self.batch.outcomes.items():
-            by_group.setdefault(g, {})[k] = outcome
-        return by_group
+        return _split_by_group(self.batch.outcomes)
+
+    @cached_property
+    def _soft_outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:
+        return {} if self.fit is None else _split_by_group(self.fit.soft)
 
     def record(self, g: int) -> dict[str, Any]:
         """The data of a group's record, as JSON can hold them; see `rubrank.records`."""
         return make_record(self, g)
+
+
+def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
+    by_group: dict[int, dict[int, np.ndarray]] = {}
+    for (g, k), outcome in cells.items():
+        by_group.setdefault(g, {})[k] = outcome
+    return by_group
 
 
 def standard_errors(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:

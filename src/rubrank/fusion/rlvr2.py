@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank._choices import Pool, Scale, Span, Width, Wins
+from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, UnknownOption, only_our_errors, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.control import AttributeControl, BatchEstimate, control_attributes, make_fit_data
@@ -59,14 +59,15 @@ from rubrank.fusion.rules import checks, find_rule
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import wins_of
+from rubrank.scores.outcomes import Cells, wins_of
+from rubrank.scores.probabilities import soft_cells
 
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import Part
 
 LARGEST = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-_CHECKED = ("pool", "span", "wins", "tau", "width", "scale", "prior", "attribute_prior", "seed")
+_CHECKED = ("pool", "span", "wins", "tau", "width", "scale", "prior", "attribute_prior", "seed", "outcomes", "retest")
 """Options whose allowed values `RewardOptions` declares."""
 # Weights must be above 0. This share of a group's largest weight is too small to change a reward.
 _LEAST_WEIGHT = 1e-9
@@ -93,6 +94,10 @@ class RLVR2:
         criteria disagree, for trainers that do not scale rewards themselves.
     model: "bradley-terry", "thurstone", "borda", or one of your own.
     seed: seed of the draws that `attenuate` makes.
+    outcomes: "hard" compares scores. "soft" compares the distributions of verdicts, where judges gave some, so that a
+        verdict counts as much as it is sure; see `rubrank.scores.probabilities`.
+    retest: criterion → how much its scores vary from one judging to the next, for soft outcomes of criteria without
+        distributions; `rubrank judge audit` measures it.
     """
 
     name: ClassVar[str] = "rlvr2"
@@ -109,6 +114,8 @@ class RLVR2:
     wins: Wins = "ordinal"
     tau: float = 0.5
     width: Width = "domain"
+    outcomes: Outcomes = "hard"
+    retest: Mapping[str, float] = field(default_factory=dict, hash=False)
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies of the rule with other options share it."""
     recent: RecentScores = field(default_factory=RecentScores, repr=False, compare=False)
@@ -117,7 +124,11 @@ class RLVR2:
     """With pool="batch": an estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
     def __post_init__(self) -> None:
-        changed = {name: getattr(self, name) for name in _CHECKED if getattr(self, name) is not getattr(RLVR2, name)}
+        changed = {}
+        for name in _CHECKED:
+            value = getattr(self, name)
+            if value is not getattr(RLVR2, name, None) and value != {}:
+                changed[name] = value
         if changed:
             # Imported here: pydantic takes as long to load as NumPy, and most callers keep the defaults.
             from rubrank.options import RewardOptions, read_options
@@ -125,7 +136,7 @@ class RLVR2:
             values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
             read_options(RewardOptions, self.name, values, "docs/method.md", strict=True)
         if self.wins == "graded":
-            for name in ("model", "prior"):
+            for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):
                     allowed = "left out with wins='graded', which fits no model"
                     raise InvalidInput(self.name, name, allowed, repr(getattr(self, name)), "")
@@ -199,11 +210,12 @@ class RLVR2:
         """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
         from rubrank.fusion.models.shapes import combine  # loads numba, which `import rubrank` should not
 
-        u_MK = self._fit_utilities(batch)
+        soft = self._find_soft_cells(batch)
+        u_MK = self._fit_utilities(batch, soft)
         values_MK = u_MK
         control = None
         if self.adjusts(batch) and self.wins == "ordinal":
-            control = control_attributes(self, batch, u_MK)
+            control = control_attributes(self, batch, u_MK, soft)
             values_MK = control.values_MK
         scale_NK = None
         if self.span != "model":
@@ -219,9 +231,15 @@ class RLVR2:
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
         combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
-        return Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK), control
+        return Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft), control
 
-    def _fit_utilities(self, batch: ScoreBatch) -> np.ndarray:
+    def _find_soft_cells(self, batch: ScoreBatch) -> Cells:
+        """The outcomes of uncertain verdicts; none if outcomes are hard."""
+        if self.outcomes == "hard":
+            return {}
+        return soft_cells(batch, self.retest)
+
+    def _fit_utilities(self, batch: ScoreBatch, soft: Cells) -> np.ndarray:
         """Utilities (M, K) without attributes."""
         from rubrank.fusion.models.shapes import shape_table
 
@@ -236,12 +254,14 @@ class RLVR2:
         model = find_model(self.model)
         prior = float(self.prior)
         u_MK = shape_table(model, prior).find_utilities(scores_MK, batch.starts, batch.margins_NK)
-        # Where responses were compared instead of scored, groups of one size are fitted side by side.
+        # Where responses were compared instead of scored, or verdicts are uncertain, groups of one size are fitted side
+        # by side.
+        observed = {**batch.outcomes, **soft}
         cells_of_size: dict[int, list[tuple[int, int]]] = {}
-        for cell, outcomes in batch.outcomes.items():
+        for cell, outcomes in observed.items():
             cells_of_size.setdefault(len(outcomes), []).append(cell)
         for n, cells in cells_of_size.items():
-            wins = np.stack([wins_of(batch.outcomes[cell]) for cell in cells])
+            wins = np.stack([wins_of(observed[cell]) for cell in cells])
             u_Bn = model.fit(wins, np.full((len(cells), n), prior))
             for (g, k), u_n in zip(cells, u_Bn, strict=True):
                 u_MK[batch.starts[g] : batch.starts[g + 1], k] = u_n
@@ -255,8 +275,9 @@ class RLVR2:
         """These groups as one part of a larger batch, whose attribute coefficients are fitted over all parts."""
         from rubrank.fusion.models.attribute_fit import Part
 
-        u_MK = self._fit_utilities(batch)
-        return Part(*make_fit_data(self, batch, u_MK), u_MK)
+        soft = self._find_soft_cells(batch)
+        u_MK = self._fit_utilities(batch, soft)
+        return Part(*make_fit_data(self, batch, u_MK, soft), u_MK)
 
 
 def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:
@@ -375,6 +396,7 @@ def fuse(
     criteria: Sequence[str] | None = None,
     attribute_names: Sequence[str] | None = None,
     outcomes: Any = None,
+    probabilities: Any = None,
     **options: Any,
 ) -> np.ndarray:
     """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
@@ -387,7 +409,10 @@ def fuse(
     attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
     directions: "higher" or "lower" is better, for each criterion.
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
-    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`.
+    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`. "soft":
+        the option of `RLVR2`.
+    probabilities: how sure the scores are, for outcomes="soft": by criterion, {value: probability} or None for each
+        rollout; see `rubrank.scores.probabilities`.
     options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
         seed; scale="utility" gives advantages instead of rewards. With another rule, constants of that rule.
     """
@@ -400,6 +425,7 @@ def fuse(
         "criteria": criteria,
         "attribute_names": attribute_names,
         "outcomes": outcomes,
+        "probabilities": probabilities,
     }
     return _fuse_arrays("fuse", scores, arrays, options, rule).reward
 
@@ -414,6 +440,7 @@ def utilities(
     directions: Directions = None,
     criteria: Sequence[str] | None = None,
     outcomes: Any = None,
+    probabilities: Any = None,
     **options: Any,
 ) -> Any:
     """The utilities of every rollout on every criterion, in the shape of the scores.
@@ -428,6 +455,7 @@ def utilities(
         "directions": directions,
         "criteria": criteria,
         "outcomes": outcomes,
+        "probabilities": probabilities,
     }
     fused = _fuse_arrays("utilities", scores, arrays, options)
     batch = fused.batch
@@ -443,6 +471,9 @@ def _fuse_arrays(
     owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any], rule: str | Rule | None = None
 ) -> Fused:
     """Fuse with RLVR², or another rule; errors name the function that was called."""
+    if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
+        options["outcomes"] = arrays["outcomes"]
+        arrays["outcomes"] = None
     if rule is not None:
         if options and not isinstance(rule, str):  # a rule object has its constants already
             raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)

@@ -116,11 +116,14 @@ def _fill_group(
     scored: GroupScores, criteria: Sequence[Criterion], judged_cells: np.ndarray, judgment: Judgment, judges: Judges
 ) -> GroupScores:
     scores = scored.scores.copy()
+    probabilities = {name: list(cell) for name, cell in scored.probabilities.items()}
     reasons = [list(row) for row in scored.reasons]
     columns = {criterion.name: column for column, criterion in enumerate(criteria)}
     for (row, name), verdict in judgment.verdicts.items():
         scores[row, columns[name]] = verdict.score
         reasons[row][columns[name]] = verdict.reason
+        if verdict.probabilities:
+            probabilities.setdefault(name, [()] * len(scores))[row] = verdict.probabilities
     for name, outcomes in judgment.outcomes.items():
         for row in np.flatnonzero(judged_cells[:, columns[name]]):
             reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
@@ -134,7 +137,13 @@ def _fill_group(
                     row_reasons[column] = _GATED
                 elif column in mixed:
                     row_reasons[column] = _MIXED
-    return replace(scored, scores=scores, reasons=tuple(map(tuple, reasons)), outcomes=dict(judgment.outcomes))
+    return replace(
+        scored,
+        scores=scores,
+        reasons=tuple(map(tuple, reasons)),
+        outcomes=dict(judgment.outcomes),
+        probabilities={name: tuple(cell) for name, cell in probabilities.items()},
+    )
 
 
 def _describe_comparison(outcomes: np.ndarray, judgment: Judgment, row: int, name: str) -> str:

@@ -10,7 +10,8 @@ endpoints among them. The next run finds the verdicts and replies that are cache
 
 In a dataset every criterion adds two columns: its scores (NaN = missing) under its name, and the reasons under "NAME
 (reason)". Criteria about one rollout need no shuffle. Criteria about a whole group (`GroupDiversity`, judges that
-compare) bring the rows of a group together first, and comparisons add the column "outcomes".
+compare) bring the rows of a group together first, and comparisons add the column "outcomes". Judges add the column
+"probabilities": how sure they are, where they say so.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from rubrank.judges.step import check_judgments
 from rubrank.rollouts.groups import group_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
-from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, outcomes_text
+from rubrank.scores.output import OUTCOMES, PROBABILITIES, REASON_SUFFIX, outcomes_text, probabilities_text
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
@@ -413,7 +414,8 @@ def on_ray(
     if loaded_judges is not None:
         criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in shared_rubric.criteria]
         needs_groups |= any(judge is not None and judge.kind in COMPARES for judge in criterion_judges)
-    _check_columns(dataset.columns() or [], shared_rubric, group, needs_groups)
+    names = dataset.columns() or []
+    _check_columns(names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None)
     number = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
     map_options: dict[str, Any] = {
@@ -428,11 +430,13 @@ def on_ray(
     return dataset.map_batches(RowGrader, batch_size=batch_size, **map_options)
 
 
-def _check_columns(names: Sequence[str], rubric: Rubric, group: str, needs_groups: bool) -> None:
+def _check_columns(names: Sequence[str], rubric: Rubric, group: str, *, needs_groups: bool, has_judges: bool) -> None:
     """Raise InvalidInput for columns that are missing, would be overwritten, or would be ignored."""
     added = [criterion.name + ending for criterion in rubric.criteria for ending in ("", REASON_SUFFIX)]
     if needs_groups:
         added.append(OUTCOMES)
+    if has_judges:
+        added.append(PROBABILITIES)
     for name in added:
         if name in names:
             raise InvalidInput(OWNER, "added columns", "new to the dataset", f"{name!r} again", "Rename or drop it.")
@@ -453,6 +457,7 @@ class RowGrader:
         self._grader = Grader(setting, limits)
         self._group = group
         self._needs_groups = needs_groups
+        self._has_judges = setting.judges is not None
         self._columns = {**columns, "group": _ROW}
 
     def __call__(self, table: Any) -> Any:
@@ -468,6 +473,9 @@ class RowGrader:
         if self._needs_groups:
             outcomes = [outcomes_text(group, row) for group in scored for row in range(len(group.scores))]
             table = table.append_column(OUTCOMES, pa.array(outcomes, pa.string()))
+        if self._has_judges:
+            texts = [probabilities_text(group, row) for group in scored for row in range(len(group.scores))]
+            table = table.append_column(PROBABILITIES, pa.array(texts, pa.string()))
         return table
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:

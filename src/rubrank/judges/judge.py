@@ -175,6 +175,9 @@ class Judge(_Confidential):
     expected: bool = False
     """Score by the mean of all values of the domain, weighted by their log-probabilities, instead of the verdict. Only
     for kind "absolute"."""
+    probabilities: bool = False
+    """Keep beside each score how likely the other values are, by their log-probabilities, if the server returns them.
+    For kinds "absolute" and "batched"; a decision model and a panel always say how sure they are."""
     # pairwise
     both_orders: bool = True
     pairs: int | None = Field(default=None, ge=1)
@@ -227,6 +230,9 @@ class Judge(_Confidential):
             raise self.wrong("members", "left out if endpoints are given", "both", "A panel asks its members.")
         if self.expected and self.kind != "absolute":
             raise self.wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Set kind: absolute.")
+        if self.probabilities and self.kind not in ("absolute", "batched"):
+            allowed = 'used with kind "absolute" or "batched"'
+            raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})

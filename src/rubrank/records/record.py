@@ -25,6 +25,7 @@ from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.probabilities import Distribution
 from rubrank.scores.table import GroupScores, ScoreTable
 
 VERSION = 1
@@ -63,6 +64,10 @@ class GroupRecord(Strict):
     reasons: tuple[tuple[str, ...], ...] | None = None
     outcomes: Mapping[str, Table] = {}
     """Criterion → G × G, of those on which responses were compared instead of scored."""
+    soft_outcomes: Mapping[str, Table] = {}
+    """Criterion → G × G, of those whose verdicts were uncertain and fitted as such (`outcomes: soft`)."""
+    probabilities: Mapping[str, tuple[Distribution, ...]] = {}
+    """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are."""
     weights: tuple[float, ...]
     """(K,): as the rule used them."""
     utilities: Table | None = None
@@ -148,6 +153,7 @@ def records_of(
         group_metadata: dict[str, Any] = {}
         if table is not None:
             fields["reasons"] = _select_reasons(table.groups[g], [criterion.name for criterion in fields["criteria"]])
+            fields["probabilities"] = table.groups[g].probabilities
             group_metadata |= _describe_judging(table, g)
         if groups is not None:
             fields |= describe_texts(groups[g])
@@ -257,7 +263,8 @@ def _to_group_scores(record: GroupRecord) -> GroupScores:
     scores = to_array(record.scores, (record.size, len(record.criteria)))
     no_reasons = (("",) * len(record.criteria),) * record.size
     outcomes = {name: to_array(table, (record.size, record.size)) for name, table in record.outcomes.items()}
-    return GroupScores(record.group, record.criteria, scores, record.reasons or no_reasons, outcomes)
+    reasons = record.reasons or no_reasons
+    return GroupScores(record.group, record.criteria, scores, reasons, outcomes, record.probabilities)
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:

@@ -9,6 +9,7 @@ the gate did, without contributions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,6 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     size = record.size
     ranked = len(record.weights)
     names = tuple(criterion.name for criterion in record.ranked)
-    compared = {
-        names.index(name): to_array(outcomes, (size, size))
-        for name, outcomes in record.outcomes.items()
-        if name in names
-    }
     gate = None
     gate_result = None
     if record.gate is not None:
@@ -53,9 +49,17 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         gated=gate_result,
         agreement=float("nan") if record.agreement is None else record.agreement,
         error=None if record.error is None else np.array(record.error, dtype=float),
-        compared=compared,
+        compared=_to_outcomes(record, record.outcomes),
+        soft=_to_outcomes(record, record.soft_outcomes),
         **_to_attribute_fields(record),
     )
+
+
+def _to_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
+    """Column → outcomes, of the criteria ranked by."""
+    names = [criterion.name for criterion in record.ranked]
+    shape = (record.size, record.size)
+    return {names.index(name): to_array(table, shape) for name, table in tables.items() if name in names}
 
 
 @only_our_errors

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import check_comparisons
+from rubrank.scores.probabilities import read_probabilities
 from rubrank.tables.columns import GROUP_NAMES
 from rubrank.verifiers.domain import UNIT, Layer
 
@@ -52,6 +53,7 @@ def batch_from_arrays(
     attributes: Any,
     attribute_names: Sequence[str] | None,
     outcomes: Any,
+    probabilities: Any,
     own: Sequence[Sequence[CriterionData]] | None,
 ) -> ScoreBatch:
     """Implements `ScoreBatch.of_arrays`, which documents the parameters."""
@@ -95,6 +97,8 @@ def batch_from_arrays(
         batch.own = tuple(map(tuple, own))
     if outcomes:
         batch.outcomes = check_comparisons(owner, outcomes, batch, names)
+    if probabilities:
+        batch.probabilities = read_probabilities(owner, probabilities, batch, names)
     if attributes is not None:
         batch.attributes_MD = read_attributes(owner, batch, attributes)
         if attribute_names is not None and len(attribute_names):

@@ -26,6 +26,7 @@ from rubrank.errors import InvalidInput, counted
 from rubrank.scores.arrays import batch_from_arrays, plain_weights
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.outcomes import Cells, was_compared, win_rates
+from rubrank.scores.probabilities import ProbabilityCells
 
 
 # Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable all the same.
@@ -47,6 +48,8 @@ class ScoreBatch:
     None: all groups have `criteria`."""
     outcomes: Cells = field(default_factory=dict)
     """(group, criterion) → (G, G), where responses were compared instead of scored."""
+    probabilities: ProbabilityCells = field(default_factory=dict)
+    """(group, criterion) → a distribution over levels for each rollout, where judges said how sure they are."""
     gates_MC: np.ndarray | None = None
     """Scores of gate criteria, as given; NaN = missing. Low-quality criteria may be among the ranked ones too."""
     gate_criteria: tuple[CriterionData, ...] = ()
@@ -78,6 +81,7 @@ class ScoreBatch:
         attributes: ArrayLike | None = None,
         attribute_names: Sequence[str] | None = None,
         outcomes: Any = None,
+        probabilities: Any = None,
         own: Sequence[Sequence[CriterionData]] | None = None,
         owner: str = "ScoreBatch",
     ) -> ScoreBatch:
@@ -93,6 +97,7 @@ class ScoreBatch:
         gates: (…, C), scores of more gate criteria. gate_criteria: their names or data; a name alone makes a
             global-quality criterion, which stops rollouts below 1.
         attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.outcomes`.
+        probabilities: how sure scores are, by criterion: {value: probability} or None for each rollout.
         """
         return batch_from_arrays(
             cls,
@@ -110,6 +115,7 @@ class ScoreBatch:
             attributes=attributes,
             attribute_names=attribute_names,
             outcomes=outcomes,
+            probabilities=probabilities,
             own=own,
         )
 
@@ -329,6 +335,7 @@ class ScoreBatch:
             weights_NK=np.ascontiguousarray(self.weights_NK[:, indices]),
             margins_NK=np.ascontiguousarray(self.margins_NK[:, indices]),
             outcomes={(g, new_column[k]): cell for (g, k), cell in self.outcomes.items() if k in new_column},
+            probabilities={(g, new_column[k]): cell for (g, k), cell in self.probabilities.items() if k in new_column},
         )
 
     def part(self, first: int, end: int) -> ScoreBatch:
@@ -344,6 +351,7 @@ class ScoreBatch:
             given_labels=self.labels[groups],
             own=None if self.own is None else self.own[groups],
             outcomes={(g - first, k): cell for (g, k), cell in self.outcomes.items() if first <= g < end},
+            probabilities={(g - first, k): cell for (g, k), cell in self.probabilities.items() if first <= g < end},
             gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
             attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
             shape=None,

@@ -8,7 +8,8 @@ where `rubric` is the number of the row's rubric and a missing score is null. Pa
 columns group, rollout, rubric, and for every criterion its score and "… (reason)"; the header is in the metadata.
 With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
 score, reason. If responses were compared instead of scored, a row also has `outcomes`, a JSON text such as
-{"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its group.
+{"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its group. If judges said how sure they are,
+it has `probabilities`, a JSON text such as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}: pairs of value and probability.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from rubrank.judges.judgments import Provenance
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.output import OUTCOMES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
+from rubrank.scores.output import OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
+from rubrank.scores.probabilities import Distribution, make_distribution
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, SCORES, Columns
 from rubrank.tables.layout import Layout, find_layout
@@ -95,14 +97,14 @@ class ScoreFile:
     def score_table(self, layout: Layout, *, with_reasons: bool = False) -> tuple[ScoreTable, np.ndarray]:
         """The groups with their criteria, and for every row of the score table its row in the file."""
         rubric_of_row = self.table.frame.get_column(RUBRIC).to_list()
-        outcomes_of_row: Sequence[str | None] = [None] * len(rubric_of_row)
-        if OUTCOMES in self.table.frame.columns:
-            outcomes_of_row = self.table.frame.get_column(OUTCOMES).to_list()
+        outcomes_of_row = self._texts(OUTCOMES)
+        probabilities_of_row = self._texts(PROBABILITIES)
         groups = []
         for label, rows in layout.rows_of_groups.items():
             rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
             names = [criterion.name for criterion in rubric]
             outcomes = read_outcomes(outcomes_of_row[row] for row in rows)
+            probabilities = read_probability_texts([probabilities_of_row[row] for row in rows], self.table.path)
             group_id = str(label)
             if "\0" in group_id and self.table.json_lines is not None:
                 # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
@@ -113,11 +115,18 @@ class ScoreFile:
                 layout.scores_of(rows, names),
                 tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
                 {name: matrix for name, matrix in outcomes.items() if name in names},
+                {name: cell for name, cell in probabilities.items() if name in names},
             )
             _check_domains(group, self.table.path)
             groups.append(group)
         order = np.concatenate(list(layout.rows_of_groups.values()))
         return ScoreTable(tuple(groups), read=self.provenance), order
+
+    def _texts(self, column: str) -> list[str | None]:
+        """The cells of a column of JSON texts; None for all rows if the file does not have it."""
+        if column not in self.table.frame.columns:
+            return [None] * len(self.table.frame)
+        return self.table.frame.get_column(column).to_list()
 
     def _rubric_number(self, label: Any, numbers: set[Any]) -> int:
         first = next(iter(numbers))
@@ -202,6 +211,20 @@ def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
     return {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
 
 
+def read_probability_texts(texts: Sequence[str | None], path: Path | str) -> dict[str, tuple[Distribution, ...]]:
+    """The distributions of a group, criterion by criterion, from the texts of its rows."""
+    rows = []
+    for text in texts:
+        try:
+            row = json.loads(text) if text else {}
+            rows.append({name: make_distribution(pairs, str(path)) for name, pairs in row.items()})
+        except (ValueError, AttributeError):
+            allowed = "criterion → pairs of value and probability, as JSON"
+            raise BadTable(str(path), PROBABILITIES, allowed, repr(text)[:80], _REMEDY) from None
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: tuple(row.get(name, ()) for row in rows) for name in names}
+
+
 def _read_header(path: Path) -> Mapping[str, Any] | None:
     """The header of a score file; None if it is another table, or unreadable (its reader will then report why)."""
     try:
@@ -271,12 +294,14 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
         scores: dict[str, Any] = {}
         reasons: dict[str, Any] = {}
         compared = None
+        probabilities = None
         written = []
         for row in rows:
             written.append(row["criterion"])
             scores[row["criterion"]] = row["score"]
             reasons[row["criterion"]] = row["reason"]
             compared = row.get(OUTCOMES)
+            probabilities = row.get(PROBABILITIES)
         if number in range(len(rubrics)) and written != [criterion.name for criterion in rubrics[number]]:
             got = f"others for rollout {rollout} of group {group!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
@@ -288,6 +313,7 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
             SCORES: scores,
             REASONS: reasons,
             **({OUTCOMES: compared} if compared else {}),
+            **({PROBABILITIES: probabilities} if probabilities else {}),
         }
 
 

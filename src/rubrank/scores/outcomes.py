@@ -116,7 +116,7 @@ def check_comparisons(
     """
     cells: dict[tuple[int, int], np.ndarray] = {}
     for key, per_group in comparisons.items():
-        k = _find_column(owner, key, batch, criteria)
+        k = find_column(owner, key, batch, criteria, "outcomes")
         for g, outcomes_GG in _split_by_group(owner, key, per_group, batch):
             label = batch.labels[g]
             cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, int(batch.sizes[g]))
@@ -127,16 +127,17 @@ def check_comparisons(
     return cells
 
 
-def _find_column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None) -> int:
+def find_column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str) -> int:
+    """The column of a criterion that is given by its name, or by its number if criteria have no names."""
     if criteria is not None:
         if key not in criteria:
-            raise UnknownName.of(owner, "outcomes key", key, map(str, criteria))
+            raise UnknownName.of(owner, f"{parameter} key", key, map(str, criteria))
         return list(criteria).index(key)
     if not isinstance(key, int | np.integer):
         allowed = "by column when the criteria have no names"
-        raise InvalidInput(owner, "outcomes", allowed, repr(key), "Pass criteria=.")
+        raise InvalidInput(owner, parameter, allowed, repr(key), "Pass criteria=.")
     if not 0 <= key < batch.K:
-        raise InvalidInput(owner, "outcomes", f"of columns 0 to {batch.K - 1}", f"column {key}", "")
+        raise InvalidInput(owner, parameter, f"of columns 0 to {batch.K - 1}", f"column {key}", "")
     return int(key)
 
 

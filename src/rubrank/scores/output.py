@@ -28,6 +28,8 @@ REASON_SUFFIX = " (reason)"
 """Name of a criterion + this = the column with its reasons."""
 OUTCOMES = "outcomes"
 """The column with comparisons, as a JSON text."""
+PROBABILITIES = "probabilities"
+"""The column with distributions of verdicts, as a JSON text."""
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 _KEY_COLUMNS = ("group", "rollout", RUBRIC)
 _MOST_CRITERION_COLUMNS = 500  # with more, Parquet gets one row per score
@@ -64,6 +66,14 @@ def outcomes_text(group: GroupScores, rollout: int) -> str | None:
     return json.dumps(rows, ensure_ascii=False)
 
 
+def probabilities_text(group: GroupScores, rollout: int) -> str | None:
+    """How sure the scores of a rollout are, as JSON: criterion → [value, probability] pairs; None if nobody said."""
+    if not group.probabilities:
+        return None
+    rows = {name: cell[rollout] for name, cell in group.probabilities.items() if cell[rollout]}
+    return json.dumps(rows, ensure_ascii=False)
+
+
 def _write_json_lines(
     table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path, compressed: bool
 ) -> None:
@@ -80,6 +90,8 @@ def _write_json_lines(
                 }
                 if group.outcomes:
                     row[OUTCOMES] = outcomes_text(group, i)
+                if group.probabilities:
+                    row[PROBABILITIES] = probabilities_text(group, i)
                 file.write(_as_line(row))
 
 
@@ -94,7 +106,13 @@ def _with_nulls(values: np.ndarray) -> list[float | None]:
 
 
 def _write_parquet(table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path) -> None:
-    names = [*_KEY_COLUMNS, OUTCOMES, *table.criteria, *(name + REASON_SUFFIX for name in table.criteria)]
+    names = [
+        *_KEY_COLUMNS,
+        OUTCOMES,
+        PROBABILITIES,
+        *table.criteria,
+        *(name + REASON_SUFFIX for name in table.criteria),
+    ]
     has_clash = len(set(names)) < len(names)  # a criterion may be called "rollout"
     if len(table.criteria) > _MOST_CRITERION_COLUMNS or has_clash:
         layout = "long"
@@ -119,6 +137,9 @@ def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataF
     if any(group.outcomes for group in table):
         texts = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
         columns[OUTCOMES] = pl.Series(texts, dtype=pl.String)
+    if any(group.probabilities for group in table):
+        texts = [probabilities_text(group, i) for group in table for i in range(len(group.scores))]
+        columns[PROBABILITIES] = pl.Series(texts, dtype=pl.String)
     return pl.DataFrame(columns, schema_overrides={"group": pl.String, "rollout": pl.Int64})
 
 
@@ -138,8 +159,9 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
         number = numbers[group.criteria]
         for i in range(len(group.scores)):
             compared = outcomes_text(group, i)
+            probabilities = probabilities_text(group, i)
             for name, score, reason in zip(group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True):
-                rows.append((group.id, i, number, name, score, clean(reason), compared))
+                rows.append((group.id, i, number, name, score, clean(reason), compared, probabilities))
     schema = {
         "group": pl.String,
         "rollout": pl.Int64,
@@ -148,5 +170,6 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
         "score": pl.Float64,
         "reason": pl.String,
         OUTCOMES: pl.String,
+        PROBABILITIES: pl.String,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")

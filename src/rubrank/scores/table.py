@@ -30,6 +30,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
+from rubrank.scores.probabilities import Distribution
 
 _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 
@@ -47,6 +48,8 @@ class GroupScores:
     outcomes: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Criterion → (G, G), for those on which responses were compared instead of scored: 1 = row beats column, 0.5 =
     tie, NaN = not compared."""
+    probabilities: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are; () = not said."""
 
     def __repr__(self) -> str:
         return f"GroupScores({self.id!r}, {len(self.scores)} rollouts, criteria: {', '.join(self.names)})"
@@ -188,6 +191,7 @@ class ScoreTable(Framed):
                     scores=group.scores[:, columns],
                     reasons=tuple(tuple(reasons[k] for k in columns) for reasons in group.reasons),
                     outcomes={name: outcomes for name, outcomes in group.outcomes.items() if name in names},
+                    probabilities={name: cell for name, cell in group.probabilities.items() if name in names},
                 )
             )
         return replace(self, groups=tuple(groups))
@@ -246,10 +250,14 @@ class ScoreTable(Framed):
             raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")
         column_of = {criterion.name: k for k, criterion in enumerate(ranked)}
         outcomes = {}
+        probabilities = {}
         for g, group in enumerate(self.groups):
             for name, outcomes_GG in group.outcomes.items():
                 if name in column_of:
                     outcomes[g, column_of[name]] = outcomes_GG
+            for name, distributions in group.probabilities.items():
+                if name in column_of:
+                    probabilities[g, column_of[name]] = distributions
         has_one_rubric = len(set(self._rubrics)) <= 1 and len(criteria) == len(self.criteria)
         batch = ScoreBatch(
             scores_MK=self._columns(self.scores, ranked, np.nan),
@@ -260,6 +268,7 @@ class ScoreTable(Framed):
             given_labels=tuple(group.id for group in self.groups),
             own=None if has_one_rubric else tuple(group.criteria for group in self.groups),
             outcomes=outcomes,
+            probabilities=probabilities,
             attribute_names=tuple(attribute_names),
         )
         if gates:

@@ -233,6 +233,8 @@ def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"id": group.id, "scores": dict(zip(group.names, group.scores.T.tolist(), strict=True))}
     if group.outcomes:
         answer["outcomes"] = {name: outcomes.tolist() for name, outcomes in group.outcomes.items()}
+    if group.probabilities:
+        answer["probabilities"] = dict(group.probabilities)
     if with_reasons:
         by_criterion = [list(reasons) for reasons in zip(*group.reasons, strict=True)]
         answer["reasons"] = dict(zip(group.names, by_criterion, strict=True))

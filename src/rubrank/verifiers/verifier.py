@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from reprlib import repr as brief
-from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -54,6 +54,9 @@ from rubrank.verifiers.domain import Domain as Domain
 from rubrank.verifiers.domain import Layer as Layer
 from rubrank.verifiers.domain import discrete as discrete
 
+if TYPE_CHECKING:
+    from rubrank.scores.probabilities import Distribution
+
 LONGEST_REASON = 500  # characters
 _MOST_WRONG = 5  # parameters that are complained about at once
 
@@ -67,6 +70,8 @@ class Verdict:
 
     value: float | None
     reason: str
+    probabilities: Distribution = ()
+    """How likely each level is, if the judge said so: (value, probability) pairs, lowest value first."""
 
     @property
     def score(self) -> float:

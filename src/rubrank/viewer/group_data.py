@@ -20,6 +20,7 @@ from rubrank.records.unfold import to_fused_group
 from rubrank.viewer.states import count_stopped, find_states
 
 _DECIMALS = 7  # enough for the page to show what Python would
+_MOST_LEVELS = 5  # of a distribution that are shown
 _LONGEST_REASON = 4000  # of a judge that speaks about all responses of a list at once
 TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 """What is cut if the texts of a report take too much room."""
@@ -39,6 +40,7 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
         "ranked": len(record.weights),
         "scores": [_replace_nan(row) for row in record.scores],
         "reasons": _cut_reasons(record.reasons),
+        "probabilities": _describe_probabilities(record),
         "utilities": _round(record.utilities),
         "values": _round(record.values),
         "reward": _round(record.reward),
@@ -77,6 +79,18 @@ def _describe_criterion(record: GroupRecord, k: int) -> dict[str, Any]:
         "decided_by": criterion.verifier or "judge",
         "compared": criterion.name in record.outcomes,
     }
+
+
+def _describe_probabilities(record: GroupRecord) -> dict[str, list[str]] | None:
+    """Criterion → for each rollout such as "0: 0.20, 1: 0.80", likeliest last; "" without probabilities."""
+    described = {}
+    for name, distributions in record.probabilities.items():
+        texts = []
+        for distribution in distributions:
+            likely = sorted(distribution, key=lambda pair: pair[1])[-_MOST_LEVELS:]
+            texts.append(", ".join(f"{value:g}: {probability:.2f}" for value, probability in likely))
+        described[name] = texts
+    return described or None
 
 
 def _write_outcomes(outcomes: np.ndarray) -> list[str]:

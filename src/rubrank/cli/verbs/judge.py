@@ -177,6 +177,11 @@ def show_audit(audit: Audit, details: bool = False) -> None:
     for title, headings, rows, words in sections(audit, details):
         if rows:
             table(title, headings, rows, words=words, most=None)
+    if audit.retest and details:
+        print_line("for soft outcomes (docs/judges.md)\n  --set outcomes=soft")
+        for name, deviation in audit.retest.items():
+            print_line(f"  --set retest.{name}={deviation:.3g}")
+        print_line("")
     if audit.unmeasured:
         print_line("not measured")
         for line in not_measured(audit):

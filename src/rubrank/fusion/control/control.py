@@ -22,7 +22,7 @@ from rubrank.fusion.control.adjustment import DrawNames, draw_shares, expand_adj
 from rubrank.fusion.control.estimate import InfluenceEstimate
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import mark_compared
+from rubrank.scores.outcomes import Cells, mark_compared
 
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import FitData
@@ -80,9 +80,12 @@ class AttributeControl:
         return self.fit_jointly()
 
 
-def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> AttributeControl:
-    """Take the influence of attributes out of the utilities; u_MK itself is not changed."""
-    data, controlled_NK = make_fit_data(rule, batch, u_MK)
+def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> AttributeControl:
+    """Take the influence of attributes out of the utilities; u_MK itself is not changed.
+
+    soft: outcomes of uncertain verdicts, which are fitted instead of the order of the scores.
+    """
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
     criteria, attributes = name_columns(batch)
     names = DrawNames(batch.labels, criteria, attributes, rule.seed)
     adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
@@ -99,7 +102,7 @@ def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashab
     return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
 
 
-def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[FitData, np.ndarray]:
+def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> tuple[FitData, np.ndarray]:
     """The data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts of the group apart?"""
     from rubrank.fusion.models.attribute_fit import FitData
 
@@ -111,7 +114,7 @@ def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray) -> tuple[Fit
         np.array(batch.attributes_MD, dtype=float, order="C"),
         float(rule.prior),
         float(rule.attribute_prior),
-        batch.outcomes,
+        {**batch.outcomes, **soft},
         pooled=rule.pool != "group",
         # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
         known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),

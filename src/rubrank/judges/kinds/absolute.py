@@ -4,7 +4,8 @@
 
 `expected: true` takes the mean of all values of the domain, weighted by the probabilities that the model gave them at
 the place of the verdict: 0.83 instead of 1. Such a value may lie between the values of the domain. It breaks ties that
-a coarse domain leaves, and needs a server that returns log-probabilities.
+a coarse domain leaves, and needs a server that returns log-probabilities. `probabilities: true` leaves the score alone
+and keeps these probabilities beside it, if the server returns them.
 
 Duplicate rollouts are judged once.
 """
@@ -15,8 +16,8 @@ from dataclasses import replace
 
 from rubrank.judges.asker import ask_and_parse, gather_all
 from rubrank.judges.design import find_duplicates
-from rubrank.judges.judge import Asker, Judge, Judgment, Question
-from rubrank.judges.parsing import missing_reasons, read_absolute, read_expected
+from rubrank.judges.judge import Asker, Judge, Judgment, Question, Reply
+from rubrank.judges.parsing import add_probabilities, missing_reasons, read_absolute, read_expected
 from rubrank.judges.prompting import absolute_call, prompt_options
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -54,9 +55,15 @@ def _call_of_cell(question: Question) -> dict[tuple[int, int], tuple[int, int]]:
 
 async def _ask(judge: Judge, asker: Asker, rollout: Rollout, criterion: Criterion) -> Verdict:
     examples = judge.examples.get(criterion.name, ())
-    call = absolute_call(criterion, rollout, examples=examples, whole=judge.expected, **prompt_options(judge))
-    parse = read_absolute
-    if judge.expected:
+    whole = judge.expected or judge.probabilities
+    call = absolute_call(criterion, rollout, examples=examples, whole=whole, **prompt_options(judge))
+    if judge.expected or judge.probabilities:
         call = replace(call, logprobs=True)
-        parse = read_expected
-    return await ask_and_parse(asker, call, lambda reply: parse(reply, criterion, call=call), missing_reasons)
+
+    def parse(reply: Reply) -> Verdict:
+        if judge.expected:
+            return read_expected(reply, criterion, call=call)
+        verdict = read_absolute(reply, criterion, call=call)
+        return add_probabilities(verdict, reply, criterion) if judge.probabilities else verdict
+
+    return await ask_and_parse(asker, call, parse, missing_reasons)

@@ -8,13 +8,15 @@ read, its verdict alone is missing. Duplicate rollouts that are judged on the sa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 from rubrank.judges.asker import ask_and_parse, gather_all
 from rubrank.judges.design import find_duplicates
-from rubrank.judges.judge import Asker, Judge, Judgment, Question
-from rubrank.judges.parsing import read_batched
+from rubrank.judges.judge import Asker, Judge, Judgment, Question, Reply
+from rubrank.judges.parsing import add_probabilities, read_batched
 from rubrank.judges.prompting import batched_call, prompt_options
+from rubrank.judges.prompting.reply_form import batch_keys
 from rubrank.verifiers.verifier import Verdict
 
 _Request: TypeAlias = tuple[int, tuple[int, ...]]
@@ -59,7 +61,17 @@ async def _ask(question: Question, judge: Judge, asker: Asker, request: _Request
     names = [criterion.name for criterion in criteria]
     examples = {name: judge.examples[name] for name in names if name in judge.examples}
     call = batched_call(criteria, question.group.rollouts[i], examples=examples, **prompt_options(judge))
-    return await ask_and_parse(asker, call, lambda reply: read_batched(reply, criteria, call=call), _missing_reasons)
+    if judge.probabilities:
+        call = replace(call, logprobs=True)
+
+    def parse(reply: Reply) -> dict[str, Verdict]:
+        verdicts = read_batched(reply, criteria, call=call)
+        if judge.probabilities:
+            for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+                verdicts[criterion.name] = add_probabilities(verdicts[criterion.name], reply, criterion, key)
+        return verdicts
+
+    return await ask_and_parse(asker, call, parse, _missing_reasons)
 
 
 def _missing_reasons(verdicts: dict[str, Verdict]) -> list[str]:

@@ -15,6 +15,9 @@ How verdicts are combined:
                 matter for rankings, but it means that a single dissenting member stops a rollout at a hard gate.
     median      for an even number of answers, the mean of the two middle ones: it may lie between the values too.
 
+How sure they are together is kept as probabilities over the values: the share of the answers, or the mean of the
+members' own probabilities where they have some.
+
 Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
 two of whom prefer i, give 0.67. Members that do not answer are left out; if no member answers, the answer is missing,
 with all reasons. `asked` and `lost` count the answers of every member, and `missing` has the reasons, so that a member
@@ -35,10 +38,11 @@ from rubrank.judges.asker import AskerOf, CountedKind, SampledAsker, gather_all
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
 from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
 from rubrank.rubrics.rubric import Criterion
+from rubrank.scores.probabilities import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 _INHERITED = word_list("""
-    sampling language order prompt timeout retry expected both_orders pairs passes samples examples seed
+    sampling language order prompt timeout retry expected probabilities both_orders pairs passes samples examples seed
 """)
 
 
@@ -127,7 +131,8 @@ def combine_verdicts(verdicts: Sequence[Verdict], criterion: Criterion, combine:
     if lost:
         how += f" ({lost.total()} missing: {reasons_of_lost})"
     nearest = min(answered, key=lambda verdict: abs(verdict.score - value))
-    return Verdict(value, _shorten(f"{how}: {nearest.reason}"))
+    distributions = [verdict.probabilities or ((verdict.score, 1.0),) for verdict in answered]
+    return Verdict(value, _shorten(f"{how}: {nearest.reason}"), mix_distributions(distributions))
 
 
 def _find_majority(values: Sequence[float], higher_is_better: bool) -> float:

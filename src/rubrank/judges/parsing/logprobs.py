@@ -1,12 +1,12 @@
-"""The expected value of a verdict, from the log-probabilities of its tokens.
+"""How likely each value of the scale is as a verdict, from the log-probabilities of its tokens.
 
-    … "verdict": 1        at "1": 70 %, "0": 20 %, " maybe": 10 %        7/9 on a scale of 0 and 1
+    … "verdict": 1        at "1": 70 %, "0": 20 %, " maybe": 10 %        0: 2/9, 1: 7/9
 
 The probabilities of the scale's values are summed and scaled to 1. A value of several tokens (0.5) is followed along
 the tokens of the reply. The probability of an alternative token that could begin several values ("0" for 0 and 0.5) is
 divided evenly among them, because the reply does not show more. If less than half of the probability is on values of
-the scale, there is no expected value. For a range, the judge is asked for a whole number from 0 to 10, and the mean of
-those is mapped to the range.
+the scale, there is no distribution. For a range, the judge is asked for a whole number from 0 to 10; these are mapped
+to the range.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from rubrank.judges.prompting.reply_form import spell
 from rubrank.rubrics.scale import Scale
+from rubrank.scores.probabilities import Distribution
 
 MIN_PROBABILITY = 0.5
 """Probability that must be on values of the scale."""
@@ -30,32 +31,51 @@ _VERDICT = re.compile(
 _LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
 
 
-def expected_value(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[float | None, str]:
-    """The mean and the probabilities in words, or None and why. verdict: the score that was read from the reply."""
-    span = _find_verdict(tokens, scale, verdict)
+def read_distribution(
+    tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float, key: str | None = None
+) -> tuple[Distribution, str]:
+    """The scores with their probabilities, and the likeliest in words; or () and why there are none.
+
+    verdict: the score that was read from the reply. key: in a reply about several criteria, the field of this one.
+    """
+    span = _find_verdict(tokens, scale, verdict, key)
     if span is None:
-        return None, "the log-probabilities do not show the verdict"
+        return (), "the log-probabilities do not show the verdict"
     probabilities: dict[float, float] = defaultdict(float)
     for value, probability in _follow(tokens, *span, scale):
         probabilities[value] += probability
     total = math.fsum(probabilities.values())
     if not total >= MIN_PROBABILITY:
-        return None, f"only {total:.0%} of the probability is on values of the scale"
-    mean = math.fsum(value * probability for value, probability in probabilities.items()) / total
-    mean = min(max(mean, scale.asked[0]), scale.asked[-1])
+        return (), f"only {total:.0%} of the probability is on values of the scale"
     likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
     listing = ", ".join(f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest)
-    return mean, f"expected from {listing}"
+    distribution = []
+    for number, score in zip(scale.asked, scale.scores, strict=True):
+        distribution.append((score, probabilities.get(number, 0.0) / total))
+    return tuple(distribution), listing
 
 
-def _find_verdict(tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float) -> tuple[int, int] | None:
-    """Start and end, in the joined text, of the last place that states the verdict that was read."""
+def _find_verdict(
+    tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float, key: str | None
+) -> tuple[int, int] | None:
+    """Start and end, in the joined text, of the place that states the verdict that was read.
+
+    That is the last one of the reply, or the first one in the object of the key.
+    """
     text = "".join(str(token.get("token", "")) for token in tokens)
+    start = 0
+    if key is not None:
+        entries = list(re.finditer(rf'(?<!\\)"{re.escape(key)}"\s*:\s*\{{', text))
+        if len(entries) != 1:
+            return None
+        start = entries[0].end()
     span = None
-    for match in _VERDICT.finditer(text):
+    for match in _VERDICT.finditer(text, start):
         number = _parse_number(match["value"], scale)
         if number is not None and scale.score(number) == verdict:
             span = match.span("value")
+        if key is not None:
+            break
     return span
 
 

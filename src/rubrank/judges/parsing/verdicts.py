@@ -25,14 +25,14 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from rubrank._plain import encodable
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.items import items_form, value_of_items
-from rubrank.judges.parsing.logprobs import expected_value
+from rubrank.judges.parsing.logprobs import read_distribution
 from rubrank.judges.parsing.statements import Statements, find_statements, is_refusal
 from rubrank.judges.prompting.reply_form import (
     batch_keys,
@@ -42,6 +42,7 @@ from rubrank.judges.prompting.reply_form import (
     spell,
 )
 from rubrank.rubrics.rubric import Criterion, shortened
+from rubrank.scores.probabilities import mean_of
 from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _MAX_REASON = 400  # characters
@@ -102,10 +103,19 @@ def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = Non
         return verdict
     if not reply.logprobs:
         return missing("there are no log-probabilities")
-    mean, explanation = expected_value(reply.logprobs, criterion.scale, verdict.value)
-    if mean is None:
+    distribution, explanation = read_distribution(reply.logprobs, criterion.scale, verdict.value)
+    if not distribution:
         return _missing(explanation)
-    return Verdict(criterion.scale.between(mean), _shorten(f"{explanation}: {verdict.reason}"))
+    mean = min(max(mean_of(distribution), distribution[0][0]), distribution[-1][0])
+    return Verdict(mean, _shorten(f"expected from {explanation}: {verdict.reason}"), distribution)
+
+
+def add_probabilities(verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None) -> Verdict:
+    """The verdict with the probabilities of all values, if the reply shows them; else the verdict as it is."""
+    if verdict.value is None or not reply.logprobs:
+        return verdict
+    distribution, _ = read_distribution(reply.logprobs, criterion.scale, verdict.value, key)
+    return replace(verdict, probabilities=distribution)
 
 
 def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None) -> dict[str, Verdict]:

@@ -17,6 +17,7 @@ from rubrank.studies.audit.cases import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Position, Unmeasured
 from rubrank.studies.statistics import (
     Draws,
+    Estimate,
     Resampling,
     alpha_measure,
     kappa_measure,
@@ -72,14 +73,36 @@ def measure_consistency(
 ) -> Consistency:
     """How alike the runs are on criterion k; None: the mean over all criteria."""
     columns = range(len(cases.criteria)) if k is None else [k]
-    same, alphas = [], []
+    identical = []
+    alphas = []
     for column in columns:
         ratings = np.stack([run.scores[:, column] for run in runs])
         alphas.append(draw.measure(alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", draw)))
-        same.append(draw.measure(ratio_measure(*_identical(ratings, draw))))
-    criterion = None if k is None else cases.criteria[k]
-    identical, alpha = (percentile_interval(mean_draws(measured), draw.level) for measured in (same, alphas))
-    return Consistency(name, criterion, len(runs), identical, alpha)
+        identical.append(draw.measure(ratio_measure(*_identical(ratings, draw))))
+    return Consistency(
+        name,
+        None if k is None else cases.criteria[k],
+        len(runs),
+        percentile_interval(mean_draws(identical), draw.level),
+        percentile_interval(mean_draws(alphas), draw.level),
+        _measure_deviation(k, runs, draw),
+    )
+
+
+def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], draw: Resampling) -> Estimate:
+    """√( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) ): how much scores vary."""
+    was_compared = any(column == k for run in runs for _, column in run.outcomes)
+    if k is None or was_compared:  # scales differ between criteria, and shares of wins are no scores
+        return Estimate(math.nan)
+    ratings = np.stack([run.scores[:, k] for run in runs])
+    count = (~np.isnan(ratings)).sum(axis=0)
+    mean = np.nansum(ratings, axis=0) / np.maximum(count, 1)
+    squares = np.nansum((ratings - mean) ** 2, axis=0)
+    freedom = np.maximum(count - 1, 0)
+    squares_of_group = np.bincount(draw.of_row, np.where(count > 1, squares, 0.0), minlength=draw.clusters)
+    freedom_of_group = np.bincount(draw.of_row, freedom, minlength=draw.clusters)
+    variance = percentile_interval(draw.measure(ratio_measure(squares_of_group, freedom_of_group)), draw.level)
+    return Estimate(math.sqrt(variance.value), math.sqrt(variance.low), math.sqrt(variance.high), variance.n)
 
 
 def _identical(ratings: np.ndarray, draw: Resampling) -> tuple[np.ndarray, np.ndarray]:

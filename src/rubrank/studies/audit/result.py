@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -36,6 +37,10 @@ class Consistency:
     """Share of identical verdicts, over every two runs."""
     alpha: Estimate
     """Krippendorff's, ordinal, with the runs as raters."""
+    deviation: Estimate
+    """Standard deviation of scores about the same response, in units of the criterion's scale; undefined for all
+    criteria together, and where responses were compared. `retest` of soft outcomes takes it. n counts scores beyond
+    the first about a response."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,15 @@ class Audit:
     human_raters: Consistency | None
     """Agreement of the human raters among each other, if there are several: the mean over criteria."""
     unmeasured: tuple[Unmeasured, ...]
+
+    @property
+    def retest(self) -> dict[str, float]:
+        """Criterion → retest deviation, as the option `retest` takes it; of several judges the first that has one."""
+        deviations: dict[str, float] = {}
+        for row in self.consistency:
+            if row.criterion is not None and not math.isnan(row.deviation.value):
+                deviations.setdefault(row.criterion, row.deviation.value)
+        return deviations
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: plain lists and dicts, None where there is no number."""

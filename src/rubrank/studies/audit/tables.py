@@ -24,9 +24,9 @@ def sections(audit: Audit, details: bool = False) -> list[tuple[str, Row, list[R
         ("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage(audit, details), 2),
         (
             "the same questions again",
-            ("judge", "criterion", "runs", "identical", "alpha"),
+            ("judge", "criterion", "runs", "identical", "alpha", "deviation"),
             [
-                (c.judge, or_all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha))
+                (c.judge, or_all(c.criterion), str(c.runs), tell(c.identical), tell(c.alpha), tell(c.deviation))
                 for c in _select_rows(audit.consistency, details)
             ],
             2,

@@ -111,8 +111,14 @@ def _filter_criteria(group: GroupScores, filters: Filters, out: Counter[str]) ->
     criteria = tuple(group.criteria[k] for k in stay)
     reasons = tuple(tuple(row[k] for k in stay) for row in group.reasons)
     names = {criterion.name for criterion in criteria}
-    outcomes = {name: won for name, won in group.outcomes.items() if name in names}
-    return replace(group, criteria=criteria, scores=group.scores[:, stay], reasons=reasons, outcomes=outcomes)
+    return replace(
+        group,
+        criteria=criteria,
+        scores=group.scores[:, stay],
+        reasons=reasons,
+        outcomes={name: won for name, won in group.outcomes.items() if name in names},
+        probabilities={name: cell for name, cell in group.probabilities.items() if name in names},
+    )
 
 
 def _why_not_criterion(group: GroupScores, k: int, filters: Filters) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import check_adjust_criteria, collect_criterion_changes, refuse_gate_options
+from rubrank.fusion.options import check_criterion_names, collect_criterion_changes, refuse_gate_options
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, to_score_table
@@ -99,7 +99,7 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
         assert values is not None
         values, names = values[:, [names.index(name) for name in options.attribute_names]], options.attribute_names
     batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
-    check_adjust_criteria(options, table.criteria)
+    check_criterion_names(options, table.criteria)
     if not batch.gate_criteria:
         refuse_gate_options(options)
     return table, batch

@@ -235,7 +235,14 @@ async def merge_rollouts(
     """
     scores = [part.groups[0] for part in parts]
     reasons = tuple(part.reasons[0] for part in scores)
-    stacked = GroupScores(group.id, scores[0].criteria, np.concatenate([part.scores for part in scores]), reasons)
+    names = dict.fromkeys(name for part in scores for name in part.probabilities)
+    stacked = GroupScores(
+        group.id,
+        scores[0].criteria,
+        np.concatenate([part.scores for part in scores]),
+        reasons,
+        probabilities={name: tuple(part.probabilities.get(name, ((),))[0] for part in scores) for name in names},
+    )
     table = engine.decide_groups(ScoreTable((stacked,)), [group])
     arrived = None if pairs is None or slots is None else pairs.arrived(slots)
     compared = await engine.ask(table, [group], compare=True, arrived=arrived)

@@ -57,12 +57,16 @@ function verdictTable(group, i, query) {
   const head = ["Criterion", "Score", "Utility", "Added", "Reason"].map((title) => h("th", { scope: "col", title: hints[title], class: ["Score", "Utility", "Added"].includes(title) ? "number" : null }, title));
   const rows = group.criteria.map((criterion, k) => h("tr", {},
     h("th", { scope: "row" }, criterion.name, h("small", {}, ` ${LAYERS[criterion.layer] || criterion.decided_by}`)),
-    h("td", { class: group.scores[i][k] === null ? "number muted" : "number" }, scoreText(group, i, k)),
+    h("td", { class: group.scores[i][k] === null ? "number muted" : "number", title: probabilityText(group, i, criterion) }, scoreText(group, i, k), probabilityText(group, i, criterion) && h("small", {}, ` ${probabilityText(group, i, criterion)}`)),
     h("td", { class: "number" }, k < group.ranked && group.utilities ? signed(group.utilities[i][k]) : ""),
     h("td", { class: "number" }, k < group.ranked ? contributionCell(group, i, k) : ""),
     h("td", { class: "reason" }, marked(group.reasons?.[i][k] || "", query))));
   return h("details", { open: true }, h("summary", {}, "Scores and reasons"),
     scrolled("Scores and reasons", h("table", { class: "verdicts" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))));
+}
+
+function probabilityText(group, i, criterion) {
+  return group.probabilities?.[criterion.name]?.[i] || null;
 }
 
 function scoreText(group, i, k) {

@@ -1,0 +1,212 @@
+"""How sure a verdict is: probabilities over the levels of a criterion, and the outcomes of comparing two of them.
+
+    >>> sure, torn = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.4), (1.0, 0.6))
+    >>> soft_outcomes([sure, torn, torn]).round(2)                  # row i, column j: how likely i is better than j
+    array([[0.5, 0.7, 0.7],
+           [0.3, 0.5, 0.5],
+           [0.3, 0.5, 0.5]])
+
+A distribution is a tuple of (value, probability) pairs, lowest value first. It comes from a decision model, from the
+log-probabilities of a judge's verdict, or from several answers to the same question. Two distributions on the same
+criterion give the outcome
+
+    o_ij = Σ_{a>b} p_i(a) p_j(b) + ½ Σ_a p_i(a) p_j(a)
+
+which is 1, ½ or 0 if both are certain, ½ if they are equal, and depends on the order of the levels alone. If only
+scores are known, but also how much they vary when the same response is judged again (σ, from `rubrank judge audit`),
+the outcome is Φ((s_i − s_j) / (√2 σ)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.scores.outcomes import Cells, find_column, outcomes
+
+if TYPE_CHECKING:
+    from rubrank.scores.batch import ScoreBatch
+
+Distribution: TypeAlias = tuple[tuple[float, float], ...]
+"""(value, probability) pairs, lowest value first, probabilities that add up to 1; empty: none is known."""
+ProbabilityCells: TypeAlias = Mapping[tuple[int, int], tuple[Distribution, ...]]
+"""(group, column) → a distribution for each rollout of the group."""
+
+_SUM_TOLERANCE = 0.02  # servers round probabilities; their sum may be off by as much
+_ROUNDING = 1e-9
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+# ------------------------------------------------------------------------------------------------------ distributions
+
+
+@only_our_errors
+def make_distribution(probabilities: Mapping[Any, Any] | Iterable[Any], owner: str = "probabilities") -> Distribution:
+    """A distribution from {value: probability} or pairs, scaled to add up to 1.
+
+    Raises if a probability is not a number from 0 to 1, a value occurs twice, or they do not add up to about 1.
+    """
+    pairs = list(probabilities.items() if isinstance(probabilities, Mapping) else probabilities)
+    try:
+        distribution = sorted((float(value), float(probability)) for value, probability in pairs)
+    except (TypeError, ValueError):
+        raise InvalidInput(owner, "probabilities", "pairs of value and probability", repr(pairs)[:80], "") from None
+    values = [value for value, _ in distribution]
+    if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
+        raise InvalidInput(owner, "probabilities", "of different finite values", repr(values)[:80], "")
+    for _, probability in distribution:
+        if not 0.0 <= probability <= 1.0:
+            raise InvalidInput(owner, "probabilities", "from 0 to 1", f"{probability:g}", "")
+    total = math.fsum(probability for _, probability in distribution)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        raise InvalidInput(owner, "probabilities", "such that they add up to 1", f"{total:g}", "Give all levels.")
+    if abs(total - 1.0) < _ROUNDING:  # what a file holds must come back unchanged
+        return tuple(distribution)
+    return tuple((value, probability / total) for value, probability in distribution)
+
+
+def mix_distributions(distributions: Sequence[Distribution]) -> Distribution:
+    """The mean of several: what a panel, or several samples of one judge, say together."""
+    total: dict[float, float] = {}
+    for distribution in distributions:
+        for value, probability in distribution:
+            total[value] = total.get(value, 0.0) + probability
+    return tuple((value, total[value] / len(distributions)) for value in sorted(total))
+
+
+def mean_of(distribution: Distribution) -> float:
+    """The expected value."""
+    return math.fsum(value * probability for value, probability in distribution)
+
+
+def most_probable(distribution: Distribution, higher_is_better: bool) -> float:
+    """The likeliest value; of equally likely ones the least favourable."""
+    highest = max(probability for _, probability in distribution)
+    tied = [value for value, probability in distribution if probability == highest]
+    return tied[0] if higher_is_better else tied[-1]
+
+
+def sureness(distribution: Distribution) -> float:
+    """The margin: by how much the likeliest value is more probable than the next. 1 = certain, 0 = torn."""
+    probabilities = sorted((probability for _, probability in distribution), reverse=True)
+    return probabilities[0] - probabilities[1] if len(probabilities) > 1 else 1.0
+
+
+# ----------------------------------------------------------------------------------------------------------- outcomes
+
+
+@only_our_errors
+def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) -> np.ndarray:
+    """(G, G): the probability that row is better than column, ties counted half; NaN where one has no distribution.
+
+    margin: differences of at most this much are ties.
+    """
+    levels = np.array(sorted({value for distribution in distributions for value, _ in distribution}))
+    size = len(distributions)
+    if not len(levels):
+        return np.full((size, size), np.nan)
+    column_of = {value: column for column, value in enumerate(levels.tolist())}
+    p_GL = np.zeros((size, len(levels)))
+    for i, distribution in enumerate(distributions):
+        for value, probability in distribution:
+            p_GL[i, column_of[value]] = probability
+    beats_LL = outcomes(levels[:, None], margin)[:, :, 0] == 1.0
+    # Sums of products in one fixed order, not matrix products: those may round equal rows differently, and equal
+    # distributions must tie exactly.
+    below_GL = np.stack([(p_L * beats_LL).sum(-1) for p_L in p_GL])
+    wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])
+    result = 0.5 + 0.5 * (wins_GG - wins_GG.T)
+    is_absent = np.array([not distribution for distribution in distributions])
+    result[is_absent, :] = np.nan
+    result[:, is_absent] = np.nan
+    return result
+
+
+@only_our_errors
+def noisy_outcomes(scores: np.ndarray, deviation: float, margin: float = 0.0) -> np.ndarray:
+    """(G, G): the probability that row is better than column if scores vary by `deviation` from one judging to the
+    next; NaN where a score is missing. A deviation of 0 gives the plain outcomes."""
+    scores_G = np.asarray(scores, dtype=float)
+    if not deviation > 0.0:
+        return outcomes(scores_G[:, None], margin)[:, :, 0]
+    difference = scores_G[:, None] - scores_G[None, :]
+    # P(difference > margin) + ½ P(|difference| ≤ margin); Φ(d / (√2 σ)) = ½ (1 + erf(d / (2σ))) without a margin.
+    above = _erf((difference - margin) / (2.0 * deviation)).astype(float)
+    below = _erf((difference + margin) / (2.0 * deviation)).astype(float)
+    return 0.5 + 0.25 * (above + below)
+
+
+def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
+    """Outcomes of the groups and criteria where verdicts are uncertain, in place of those that their scores give.
+
+    retest: criterion → the retest deviation of its scores; used where there are no distributions. Cells in which every
+    outcome is the one that the scores give are left out: they are fitted from the scores.
+    """
+    uncertain = set(batch.probabilities)
+    for k, name in enumerate(batch.names):
+        if retest.get(name, 0.0) > 0.0:
+            uncertain |= {(g, k) for g in range(batch.N) if (g, k) not in batch.outcomes}
+    cells = {}
+    for g, k in sorted(uncertain):
+        rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
+        scores_G = batch.oriented_MK[rows, k]
+        margin = float(batch.margins_NK[g if len(batch.margins_NK) > 1 else 0, k])
+        if (g, k) in batch.probabilities:
+            is_lower = batch.lower_NK is not None and bool(batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k])
+            distributions = _orient(batch.probabilities[g, k], scores_G, is_lower)
+            soft_GG = soft_outcomes(distributions, margin)
+        else:
+            soft_GG = noisy_outcomes(scores_G, retest[batch.names[k]], margin)
+        hard_GG = outcomes(scores_G[:, None], margin)[:, :, 0]
+        if not np.array_equal(soft_GG, hard_GG, equal_nan=True):
+            cells[g, k] = soft_GG
+    return cells
+
+
+def _orient(distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool) -> list[Distribution]:
+    """Distributions in which higher is better; a score without one is certain, and a missing score has none."""
+    oriented: list[Distribution] = []
+    for distribution, score in zip(distributions, scores_G.tolist(), strict=True):
+        if math.isnan(score):
+            oriented.append(())
+        elif not distribution:
+            oriented.append(((score, 1.0),))
+        elif is_lower:
+            oriented.append(tuple((-value, probability) for value, probability in reversed(distribution)))
+        else:
+            oriented.append(distribution)
+    return oriented
+
+
+# ------------------------------------------------------------------------------------------------------ from a caller
+
+
+def read_probabilities(
+    owner: str, probabilities: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
+) -> ProbabilityCells:
+    """Distributions by group and column; raises if they are not distributions, or not one for each rollout.
+
+    probabilities: by criterion (its name or column) a list with an entry for each rollout, in the order of the scores:
+        {value: probability} or pairs, or None.
+    """
+    cells: dict[tuple[int, int], tuple[Distribution, ...]] = {}
+    for key, entries in probabilities.items():
+        k = find_column(owner, key, batch, criteria, "probabilities")
+        listed = list(entries)
+        if batch.shape is not None and len(batch.shape) == 2 and len(listed) == batch.N != len(batch.scores_MK):
+            listed = [entry for group in listed for entry in group]
+        if len(listed) != len(batch.scores_MK):
+            allowed = f"one for each of the {len(batch.scores_MK)} rollouts"
+            raise InvalidInput(owner, f"probabilities of {key!r}", allowed, str(len(listed)), "None without one.")
+        if batch.order is not None:
+            listed = [listed[row] for row in batch.order]
+        parsed = [() if entry is None or not len(entry) else make_distribution(entry, owner) for entry in listed]
+        for g in range(batch.N):
+            of_group = tuple(parsed[int(batch.starts[g]) : int(batch.starts[g + 1])])
+            if any(of_group):
+                cells[g, k] = of_group
+    return cells
