@@ -52,7 +52,7 @@ _AFTER = re.compile(
 )
 # x^2, x_1, H2O, B12: no numbers of their own; USD5 and Rs500 are.
 _GLUED = re.compile(
-    r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk|x)\Z)[A-Za-z]{1,11})\Z", re.I
+    r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z", re.I
 )
 _BEFORE_FRACTION_SIGN = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 

@@ -19,6 +19,7 @@ from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import find_choice, find_option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.truth.claims import claims, normalise
+from rubrank.verifiers.truth.formulas import compare_formulas, find_formula, find_last_formula, has_prose, read_formula
 from rubrank.verifiers.truth.quantities import is_close, read_quantity
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -51,7 +52,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("math_verify", "math") if params.mode == "math" else None
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=3, cost="process", needs=_find_needs)
+@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=4, cost="process", needs=_find_needs)
 def ground_truth_match(
     rollout: Rollout,
     *,
@@ -194,8 +195,6 @@ def _compare_sets(case: _Case) -> Answer:
 # ---- mathematics ---------------------------------------------------------------------------------------------------
 
 _EQUAL = "rubrank.verifiers.truth.mathematics:equal"
-_BEYOND = re.compile(r",?\s*(?:\bbecause\b|\bsince\b|\bwhich\b|\bnot\b|\brather\b|因为|而不是|\.\s+[A-Z])")
-_PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{4,}")
 
 
 def _compare_mathematics(case: _Case, seconds: float) -> Answer:
@@ -207,16 +206,29 @@ def _compare_mathematics(case: _Case, seconds: float) -> Answer:
         return False, f"{problem} ({reading.how}), {case.truths[0][:80]!r} expected"
     if importlib.util.find_spec("math_verify") is None:
         return missing("math-verify is not installed: pip install 'rubrank[math]'")
-    result = _mark_mathematics(reading, case.answer)
+    if reading.explicit:
+        written = find_formula(reading.text, whole=True) or reading.text
+    else:
+        written = find_last_formula(case.answer[-TAIL:])
+    result = read_formula(clean(written))
     reasons: list[str] = []
     for truth in case.truths:
-        is_same, reason = _compute_equality(clean(truth), result, seconds)
+        expected = read_formula(clean(truth))
+        is_same = compare_formulas(expected, result, is_marked=reading.explicit)
+        if reading.explicit and compare_formulas(expected, read_formula(clean(reading.text))):
+            is_same = True
         if is_same is None:
-            return missing(f"mathematics not decided: {reason}")
+            is_same, reason = _compute_equality(expected.core, result.core, seconds)
+            if is_same is None:
+                return missing(f"mathematics not decided: {reason}")
+            reasons.append(reason)
+        elif not is_same and has_prose(expected.core):  # "So the function is even."
+            sentence = f": {reading.text}" if reading.explicit else case.answer[-TAIL:]
+            is_same = claims(sentence, expected.core, case.question)
         if is_same:
-            return True, case.explain(reading.text, reading.how)
-        reasons.append(reason)
-    return False, f"{reasons[0]}; {case.explain(reading.text, reading.how)}"
+            return True, case.explain(written, reading.how)
+    reason = case.explain(written, reading.how)
+    return False, f"{reasons[0]}; {reason}" if reasons else reason
 
 
 def _is_verbatim(text: str, truths: tuple[str, ...]) -> bool:
@@ -237,16 +249,6 @@ def _find_impossibility(text: str) -> str:
         return problem
     value = evaluate(text)
     return "too large to compute" if value is not None and math.isinf(value) else ""
-
-
-def _mark_mathematics(reading: AnswerReading, answer: str) -> str:
-    """What math-verify reads: a marked result in a box, else the end of the answer."""
-    if not reading.explicit:
-        return clean(answer[-2000:])
-    text = _BEYOND.split(reading.text, maxsplit=1)[0].strip().rstrip(".,;")
-    if "$" in text or "\\(" in text or _PROSE.search(re.sub(r"\\[a-zA-Z]+", "", text)):
-        return clean(text)
-    return f"$\\boxed{{{clean(text)}}}$"
 
 
 def _compute_equality(truth: str, result: str, seconds: float) -> tuple[bool | None, str]:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-_TAIL = 2000  # characters at the end of an answer in which its result is looked for
 
-
-def equal(truth: str, answer: str) -> tuple[bool | None, str]:
-    """Is the answer's result mathematically the truth, and why? None: the truth is no mathematics.
+def equal(truth: str, result: str) -> tuple[bool | None, str]:
+    """Are the two formulas mathematically equal, and why? None: the truth is no mathematics.
 
     math-verify's own time limits are off: the caller's worker has one.
     """
-    from math_verify import parse, verify
+    from math_verify import verify
 
     logging.disable(logging.CRITICAL)  # it warns that its own time limits are off
-    is_marked = any(mark in truth for mark in ("$", "\\boxed", "\\(", "\\["))
-    gold = parse(truth if is_marked else f"${truth}$", parsing_timeout=None)
-    if not gold:
-        gold = parse(truth, parsing_timeout=None)
+    gold = _parse(truth)
     if not gold:
         return None, f"the truth {truth[:80]!r} is not mathematics"
-    result = parse(answer[-_TAIL:], parsing_timeout=None)
-    if not result:
+    parsed = _parse(result)
+    if not parsed:
         return False, "no mathematical result found in the answer"
-    is_same = bool(verify(gold, result, timeout_seconds=None))
-    return is_same, f"result {str(result[-1])[:80]!r}"
+    is_same = bool(verify(gold, parsed, timeout_seconds=None))
+    return is_same, f"result {str(parsed[-1])[:80]!r}"
+
+
+def _parse(formula: str) -> list[Any]:
+    """The formula as a whole, or nothing: by default, math-verify takes any number in what it cannot parse."""
+    from math_verify import LatexExtractionConfig, parse
+
+    return list(
+        parse(
+            f"${' '.join(formula.split())}$",
+            extraction_config=[LatexExtractionConfig(boxed_match_priority=-1)],
+            fallback_mode="no_fallback",
+            extraction_mode="first_match",
+            parsing_timeout=None,
+        )
+    )

@@ -16,6 +16,7 @@ from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.numbers import Number, dimension_of, prepare, read_numbers, units
 from rubrank.verifiers.shared.numerals import read_korean, read_number_words
 from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
+from rubrank.verifiers.truth.formulas import find_count, find_formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Quantity:
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,40}>")
 _DOLLARS = re.compile(r"\$(?=\S)([^$\n]*[^$\s])\$(?!\d)")
+_INDEX_START = re.compile(r"(_\{\w{1,3})=[^{}]{1,20}\}")  # \\sum_{k=5}: no equation
 _UNEQUAL = re.compile(
     r"[<>≤≥≠]|!=|\\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![a-zA-Z])"
     r"|\b(?:more|less|greater|fewer|larger|smaller) than\b|(?:大于|小于|不等于|超过"
@@ -50,6 +52,7 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     """
     text = _TAG.sub(" ", prepare(text[:5000])).replace("\\(", " ").replace("\\)", " ").strip()
     text = _DOLLARS.sub(r"\1", text.replace("\\$", "$"))
+    text = _INDEX_START.sub(r"\1}", text)
     unequal = _UNEQUAL.search(text)
     if unequal and (listed or not last):
         return Quantity(None, f"“{unequal[0]}” is no equation")
@@ -60,6 +63,9 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
         return Quantity(None, problem)
     is_equation = len(sides) > 1 or exact_part != text
     result = sides[-1] if is_equation and any(map(str.isalnum, sides[-1])) else text
+    count = find_count(text[-300:]) if last else ""
+    if count and count in result:
+        return _read_side(count, listed, last)
     return _read_side(_strip_side(result), listed, last)
 
 
@@ -105,6 +111,11 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
         value = _read_words(side)
         return Quantity(None if value is None else Number(value, written=side[:80]))
     chosen = stated[-1] if last else stated[0]
+    if _is_in_formula(text, chosen):
+        sum_ = evaluate(find_formula(side, whole=not last))  # "the sum is 3 + 4"
+        if sum_ is not None and math.isfinite(sum_):
+            return Quantity(Number(sum_, written=side[:80]))
+        return Quantity(None, f"{chosen.written} is part of a formula")
     alternative = _find_alternative(text, stated, chosen, listed)
     if alternative is not None:
         return Quantity(None, f"ambiguous: {chosen.written} and {alternative.written}")
@@ -115,6 +126,41 @@ def _is_sum(text: str, number: Number) -> bool:
     """Is there more to compute than the number itself?"""
     rest = text[: number.start] + text[number.end :]
     return re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None and not re.search(r"\^\{?\\?circ|[mM]\^", rest)
+
+
+_VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
+_FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|mod|gcd|lcm|max|min|choose)"
+# Before a number: an operand and an operator, an open argument (\\frac{a}{, f( ), a function, a bound (x >).
+_FORMULA_BEFORE = re.compile(
+    rf"(?:{_VARIABLE}(?:[_^]\{{?\w+\}}?)?|[\d)}}\]|!])\s*(?:[+−×·⋅÷/^_]|(?<!\*)\*(?!\*)|-|\\(?:times|cdot|div|pm))\s*\Z"
+    rf"|\\(?!(?:boxed|fbox|text|mathrm|mathbf|textbf|bf|mbox)\b)[a-zA-Z]+\s*(?:\[[^\[\]]{{0,9}}\])?\{{[^{{}}]{{0,40}}\Z"
+    rf"|(?<=[\w)}}])[\^_]\{{?[^{{}}\s]{{0,20}}\Z|\}}\{{[^{{}}]{{0,40}}\Z"
+    rf"|(?<![^\W\d_])[A-Za-z]\([^()]{{0,20}}\Z|(?<![^\W\d_]){_FUNCTION}(?:_\{{?\w+\}}?)?\s*[({{]?\s*\Z"
+    r"|(?:(?<![^\W\d_])[A-Za-z]|[|)])\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|lt|gt|neq?))\s*\Z|[(\[{]\s*-?[\d./]+\s*,\s*\Z"
+)
+# Behind it: a factor ("7y", "3\\pi", "3(x"), a power, an operator and an operand, a further coordinate.
+_FORMULA_AFTER = re.compile(
+    rf"\s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)|(?![eE]\d)[a-zA-Z](?![^\W\d_])(?!\s[a-z]{{3,}})|[_^]|\s?{_FUNCTION}(?![^\W\d_])|\([^()]{{0,40}}[a-z+*/^-]"
+    r"|\s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)"
+    rf"(?![a-zA-Z])|\s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()|(?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()"
+    r"|\s(?:mod|choose)\s|\s[b-z](?=\s*(?:[-+*/^=.]|\Z))"
+)
+
+
+def _is_in_formula(text: str, number: Number) -> bool:
+    """Is the number only a part of a formula: x + 7y, 3(x + 1), \\frac{a}{3}, f(3), x > 3?"""
+    start = number.start
+    while text[start : start + 1] in "+-–−± ":  # the sign is read with the number, and may be an operator
+        start += 1
+    if _FORMULA_BEFORE.search(text[max(0, start - 60) : start]):
+        return True
+    if number.unit or number.percent:
+        return False
+    after = _FORMULA_AFTER.match(text[number.end : number.end + 60].replace("$", ""))
+    if after is None:
+        return False
+    # A comma makes a pair only in brackets: "(3, 4)", but "We had 3, 4 of them red".
+    return not after[0].lstrip().startswith(",") or re.search(r"[(\[{]\s*\Z", text[:start]) is not None
 
 
 def _find_alternative(text: str, numbers: list[Number], chosen: Number, listed: bool) -> Number | None:

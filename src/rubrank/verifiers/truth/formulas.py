@@ -1,0 +1,331 @@
+"""Results as formulas: where they stand in a text, their canonical form, and which pairs need no computing.
+
+>>> read_formula(r"\\$18.90"), read_formula(r"\\dfrac12\\text{ cm}")
+(Formula(core='18.90', unit='$'), Formula(core='\\\\frac{1}{2}', unit='cm'))
+>>> find_formula("We get x + 7y", whole=False)
+'x + 7y'
+
+A formula is taken whole: the 7 in "x + 7y" is no result. Two results are the same without any computing if their
+canonical forms are; what is left, `mathematics` decides.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from rubrank._plain import word_set
+from rubrank.texts.sentences import split_sentences
+from rubrank.verifiers.shared.arithmetic import evaluate, spell_powers
+from rubrank.verifiers.shared.numbers import units
+
+# ---- where a formula stands ----------------------------------------------------------------------------------------
+
+_DELIMITED = re.compile(
+    r"\$\$(?P<display>[^$]{1,2000})\$\$|(?<!\\)\$(?P<inline>(?:[^$\n\\]|\\[^\n]){1,2000})\$"
+    r"|\\\[(?P<square>(?:[^\\]|\\(?!\])){1,2000}+)\\\]|\\\((?P<round>(?:[^\\]|\\(?!\))){1,2000}+)\\\)"
+)
+_JOINT = re.compile(r"[\s*_]*(?:,|;|、|，|或|和|(?:,\s*)?(?:and|or|und|oder|et|ou|y|o|e)(?=\s))?[\s*_]*", re.IGNORECASE)
+_FUNCTION_NAMES = word_set("""
+    sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi theta alpha beta gcd lcm max min
+    mod inf infty frac dfrac tfrac cdot times choose
+""")
+_FUNCTIONS = "|".join(sorted(_FUNCTION_NAMES, key=len, reverse=True))
+# One part of a formula without delimiters. Words of two or more letters end it, unless they name a function.
+_PART = (
+    rf"(?:\\[a-zA-Z]+|\\[{{}},;:!%$|]|\d+(?:[.,]\d+)*+|(?<![^\W\d_])(?:{_FUNCTIONS})(?![^\W\d_])"
+    r"|(?<![^\W\d_])[A-Za-z](?![^\W\d_])|(?<=\d)[a-z]{1,3}(?![^\W\d_])|[-+−–*/^_=<>≤≥≠≈×·⋅÷±√π∞∪∩∈θ!|%$°²³(){}\[\]&'])"
+)
+_UNDELIMITED = re.compile(rf"{_PART}(?:[ \t]*+(?:,[ \t]?)?{_PART})*+")
+_ARTICLE = re.compile(r"\A(?:a|A|I|an)\s+(?=[\w\\])|\s+(?:a|I)\Z")
+_OPERAND = re.compile(r"\d|[A-Za-z]\s*[-+*/^=<>_(]|[-+*/^=(]\s*[A-Za-z]|\\[a-zA-Z]|[π√∞]")
+_PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-zA-Z]{3,}")
+_WORDS_OF_LATEX = re.compile(
+    r"\\(?:begin|end)\s*\{[a-z*]*\}|\\(?:text|mathrm|mbox|textbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
+)
+_BEYOND = re.compile(
+    r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
+)
+
+
+_ENVIRONMENT = re.compile(
+    r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
+)
+_EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
+_NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
+_MOST_LINES = 30
+
+
+def find_formula(text: str, *, whole: bool) -> str:
+    """The formula that a text gives as its result; "" if it gives none.
+
+    `whole`: the text is marked as the result (a box, a tag, "the answer is …"), so its first formula counts, and a text
+    without prose counts as it is. Otherwise it is the end of an answer, and its last formula counts.
+    """
+    result = _BEYOND.split(text, maxsplit=1)[0]  # "8, which occurs when x = 4"
+    is_formula = not has_prose(read_formula(result).core if whole else result)
+    if is_formula and "$" not in result.strip("$ .,") and (whole or _OPERAND.search(result)):
+        return _EDGES.sub("", _NUMBERING.sub("", result.replace("\\(", "").replace("\\)", "")))
+    for part in (result, text):
+        formulas = _list_formulas(part)
+        with_operands = [formula for formula in formulas if _OPERAND.search(formula)]
+        if with_operands:
+            return with_operands[0] if whole else with_operands[-1]
+        if formulas:
+            return formulas[0]
+    return ""
+
+
+def find_last_formula(answer: str) -> str:
+    """The last formula of an answer that marks no result: in its last sentence, else the nearest one before."""
+    lines = [line for line in _ENVIRONMENT.sub("\n", answer).splitlines() if any(map(str.isalnum, line))]
+    for line in reversed(lines[-_MOST_LINES:]):
+        for sentence in reversed(split_sentences(line)[-_MOST_LINES:]):
+            formula = find_count(sentence) or find_formula(sentence, whole=False)
+            if formula:
+                return formula
+    return ""
+
+
+_COUNT = re.compile(
+    r"\bthere (?:are|is|were|will be|must be|can be)\s(?:(?:exactly|only|therefore|thus|precisely|a total of)\s)?"
+    r"[$*\\( ]*(\d[\d,]*)(?![\w.^/])(?!\s*[-+*/^])",
+    re.IGNORECASE,
+)
+
+
+def find_count(sentence: str) -> str:
+    """36 of "Thus there are 36 ways to put 4 balls into 3 boxes."; "" if nothing is counted like this."""
+    counts: list[str] = _COUNT.findall(sentence)
+    return counts[-1].rstrip(",") if counts else ""
+
+
+def _list_formulas(text: str) -> list[str]:
+    """The formulas of a text in order, with or without delimiters; "$1$ and $2$" is one, "1, 2"."""
+    formulas: list[str] = []
+    end = 0
+    is_delimited = False
+    for match in _DELIMITED.finditer(text):
+        formula = _EDGES.sub("", next(part for part in match.groups() if part))
+        between = text[end : match.start()]
+        if is_delimited and between.strip() and len(between) < 40 and _JOINT.fullmatch(between):
+            formulas[-1] += f", {formula}"
+        else:
+            formulas += _list_undelimited(between)
+            formulas.append(formula)
+        is_delimited = True
+        end = match.end()
+    formulas += _list_undelimited(text[end:])
+    return [formula for formula in formulas if formula]
+
+
+def _list_undelimited(text: str) -> list[str]:
+    candidates = [_trim(match[0]) for match in _UNDELIMITED.finditer(text)]
+    return [candidate for candidate in candidates if _OPERAND.search(candidate)]
+
+
+def has_prose(text: str) -> bool:
+    """Does it hold words, besides LaTeX's commands and the texts in them?"""
+    return _PROSE.search(_WORDS_OF_LATEX.sub(" ", text)) is not None
+
+
+def _trim(candidate: str) -> str:
+    """The formula without articles and signs of the sentence around it."""
+    candidate = candidate.strip(" \t,;*_=&")
+    candidate = _ARTICLE.sub("", candidate).strip(" \t,;*_=&")
+    if "=" in candidate and "," not in candidate and candidate.count("(") != candidate.count(")"):
+        candidate = candidate.rpartition("=")[2]
+    for opening, closing in ("()", "[]", "{}"):
+        if candidate.count(opening) > candidate.count(closing):
+            candidate = candidate.removeprefix(opening)
+        elif candidate.count(closing) > candidate.count(opening):
+            candidate = candidate.removesuffix(closing)
+    return re.sub(r"\A[-–]\s+|[\s–-]+\Z", "", candidate.strip())
+
+
+# ---- the canonical form --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A result without spaces, delimiters and sizes of brackets; its unit, percent sign or base apart."""
+
+    core: str
+    unit: str = ""
+
+
+_SPACING = re.compile(
+    r"(\\\\)|\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|q?quad|rm|bf)(?![a-zA-Z])|\\[,;:!]|\\(?=\s)|~"
+)
+_TEXT_COMMAND = re.compile(
+    r"\\(?:text|mathrm|mathbf|mathbb|mathcal|textbf|textit|textrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}"
+)
+_DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°")
+_SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{[^{}]*\}))")
+_SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
+_SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
+_REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
+_BASE = re.compile(r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z")
+_BASES = {
+    name: str(base)
+    for name, base in zip(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "sixteen"],
+        (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16),
+        strict=True,
+    )
+}
+_UNIT = re.compile(
+    r"(?<=[\d})])\s*((?:[^\W\d_]{2,}|[a-zA-Z](?=\s*[/^.])|(?<=\s)[a-zA-Z])[^\W\d_]*(?:[\s./·]+[^\W\d_]+)*\.?(?:\s?\^?\{?[23]\}?)?)\Z"
+)
+_NAME = re.compile(
+    r"\A(?:\\?[a-zA-Z]|[A-Z]{2,4}|\\(?:angle|triangle|overline)\s*\{?[A-Z]{1,3}\}?|[A-Za-z][a-z]{2,15})"
+    r"(?:_\{?\w{1,3}\}?)?'?(?:\([a-zA-Z](?:,[a-zA-Z])*\))?(?:=|\\in(?![a-z]))"
+)
+_GROUPED = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")
+
+
+def read_formula(text: str) -> Formula:
+    """The canonical form of a result in LaTeX or plain signs."""
+    text = spell_powers(unicodedata.normalize("NFKC", text.replace("²", "^2").replace("³", "^3"))).replace("−", "-")
+    text = text.strip().rstrip(".。,;").strip()
+    has_money = re.search(r"\\\$|\A\$(?!.*\$)|\A\\text\{\$\}", text) is not None
+    text = re.sub(r"\\\(|\\\)|\\\[|\\\]|\\?\$", "", text)
+    text = _SPACING.sub(lambda match: match[1] or " ", text)
+    text = _TEXT_COMMAND.sub(r" \1 ", text)
+    text = re.sub(r"\\[dtc]frac(?![a-z])", r"\\frac", text)
+    text = re.sub(r"\{,\}", ",", text)
+    text = _GROUPED.sub(lambda match: match[1].replace(",", ""), re.sub(r"(?<=\d),\s+(?=\d{3}(?!\d))", ", ", text))
+    text = re.sub(r"\s(?:and|or)\s|[或和]", ",", text).strip()
+    text, unit = _split_unit(text)
+    if has_money and not unit:
+        unit = "$"
+    core = _SHORT_FRACTION.sub(lambda match: f"\\frac{_brace(match[1])}{_brace(match[2])}", text)
+    core = _SHORT_ROOT.sub(r"\\sqrt{\1}", core)
+    core = _REPEATING.sub(_write_repeating, core)
+    core = re.sub(r"\s+", " " if has_prose(core) else "", core).strip()
+    core = _SHORT_INDEX.sub(r"\1\2", core)
+    core = re.sub(r"(?<![\d.])\.(?=\d)", "0.", core)
+    if re.fullmatch(r"[({\[]*[A-Za-z][)}\]]*", core):  # (C)
+        core = core.strip("(){}[]")
+    return Formula(core.strip(), unit)
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    """The text and the unit, percent sign, degree or base of a number at its end."""
+    if _DEGREE.search(text):
+        return _DEGREE.sub("", text).strip(), "°"
+    percent = re.search(r"\\?%\Z|\s(?:percent|per cent)\Z", text)
+    if percent:
+        return text[: percent.start()].strip(), "%"
+    base = _BASE.search(re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text))
+    if base:
+        text = re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text)
+        return text[: base.start()], f"base {_BASES.get(base[1], base[1])}"
+    unit = _UNIT.search(text)
+    if unit is None or not text[: unit.start()].strip() or unit[1].split()[0] in _FUNCTION_NAMES:
+        return text, ""
+    name = unit[1].strip().rstrip(".")
+    if len(name) == 1 and name not in units():
+        return text, ""
+    return text[: unit.start()].strip(), _write_unit(name)
+
+
+def _write_unit(name: str) -> str:
+    name = " ".join(name.casefold().replace(".", "").replace("{", "").replace("}", "").split())
+    name = re.sub(r"(?<=[a-z])\s?\^?([23])\Z", r"^\1", name)
+    for word, power in (("square", 2), ("sq", 2), ("cubic", 3), ("cu", 3)):
+        if name.startswith(f"{word} "):
+            name = f"{name.removeprefix(word).strip()}^{power}"
+    return re.sub(r"(?<=[a-z]{2})s(?=\^|\Z)", "", name)
+
+
+def _brace(part: str) -> str:
+    return part if part.startswith("{") else f"{{{part}}}"
+
+
+def _write_repeating(match: re.Match[str]) -> str:
+    """0.1\\overline{6} as a fraction."""
+    whole, fixed, period = match.groups()
+    below = (10 ** len(period) - 1) * 10 ** len(fixed)
+    above = int(f"{whole}{fixed}{period}") - int(f"{whole}{fixed}" or 0)
+    return f"\\frac{{{above}}}{{{below}}}"
+
+
+# ---- comparison without computing ----------------------------------------------------------------------------------
+
+
+def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True) -> bool | None:
+    """Are they the same? None: only mathematics can tell.
+
+    `is_marked`: the result is marked as such, so that an equation is meant as one: \\boxed{x^2 + y^2 = 1} is not 1.
+    """
+    if not _units_agree(truth.unit, result.unit):
+        return _same_quantity(truth, result)
+    true_core = truth.core
+    core = result.core
+    if "=" not in true_core:
+        core = _drop_sides(core, is_marked)
+    elif "=" not in core:
+        true_core = _drop_sides(true_core, is_marked=True)
+    true_value = evaluate(true_core)
+    value = evaluate(core)
+    if "%" in (truth.unit, result.unit) and truth.unit != result.unit and true_value is not None and value is not None:
+        return _same_share(true_value, value, truth.unit == "%")
+    if core == true_core or (core and core.strip("(){}") == true_core.strip("(){}") and "," not in core):
+        return True
+    if true_value is not None and value is not None and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12):
+        return True
+    if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
+        return _squash(core) == _squash(true_core)
+    if ("=" in core) != ("=" in true_core) and "," not in core + true_core:  # "x^2 + y^2 = 1" is not 1
+        return False
+    if re.search(r"\d:\d", true_core + core):  # a time of day or a ratio, which a fraction is not
+        return False
+    return None
+
+
+def _drop_sides(core: str, is_marked: bool) -> str:
+    """What the formula is equal to: 5 of "x = 5", "2 + 3 = 5" and "A + B = 2 + 3 = 5"; lists ("x = 1, y = 2") stay."""
+    core = _NAME.sub("", core)
+    if "," in core or re.search(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt)(?![a-z])", core):
+        return core
+    if "≡" in core or "\\equiv" in core:
+        core = re.sub(r"\(?\\?p?mod(?:\{?\d+\}?)\)?\Z", "", core)
+    *sides, last = re.split(r"=|≡|\\equiv(?![a-z])", core)
+    is_equation = len(sides) == 1 and evaluate(sides[0]) is None
+    if is_equation and (is_marked or re.search(r"[a-zA-Z]\^|\\frac|/", sides[0])):
+        return core
+    return last
+
+
+def _units_agree(left: str, right: str) -> bool:
+    if left == right or not left or not right or "unit" in (left.rstrip("^23"), right.rstrip("^23")):
+        return True
+    sizes = units()
+    return left in sizes and sizes[left] == sizes.get(right)
+
+
+def _same_quantity(truth: Formula, result: Formula) -> bool:
+    """5 km and 5000 m."""
+    sizes = units()
+    if truth.unit not in sizes or result.unit not in sizes or sizes[truth.unit][1] != sizes[result.unit][1]:
+        return False
+    true_value = evaluate(truth.core)
+    value = evaluate(result.core)
+    if true_value is None or value is None:
+        return False
+    return math.isclose(value * sizes[result.unit][0], true_value * sizes[truth.unit][0], rel_tol=1e-9)
+
+
+def _same_share(true_value: float, value: float, truth_has_sign: bool) -> bool:
+    """One of them has a percent sign: 50% is 0.5; "what percentage" makes 50 and 50% the same."""
+    readings = [100 * value] if truth_has_sign else [value / 100]
+    if truth_has_sign or abs(true_value) >= 1:
+        readings.append(value)
+    return any(math.isclose(reading, true_value, rel_tol=1e-9) for reading in readings)
+
+
+def _squash(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
