@@ -61,7 +61,7 @@ def test_a_truth_is_the_answer_to_itself(truth):
         (r"\boxed{\$78}", "78"),
         (r"\boxed{78 \text{ dollars}}", r"\$78"),
         (r"\boxed{18.9}", r"\$18.90"),
-        (r"\boxed{\begin{pmatrix} 1/2 & 0 \\ 0 & 1\end{pmatrix}}", r"\begin{pmatrix} \frac{1}{2} & 0 \\ 0 & 1 \end{pmatrix}"),
+        (r"\boxed{\begin{pmatrix} 1/2 & 0 \end{pmatrix}}", r"\begin{pmatrix} \frac{1}{2} & 0 \end{pmatrix}"),
         (r"\boxed{\begin{bmatrix} 0.5 \\ 2 \end{bmatrix}}", r"\begin{pmatrix} \frac12 \\ 2 \end{pmatrix}"),
         (r"\boxed{1000}", r"1,\!000"),
         (r"\boxed{\dfrac{1}{2}}", r"\frac12"),
@@ -81,7 +81,7 @@ def test_a_truth_is_the_answer_to_itself(truth):
         ("The minimum is 8, which occurs when $a^2 + b^2 = 16$.", "8"),
         (r"\begin{align*} x &= 2 + 3 \\ &= 5 \end{align*}", "5"),
     ],
-)  # fmt: skip
+)
 def test_other_notations_of_the_same(response, truth):
     assert verdict(response, truth) == 1
 

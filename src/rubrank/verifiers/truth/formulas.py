@@ -279,7 +279,7 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         return True
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
         return _squash(core) == _squash(true_core)
-    if ("=" in core) != ("=" in true_core) and "," not in core + true_core:  # "x^2 + y^2 = 1" is not 1
+    if _is_equation(core) != _is_equation(true_core) and "," not in core + true_core:  # "x^2 + y^2 = 1" is not 1
         return False
     if re.search(r"\d:\d", true_core + core):  # a time of day or a ratio, which a fraction is not
         return False
@@ -298,6 +298,10 @@ def _drop_sides(core: str, is_marked: bool) -> str:
     if is_equation and (is_marked or re.search(r"[a-zA-Z]\^|\\frac|/", sides[0])):
         return core
     return last
+
+
+def _is_equation(core: str) -> bool:
+    return "=" in re.sub(r"_\{[^{}]*\}", "", core)  # \\sum_{k=1} is none
 
 
 def _units_agree(left: str, right: str) -> bool:
