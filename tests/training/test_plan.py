@@ -150,6 +150,15 @@ def test_processes_share_a_batch(folder, monkeypatch):
             {"training__warmup_steps": 5},
             "training.warmup_steps must be 0 with lr_scheduler_type: constant; got 5. Use",
         ),
+        (
+            {
+                "stages": [{**STAGE, "steps": 4}],
+                "training__updates_per_batch": 2,
+                "training__per_device_train_batch_size": 8,
+                "training__save_steps": 3,
+            },
+            "training.save_steps must be a multiple of training.updates_per_batch (2); got 3",
+        ),
         ({"stages": [STAGE, STAGE]}, "names of stages must be different; got 'all' twice"),
         (
             {"training__max_completion_length": 128},
@@ -477,9 +486,12 @@ def test_the_papers_preset(folder):
 
 
 def test_small_defaults_say_that_they_are_not_the_papers(folder):
-    small = make_plan(tiny.job(folder, training={"per_device_train_batch_size": 8})).describe()
+    long = {"max_position_embeddings": 20_000}
+    training = {"per_device_train_batch_size": 8}
+    small = make_plan(tiny.job(folder, training=training, trl__model_init_kwargs=long)).describe()
     assert "prompts_per_batch 16 (paper: 128), max_completion_length 1,024 (paper: 16,384): small" in small
-    assert "paper:" not in make_plan(tiny.job(folder, preset="paper", training={})).describe()
+    papers = tiny.job(folder, preset="paper", training={}, trl__model_init_kwargs=long)
+    assert "paper:" not in make_plan(papers).describe()
 
 
 def test_an_unknown_preset(folder):

@@ -255,3 +255,21 @@ def test_scores_are_read_by_the_name_without_the_number(tmp_path):
     assert find_files(tmp_path / "records.jsonl") == [tmp_path / "records.jsonl"]
     with pytest.raises(InvalidInput, match="no such file"):
         find_files(tmp_path / "other.jsonl")
+
+
+def test_a_branch_does_not_cut_its_records_at_the_place_of_the_run_that_it_left(tmp_path):
+    """Its first checkpoint is that of the other run, whose records had another size."""
+    left = train(Recording(tmp_path / "left" / "records.jsonl"), range(2))
+    place = left.records_place()
+    assert place is not None
+    branch = train(Recording(tmp_path / "branch" / "records.jsonl"), range(2, 6))
+    assert (tmp_path / "branch" / "records.jsonl").stat().st_size > place["bytes"]
+    branch.rewind(2, place)
+    evaluations = [record.step for record in read_records(tmp_path / "branch" / "records.jsonl")]
+    assert evaluations == [2, 2]  # an evaluation at the step of the checkpoint stays
+
+
+def test_a_run_that_is_begun_anew_has_no_evaluation_twice(tmp_path):
+    engine = train(Recording(tmp_path / "records.jsonl"), range(1))
+    assert engine.rewind(0) == 4
+    assert list(read_records(tmp_path / "records.jsonl")) == []

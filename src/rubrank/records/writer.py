@@ -116,16 +116,17 @@ class RecordWriter:
             self._wait_for_first()
 
     def find_end(self) -> dict[str, Any]:
-        """File and size at which the records end, once all are on disk: where a resumed run cuts them."""
+        """Folder, file and size at which the records end, once all are on disk: where a resumed run cuts them."""
         self.wait()
         files = record_files(self.recording.path, missing_ok=True)
         last = self._last_file
         if last not in files:
             # Resuming may have removed the file that was written last.
             last = files[-1] if files else None
+        folder = str(self.recording.path.parent.resolve())
         if last is None:
-            return {"file": None, "bytes": 0}
-        return {"file": last.name, "bytes": last.stat().st_size}
+            return {"folder": folder, "file": None, "bytes": 0}
+        return {"folder": folder, "file": last.name, "bytes": last.stat().st_size}
 
     def _is_full(self) -> bool:
         """Whether a size limit is reached; logs it the first time."""

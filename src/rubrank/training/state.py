@@ -40,11 +40,17 @@ class _Piece:
 def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int:
     """Drop the records from `step` on; returns how many.
 
-    An evaluation at `step` itself was made before the checkpoint, and stays.
+    An evaluation at `step` itself was made before the checkpoint, and stays. Before the first step there is no
+    checkpoint: a run that begins at step 0 evaluates again, and everything is dropped.
     place: where the records ended at the checkpoint, from `RecordWriter.find_end`; None: it is searched for.
     """
     files = record_files(path, missing_ok=True)
-    cuts = None if place is None else _cuts_at(files, place)
+    cuts: list[tuple[Path, int]] | None = None
+    if step == 0:
+        cuts = [(file, 0) for file in files]
+    elif place is not None and place.get("folder", str(path.parent.resolve())) == str(path.parent.resolve()):
+        # In a branch, the place is that of the run that it left.
+        cuts = _cuts_at(files, place)
     if cuts is not None:
         return sum(_cut(file, size, path) for file, size in cuts)
     dropped = 0

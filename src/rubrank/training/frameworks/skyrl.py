@@ -1,4 +1,4 @@
-"""SkyRL 0.3: a rubric as the rewards of a batch.
+"""SkyRL 0.3 and 0.4: a rubric as the rewards of a batch.
 
     from skyrl.train.trainer import RayPPOTrainer
     from rubrank.training.frameworks.skyrl import RubricRewards

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rubrank._files import atomic_write
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files
@@ -202,7 +203,8 @@ def write_config(job: Job, sizes: Mapping[str, Any], branch: Branch | None = Non
     if branch is not None:
         data["branch"] = branch.as_dict()
     text = json.dumps(data, ensure_ascii=False, indent=1)
-    (job.output / CONFIG).write_text(text + "\n", encoding="utf-8")
+    with atomic_write(job.output / CONFIG) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
 
 
 def _read_json(file: Path) -> dict[str, Any] | None:

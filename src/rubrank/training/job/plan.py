@@ -180,6 +180,10 @@ def _check_steps(job: Job) -> None:
             allowed = f"a multiple of training.updates_per_batch ({updates})"
             remedy = "A batch of rollouts belongs to one stage."
             raise InvalidInput(job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
+    if config.training.save_steps % updates:
+        allowed = f"a multiple of training.updates_per_batch ({updates})"
+        remedy = "A run that is resumed in the middle of a batch would sample the batch again."
+        raise InvalidInput(job.where, "training.save_steps", allowed, str(config.training.save_steps), remedy)
     _check_warm_up(job)
     for attribute in config.attributes:
         if attribute.start_step(config.steps) >= config.steps:
