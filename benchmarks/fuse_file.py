@@ -63,7 +63,18 @@ def main() -> None:
         source = folder / "scores.csv"
         make_table(source, arguments.rows)
         script = [sys.executable, "-c", SCRIPT, str(source), str(folder / "script.csv")]
-        verb = [sys.executable, "-m", "rubrank", "fuse", str(source), "-o", str(folder / "verb.csv"), "--force"]
+        verb = [
+            sys.executable,
+            "-m",
+            "rubrank",
+            "fuse",
+            str(source),
+            "--criteria",
+            "all",
+            "-o",
+            str(folder / "verb.csv"),
+            "--force",
+        ]
         seconds(script), seconds(verb)  # the first run compiles
         times = [(seconds(script), seconds(verb)) for _ in range(arguments.repeats)]
         if (folder / "script.csv").read_bytes() != (folder / "verb.csv").read_bytes():

@@ -344,13 +344,13 @@ def test_streams_stay_apart(table: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals and closed pipes work differently there")
 def test_interrupted_or_cut_off(tmp_path: Path) -> None:
     path = big(tmp_path / "big.csv")
-    with process("fuse", path, "--json") as cut:
+    with process("fuse", path, "--criteria", "all", "--json") as cut:
         assert cut.stdout is not None
         assert cut.stderr is not None
         assert cut.stdout.readline().startswith(b"{")
         cut.stdout.close()
         assert cut.stderr.read() == b""
-    running = process("fuse", path, "--json")
+    running = process("fuse", path, "--criteria", "all", "--json")
     assert running.stdout is not None
     running.stdout.readline()  # it waits until somebody reads on
     running.send_signal(signal.SIGINT)

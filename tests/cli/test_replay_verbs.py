@@ -204,17 +204,17 @@ def test_robustness_is_the_paper_s_table(scores):
 
 
 def test_robustness_of_some_criteria_and_maps(scores):
-    found = as_json("robustness", scores, "--rules", "borda", "--criteria", "Check 1, Metric 2")
+    found = as_json("robustness", scores, "--rules", "borda", "--map", "Check 1, Metric 2")
     assert {row["criterion"] for row in found["rows"]} == {"Check 1", "Metric 2"}
     found = as_json("robustness", scores, "--rules", "borda,gdpo", "--transform", "Metric 2^3")
     assert [(row["map"], row["rule"]) for row in found["rows"]] == [("Metric 2^3", "borda"), ("Metric 2^3", "gdpo")]
     assert "means" not in run("robustness", scores, "--transform", "Metric 2^3").stdout.lower()
-    for wrong in (("--criteria", "Nothing"), ("--criteria", "Check 1", "--transform", "Check 1*2")):
+    for wrong in (("--map", "Nothing"), ("--map", "Check 1", "--transform", "Check 1*2")):
         assert run("robustness", scores, *wrong).exit_code == 2
 
 
 def test_the_same_rule_with_other_constants_has_another_name(scores):
-    rows = as_json("robustness", scores, "--rules", "focal,focal:gamma=0", "--criteria", "Check 1")["rows"]
+    rows = as_json("robustness", scores, "--rules", "focal,focal:gamma=0", "--map", "Check 1")["rows"]
     assert {row["rule"] for row in rows} == {"focal", "focal:gamma=0"}
     found = as_json("replay", scores, "--rules", "focal,focal:gamma=0")
     assert [rule["rule"] for rule in found["rules"]] == ["focal", "focal:gamma=0"]

@@ -20,24 +20,48 @@ def fused(scores, **more):
     return rubrank.RLVR2()(rubrank.ScoreBatch.of_arrays(scores, **more))
 
 
-def test_the_columns_of_a_polars_frame_are_its_criteria():
+def test_columns_of_a_polars_frame_are_criteria():
     frame = pl.DataFrame(SCORES, schema=NAMES, orient="row")
-    result = fused(frame, weights={"Facts": 2})
+    result = fused(frame, criteria="all", weights={"Facts": 2})
     assert result.criteria == tuple(NAMES)
     assert (result.reward == fused(SCORES, weights=[1, 2, 1]).reward).all()
-    assert (rubrank.fuse(frame) == rubrank.fuse(SCORES)).all()
+    assert (rubrank.fuse(frame, criteria="all") == rubrank.fuse(SCORES)).all()
     holes = pl.DataFrame(HOLES, schema=NAMES, orient="row")
-    assert (rubrank.fuse(holes) == rubrank.fuse(AS_NAN)).all()
+    assert (rubrank.fuse(holes, criteria="all") == rubrank.fuse(AS_NAN)).all()
 
 
-def test_names_that_are_given_win():
-    frame = pl.DataFrame(SCORES, schema=NAMES, orient="row")
-    assert fused(frame, criteria=["a", "b", "c"]).criteria == ("a", "b", "c")
+def as_pandas(columns):
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+@pytest.mark.parametrize("make_frame", [pl.DataFrame, as_pandas])
+def test_a_frame_says_by_name_what_is_what(make_frame):
+    facts, style, tokens = [1.0, 0.0, 1.0, 0.0], [0.3, 0.4, 0.9, 0.8], [5, 6, 7, 9]
+    columns = {"prompt_id": ["b", "b", "a", "a"], "temperature": [0.1, 0.2, 0.3, 0.4], "tokens": tokens}
+    frame = make_frame({**columns, "Facts": facts, "Style": style})
+    scores = np.column_stack([style, facts])
+    names = {"groups": "prompt_id", "criteria": ["Style", "Facts"]}
+    expected = rubrank.fuse(scores, groups=["b", "b", "a", "a"], criteria=["Style", "Facts"], rule="gdpo")
+    assert rubrank.fuse(frame, **names, rule="gdpo").tolist() == expected.tolist()
+    result = fused(frame, **names, attributes=["tokens"])
+    assert result.batch.attribute_names == ("tokens",)
+    assert result.batch.attributes_MD.ravel().tolist() == tokens
+    for wrong, message in [
+        ({"groups": "prompt_id"}, r"criteria must be named.*'temperature'.*criteria=\['temperature', 'tokens'"),
+        ({"groups": "prompt_id", "criteria": "all"}, "criteria must be named.* got 'all', with a column 'tokens'"),
+        ({"criteria": ["Facts"]}, "groups must be given; got a frame with a column 'prompt_id'"),
+        ({"groups": "prompt", "criteria": ["Facts"]}, "groups must be one of .* Did you mean 'prompt_id'"),
+        ({"groups": "prompt_id", "criteria": ["Fact"]}, "criteria must be one of .* Did you mean 'Facts'"),
+        ({**names, "attributes": ["token"]}, "attributes must be one of .* Did you mean 'tokens'"),
+        ({**names, "ruel": "gdpo"}, "keyword must be one of .* got 'ruel'. Did you mean 'rule'"),
+    ]:
+        with pytest.raises(rubrank.InvalidInput, match=message):
+            rubrank.fuse(frame, **wrong)
 
 
 def test_pandas_frames_and_its_missing_value():
     pd = pytest.importorskip("pandas")
-    assert fused(pd.DataFrame(SCORES, columns=NAMES)).criteria == tuple(NAMES)
+    assert fused(pd.DataFrame(SCORES, columns=NAMES), criteria="all").criteria == tuple(NAMES)
     assert fused(pd.DataFrame(SCORES)).batch.named is False  # 0, 1, 2 are no names
     holes = [[pd.NA if x is None else x for x in row] for row in HOLES]
     for given in (holes, pd.DataFrame(holes), pd.DataFrame(holes).astype("Float64"), np.array(holes, dtype=object)):

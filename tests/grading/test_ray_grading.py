@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
+from whole_tables import fuse_file
 
 import rubrank
 import rubrank.fusion
 import rubrank.grading
 from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
-from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
 from rubrank.grading.plan import GradeOptions
 from rubrank.grading.ray_grader import ActorSetting, divide_groups, grade_on_ray, hand_out, queue_parts
@@ -239,7 +239,8 @@ def test_a_rule_that_remembers_is_refused_on_ray(tmp_path):
     pytest.importorskip("ray", reason="ray is not installed")
     source = written(tmp_path / "s.jsonl", [{"uid": i // 4, "Facts": i % 3, "tokens": 10 + i} for i in range(16)])
     output = tmp_path / "out.jsonl"
-    found = cli("fuse", source, "-o", output, "--attributes", "tokens", "--set", "pool=run", "--engine", "ray")
+    flags = ["--criteria", "Facts", "--attributes", "tokens", "--set", "pool=run", "--engine", "ray"]
+    found = cli("fuse", source, "-o", output, *flags)
     assert found.exit_code != 0
     assert "Use --engine local" in found.output
     assert not output.exists()

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 from typer.testing import CliRunner
+from whole_tables import fuse_file
 
 import rubrank
 from rubrank import InvalidInput, RubrankError
 from rubrank._plugins import Imported
 from rubrank.cli.app import app
 from rubrank.fusion.cluster import modules_of
-from rubrank.fusion.files import fuse_file
 from rubrank.grading.cluster import check_reachable, get_result, import_ray, pause_garbage_collection, start_ray
 from rubrank.grading.plan import read_rubric
 from rubrank.grading.ray_grader import ActorSetting, Grader, grade_on_ray

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
+from whole_tables import fuse_file
 
 import rubrank.fusion
 from rubrank import InvalidInput
 from rubrank.cli.app import app
-from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
 from rubrank.options import FuseOptions
 from rubrank.scores.table import ScoreTable
@@ -156,8 +156,8 @@ def test_batches_of_a_column_stay_whole(cluster, tmp_path):
 
 def test_what_learns_more_is_refused(cluster, tmp_path):
     source = written(table(5), tmp_path / "scores.jsonl")
-    arguments = ["fuse", str(source), "--attributes", "tokens", "--engine", "ray", "--set", "pool=run"]
-    found = CliRunner().invoke(app, arguments)
+    flags = ["--criteria", "all", "--attributes", "tokens", "--engine", "ray", "--set", "pool=run"]
+    found = CliRunner().invoke(app, ["fuse", str(source), *flags])
     assert found.exit_code != 0
     assert "Traceback" not in found.output
 

@@ -391,14 +391,14 @@ def fit(wins, ridge):
 @pytest.mark.parametrize(
     "line",
     [
-        ["fuse", "wide.csv", "--rule", "failing-rule-{n}"],
-        ["fuse", "wide.csv", "--rule", "failing-rule-{n}+"],
-        ["fuse", "wide.csv", "--set", "model=failing-model-{n}"],
-        ["explain", "wide.csv", "--group", "q", "--rule", "failing-rule-{n}"],
-        ["record", "wide.csv", "--rule", "failing-rule-{n}", "-o", "records.jsonl"],
-        ["replay", "wide.csv", "--rules", "rlvr2,failing-rule-{n}"],
-        ["robustness", "wide.csv", "--rules", "failing-rule-{n}"],
-        ["report", "wide.csv", "--rule", "failing-rule-{n}", "-o", "report.html"],
+        ["fuse", "wide.csv", "--criteria", "F,S", "--rule", "failing-rule-{n}"],
+        ["fuse", "wide.csv", "--criteria", "F,S", "--rule", "failing-rule-{n}+"],
+        ["fuse", "wide.csv", "--criteria", "F,S", "--set", "model=failing-model-{n}"],
+        ["explain", "wide.csv", "--criteria", "F,S", "--group", "q", "--rule", "failing-rule-{n}"],
+        ["record", "wide.csv", "--criteria", "F,S", "--rule", "failing-rule-{n}", "-o", "records.jsonl"],
+        ["replay", "wide.csv", "--criteria", "F,S", "--rules", "rlvr2,failing-rule-{n}"],
+        ["robustness", "wide.csv", "--criteria", "F,S", "--rules", "failing-rule-{n}"],
+        ["report", "wide.csv", "--criteria", "F,S", "--rule", "failing-rule-{n}", "-o", "report.html"],
     ],
     ids=lambda line: f"{line[0]} {line[-1]}",
 )
@@ -450,7 +450,7 @@ def test_a_module_that_ends_or_fails_while_it_is_imported_is_one_line(code, tmp_
 
 def test_files_and_options_know_a_rule_from_outside(outside):
     rubrank.rule("outside-plain")(Plain)
-    fuse_file("wide.csv", "out.csv", FuseOptions(rule="outside-plain:start=2+"))
+    fuse_file("wide.csv", "out.csv", FuseOptions(rule="outside-plain:start=2+"), criteria="all")
     assert "reward" in (outside / "out.csv").read_text()
 
 

@@ -113,11 +113,11 @@ def test_what_is_refused(given, message):
 # -------------------------------------------------------------------------------------------------- arrays that mislead
 
 
-def test_a_frame_with_its_group_column_is_refused():
+def test_a_frame_with_a_group_column_that_is_not_used_is_refused():
     frame = pl.DataFrame({"uid": [1, 1, 2, 2], "Facts": [0.0, 1.0, 1.0, 0.0]})
-    with pytest.raises(InvalidInput, match=r"a column 'uid'. Pass groups=frame\['uid'\]"):
-        ScoreBatch.of_arrays(frame)
-    batch = ScoreBatch.of_arrays(frame.drop("uid"), groups=frame["uid"])
+    with pytest.raises(InvalidInput, match=r"a frame with a column 'uid'\. Pass groups='uid'"):
+        ScoreBatch.of_arrays(frame, criteria=["Facts"])
+    batch = ScoreBatch.of_arrays(frame.drop("uid"), criteria="all", groups=frame["uid"])
     assert (batch.labels, batch.starts.tolist()) == ((1, 2), [0, 2, 4])
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from whole_tables import fuse_file
 
 from rubrank.errors import BadTable
-from rubrank.fusion.files import fuse_file
 from rubrank.grading.grade import grade
 from rubrank.rollouts.groups import read_groups
 from rubrank.scores.files import read_scores

@@ -16,12 +16,12 @@ import pytest
 from cases import thinned
 from few_columns import allow_few_columns
 from typer.testing import CliRunner
+from whole_tables import explain_file, fuse_file
 
 import rubrank
 from rubrank import Gate, InvalidInput, UnknownName
 from rubrank.cli.app import app
 from rubrank.errors import BadTable
-from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.options import FuseOptions
 from rubrank.scores import output as score_output
 from rubrank.scores.criterion import CriterionData

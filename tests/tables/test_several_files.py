@@ -6,8 +6,9 @@ import json
 
 import polars as pl
 import pytest
+from whole_tables import fuse_file
 
-from rubrank import fuse_file, grade
+from rubrank import grade
 from rubrank.errors import BadTable
 from rubrank.scores.files import has_rubric
 

@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 from cases import thinned
 from few_columns import allow_few_columns
+from whole_tables import explain_file, fuse_file
 
 import rubrank
 from rubrank import InvalidInput, ScoreBatch, UnknownName
 from rubrank.errors import BadTable
 from rubrank.fusion import files
-from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns

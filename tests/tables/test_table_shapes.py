@@ -15,10 +15,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from cases import thinned
+from whole_tables import explain_file, fuse_file, load_scores
 
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.fusion.files import explain_file, fuse_file
-from rubrank.scores.files import load_scores
 from rubrank.tables.columns import Columns
 
 WIDE = pl.DataFrame(

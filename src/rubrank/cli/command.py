@@ -147,7 +147,7 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
 
 
 def _show_flags(text: str, ctx: Any) -> str:
-    """The text with the flags of the options that stand in backquotes: `criteria=A,B` → --set criteria=A,B."""
+    """The text with the flags of the options that stand in backquotes: `criteria=A,B` → --criteria A,B."""
 
     def show(match: re.Match[str]) -> str:
         name, key, value = match.groups()

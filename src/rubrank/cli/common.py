@@ -11,7 +11,7 @@ import typer
 
 from rubrank.cli.settings import read_config
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.options import Options, option
+from rubrank.options import FuseOptions, Options, option
 
 if TYPE_CHECKING:
     from rubrank.tables.columns import Columns
@@ -20,15 +20,19 @@ _GROUP_COLUMN = (
     "Column that names a rollout's group; repeat it if several do so together. "
     "Default: found by name (group, uid, prompt_id …), else the prompt."
 )
+_CRITERIA = "Columns that are criteria, as a,b,c; or all. A table with a column `scores` or a rubric needs none."
 _LONG = "One row per score, not one per rollout; by default detected from the columns."
 _TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
-FUSION_FLAGS = ("rule", "attributes", "weight", "global_quality", "low_quality", "group_column")
+FUSION_FLAGS = ("rule", "criteria", "attributes", "weight", "global_quality", "low_quality", "group_column")
 """Settings of a fusion that have a flag of their own; all others are set by --set or a file."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
+CriteriaFlag: TypeAlias = Annotated[
+    str | None, typer.Option("--criteria", metavar="NAMES", help=_CRITERIA, show_default=False)
+]
 GroupColumn: TypeAlias = Annotated[
     list[str] | None, typer.Option("--group-column", help=_GROUP_COLUMN, show_default=False)
 ]
@@ -57,12 +61,17 @@ Source: TypeAlias = Annotated[
 class WhereOptions(Options):
     """Where a table of scores has its columns, for every verb that reads one."""
 
+    criteria: tuple[str, ...] = option((), _CRITERIA, "NAMES")
     group_column: tuple[str, ...] = option((), _GROUP_COLUMN, "NAME")
     long: bool = option(False, _LONG)
     column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
 
-    def columns(self, attributes: Sequence[str] = ()) -> Columns:
-        """The same for functions that read tables."""
+    def columns(self, options: FuseOptions | None = None) -> Columns:
+        """The same for functions that read tables.
+
+        options: their attributes are columns of the table, and what they give a weight, a margin … is a criterion.
+        """
+        from rubrank.fusion.options import collect_criterion_changes
         from rubrank.tables.columns import Columns
 
         for field in self.column:
@@ -72,29 +81,45 @@ class WhereOptions(Options):
         if not group and "group" in self.column:
             group = (self.column["group"],)
         fields = {field: name for field, name in self.column.items() if field != "group"}
-        return Columns(group=group, fields=fields, long=True if self.long else None, attributes=attributes)
+        return Columns(
+            group=group,
+            criteria=read_criteria(self.criteria),
+            fields=fields,
+            long=True if self.long else None,
+            declared=() if options is None else tuple(collect_criterion_changes(options)),
+            attributes=() if options is None else options.attribute_names,
+        )
 
 
 class TableOptions(WhereOptions):
-    """The same for `fuse` and `explain`, which also need criteria and batches."""
+    """The same for `fuse` and `explain`, which also need batches."""
 
-    criteria: tuple[str, ...] = option(
-        (), "Criteria, as a,b,c. Default: all fields of `scores`, or all numeric columns.", "NAMES"
-    )
     batch_column: str | None = option(None, "Column that names the batch, such as the training step.")
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
 
-    def columns(self, attributes: Sequence[str] = ()) -> Columns:
+    def columns(self, options: FuseOptions | None = None) -> Columns:
         """The same for functions that read tables."""
-        names = [name.strip() for text in self.criteria for name in text.split(",") if name.strip()]
-        if self.criteria and not names:
-            raise InvalidInput("options", "criteria", "names, as a,b,c", repr(",".join(self.criteria)), "")
-        return replace(super().columns(attributes), batch=self.batch_column, criteria=names or None)
+        return replace(super().columns(options), batch=self.batch_column)
 
 
-def table_columns(group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None) -> Columns:
+def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
+    """The criteria of --criteria a,b,c; None if it was not typed."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if texts and not names:
+        raise InvalidInput("options", "criteria", "names, as a,b,c", repr(",".join(texts)), "")
+    return "all" if names == ["all"] else names or None
+
+
+def table_columns(
+    group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None, criteria: str | None
+) -> Columns:
     """Where a table of scores has its columns, from flags."""
-    where = WhereOptions(group_column=tuple(group_column or ()), long=long, column=split_pairs(column, "column"))
+    where = WhereOptions(
+        group_column=tuple(group_column or ()),
+        long=long,
+        column=split_pairs(column, "column"),
+        criteria=() if criteria is None else (criteria,),
+    )
     return where.columns()
 
 

@@ -5,7 +5,7 @@
     q1,0,5,845
 
     >>> from rubrank import fuse_file
-    >>> fuse_file("scores.csv", "rewards.csv", FuseOptions(weight={"Facts": 2}))       # doctest: +SKIP
+    >>> fuse_file("scores.csv", "rewards.csv", criteria=["Facts", "Style"])       # doctest: +SKIP
 
 All cells are checked before anything is fused, and the output appears only when it is complete. A file that
 `ScoreTable.write` wrote contains its rubrics. Weights, margins, directions and gates are then those of each group's
@@ -96,6 +96,7 @@ def fuse_file(
     output: str | Path | IO[bytes] | None = None,
     options: FuseOptions | None = None,
     *,
+    criteria: Sequence[str] | Literal["all"] | None = None,
     columns: Columns | None = None,
     any_order: bool = False,
     utilities: bool = False,
@@ -110,6 +111,9 @@ def fuse_file(
     path: a file, folder or pattern, standard input ("-"), a frame or rows; docs/data.md has them all.
     output: a path, whose suffix says its format; an open binary file, which gets JSON Lines; or None.
     options: the rule and its settings. A file that `ScoreTable.write` wrote has its rubric; options override it.
+    criteria: the columns that are criteria, or "all" columns of numbers. A table with a column `scores`, a long table
+        and a score file name their criteria themselves; any other table needs this.
+    columns: which columns hold what, if their names do not say it.
     any_order: the rows of a group need not be adjacent.
     utilities: also write the column "utility.<criterion>" for each criterion.
     prefix: put before the name of every column that is added.
@@ -121,7 +125,7 @@ def fuse_file(
         raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
     if isinstance(output, str | Path):
         output = check_output(path, Path(output), force, "fuse")
-    scores = read_file_scores(path, options or FuseOptions(), columns or Columns(), any_order)
+    scores = read_file_scores(path, options or FuseOptions(), _with_criteria(columns, criteria), any_order)
     if progress:
         progress("reading", 1.0)
     if utilities and not has_rlvr2(scores.rule):
@@ -154,12 +158,13 @@ def explain_file(
     group: str,
     options: FuseOptions | None = None,
     *,
+    criteria: Sequence[str] | Literal["all"] | None = None,
     columns: Columns | None = None,
     any_order: bool = False,
     progress: Progress | None = None,
 ) -> FusedGroup:
     """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
-    scores = read_file_scores(path, options or FuseOptions(), columns or Columns(), any_order)
+    scores = read_file_scores(path, options or FuseOptions(), _with_criteria(columns, criteria), any_order)
     if progress:
         progress("reading", 1.0)
     labels = {str(label): label for label in scores.layout.rows_of_groups}
@@ -182,11 +187,18 @@ def explain_file(
 # ------------------------------------------------------------------------------------------------------------- batches
 
 
+def _with_criteria(columns: Columns | None, criteria: Sequence[str] | Literal["all"] | None) -> Columns:
+    columns = columns or Columns()
+    return columns if criteria is None else replace(columns, criteria=criteria)
+
+
 def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_order: bool) -> FileScores:
     """Read a table, check its cells, and check the options against its criteria."""
     if columns.attributes:
         options = options.with_attributes(columns.attributes)
-    columns = replace(columns, attributes=options.attribute_names)
+    changes = collect_criterion_changes(options)
+    # A column that an option speaks of as a criterion is one.
+    columns = replace(columns, attributes=options.attribute_names, declared=(*columns.declared, *changes))
     rule = make_fuse_rule(options)
     score_file = open_score_file(source)
     if score_file is None:
@@ -199,7 +211,7 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             whole_batches=not is_local(rule),
         )
         scores = FileScores(layout, options, rule, columns.batch)
-        for name, change in collect_criterion_changes(options).items():
+        for name, change in changes.items():
             if name not in layout.names:
                 raise UnknownName.of(_OWNER, find_option_name(change), name, layout.names)
     else:
@@ -207,9 +219,9 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             raise BadTable(str(source), "the table", "at least one row", "none", "")
         layout = score_file.layout(attributes=options.attribute_names, any_order=any_order)
         score_table, row_order = score_file.score_table(layout)
-        if columns.criteria is not None:
-            score_table = score_table.only(columns.criteria)
-        score_table = score_table.with_changes(collect_criterion_changes(options))
+        if columns.named_criteria is not None:
+            score_table = score_table.only(columns.named_criteria)
+        score_table = score_table.with_changes(changes)
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
     check_criterion_names(options, scores.names)
     if not scores.gates:

@@ -407,6 +407,8 @@ def fuse(
     margins: differences of at most this much are ties, ≥ 0; the same forms.
     groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
     attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
+        Of a frame, groups and attributes may be names of columns, and `criteria` says which columns are scores:
+        fuse(frame, groups="prompt_id", criteria=["Facts", "Style"], attributes=["tokens"]); criteria="all": the others.
     directions: "higher" or "lower" is better, for each criterion.
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
     outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`. "soft":

@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import check_comparisons
 from rubrank.scores.probabilities import read_probabilities
-from rubrank.tables.columns import GROUP_NAMES
+from rubrank.tables.columns import BOOKKEEPING, GROUP_NAMES
 from rubrank.verifiers.domain import UNIT, Layer
 
 if TYPE_CHECKING:
@@ -57,12 +57,20 @@ def batch_from_arrays(
     own: Sequence[Sequence[CriterionData]] | None,
 ) -> ScoreBatch:
     """Implements `ScoreBatch.of_arrays`, which documents the parameters."""
-    if criteria is None and type(scores) is not np.ndarray:
-        criteria = _column_names(scores)
-        group_column = next((name for name in criteria or () if name in GROUP_NAMES), None)
-        if group_column is not None:
-            remedy = f"Pass groups=frame[{group_column!r}], and the frame without that column."
-            raise InvalidInput(owner, "scores", "columns of scores alone", f"a column {group_column!r}", remedy)
+    if type(scores) is not np.ndarray and (columns := _column_names(scores)):
+        frame: Any = scores
+        other_columns = _names_in(attributes)
+        if other_columns:
+            attribute_names = attribute_names or other_columns
+            attributes = frame[[_check_column(owner, "attributes", name, columns) for name in other_columns]]
+        if groups is None and (group_column := next((name for name in columns if name in GROUP_NAMES), None)):
+            remedy = f"Pass groups={group_column!r}, or the columns of one group without it."
+            raise InvalidInput(owner, "groups", "given", f"a frame with a column {group_column!r}", remedy)
+        if isinstance(groups, str):
+            other_columns = [*other_columns, groups]
+            groups = frame[_check_column(owner, "groups", groups, columns)]
+        criteria = _choose_criteria(owner, criteria, columns, other_columns)
+        scores = frame[[item.name if isinstance(item, CriterionData) else item for item in criteria]]
     rows = _sort_rows(owner, scores, groups)
     data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
     if directions is not None:
@@ -209,6 +217,43 @@ def _column_names(value: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(value.columns)
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _check_column(owner: str, parameter: str, name: str, columns: Sequence[str]) -> str:
+    if name not in columns:
+        raise UnknownName.of(owner, parameter, name, columns)
+    return name
+
+
+def _names_in(value: Any) -> list[str]:
+    """The names in a name or a list of names; none for anything else, such as numbers."""
+    if isinstance(value, str):
+        return [value]
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    return list(value) if is_list and all(isinstance(item, str) for item in value) else []
+
+
+def _choose_criteria(owner: str, criteria: Any, columns: Sequence[str], other_columns: Sequence[str]) -> list[Any]:
+    """The criteria among the columns of a frame; raises unless the caller says which columns they are.
+
+    other_columns: those with another use.
+    """
+    if criteria is not None and not (isinstance(criteria, str) and criteria == "all"):
+        listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
+        for item in listed:
+            _check_column(owner, "criteria", item.name if isinstance(item, CriterionData) else item, columns)
+        return listed
+    candidates = [name for name in columns if name not in other_columns]
+    if criteria is None:
+        allowed = "named, because a column may be something else"
+        remedy = f'Name those that are criteria: criteria={candidates}; for all of these use criteria="all".'
+        raise InvalidInput(owner, "criteria", allowed, ", ".join(map(repr, candidates)), remedy)
+    doubtful = [name for name in candidates if name in GROUP_NAMES or name.lower() in BOOKKEEPING]
+    if doubtful:
+        allowed = "named, because a column may be something else"
+        got = f"'all', with a column {doubtful[0]!r}"
+        raise InvalidInput(owner, "criteria", allowed, got, 'Name them: criteria=["Facts", "Style"].')
+    return candidates
 
 
 def _separate_columns(value: Any) -> list[np.ndarray]:

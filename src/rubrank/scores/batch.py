@@ -89,7 +89,8 @@ class ScoreBatch:
 
         scores: (G, K), (N, G, K), or (M, K) with `groups`: a row per rollout, a column per criterion, NaN = not scored.
         groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
-        criteria: names, or data with domains, directions, points, edges …
+        criteria: names, or data with domains, directions, points, edges … For a frame, the columns that are criteria,
+            or "all" of them; its groups and attributes may be names of columns, too.
         weights: > 0; (K,), (N, K), or by name. margins: differences of at most this much are ties; the same forms.
         directions: "higher" or "lower" is better, for each criterion.
         global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Low-quality columns are

@@ -345,11 +345,16 @@ class LoadedScores:
     """The columns that name the groups."""
     attributes: np.ndarray | None = None
     """(rollouts, D): the cells of the attribute columns that were named, rows as in the table."""
+    left_out: tuple[str, ...] = ()
+    """Columns that are not used."""
 
     def __str__(self) -> str:
-        """read 512 rollouts in 64 groups (long CSV, by prompt_id)."""
+        """read 512 rollouts in 64 groups (CSV, by prompt_id). Criteria: Facts, Style; not used: tokens."""
         size = f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
-        return f"read {size} ({self.shape}, by {self.by})."
+        line = f"read {size} ({self.shape}, by {self.by})."
+        if self.left_out:
+            line += f" Criteria: {', '.join(self.table.criteria)}; not used: {', '.join(self.left_out)}."
+        return line
 
 
 def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
@@ -363,6 +368,8 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     if score_file is not None:
         layout = score_file.layout(attributes=columns.attributes, any_order=True)
         table, order = score_file.score_table(layout, with_reasons=True)
+        if columns.named_criteria is not None:
+            table = table.only(columns.named_criteria)
         attributes = None if layout.attributes_MD is None else layout.attributes_MD[order]
         return LoadedScores(table, f"scores, {score_file.table.shape}", "group", attributes)
     layout = find_layout(read_table(source, columns), columns, any_order=True)
@@ -376,7 +383,8 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     attributes = layout.attributes_MD
     if attributes is not None:
         attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
-    return LoadedScores(ScoreTable(tuple(groups)), layout.table.shape, "/".join(layout.group_columns), attributes)
+    by = "/".join(layout.group_columns)
+    return LoadedScores(ScoreTable(tuple(groups)), layout.table.shape, by, attributes, layout.left_out)
 
 
 def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
 """Columns that name the group of a rollout; the first one present is used."""
@@ -91,13 +92,24 @@ class Columns:
         (except the last) gets a backslash before it, so that different cells never give the same name.
     batch: rows with the same value here belong to one batch; it becomes the first part of the group's name.
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
+        criteria="all": every column of numbers, except those in `BOOKKEEPING`. None: the fields of `scores`; a table
+        without that column is refused unless all its columns of numbers are in `declared`.
+    declared: names that something else says are criteria, such as an option that gives them a weight.
     long: is there one row per score? None: decided from the columns.
     fields: columns of a long table with unusual names: criterion, score, response, reason.
     """
 
     group: Sequence[str] = ()
     batch: str | None = None
-    criteria: Sequence[str] | None = None
+    criteria: Sequence[str] | Literal["all"] | None = None
+    declared: Sequence[str] = ()
     attributes: Sequence[str] = ()
     long: bool | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named_criteria(self) -> tuple[str, ...] | None:
+        """The criteria that were named; None if none were, or all are to be used."""
+        if self.criteria is None or self.criteria == "all":
+            return None
+        return (self.criteria,) if isinstance(self.criteria, str) else tuple(dict.fromkeys(self.criteria))

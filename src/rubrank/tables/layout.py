@@ -35,6 +35,7 @@ from rubrank.tables.columns import (
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
 
 _SAMPLED_CELLS = 100
+_NAMED_COLUMNS = 30  # in an error message
 _SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
 
 
@@ -131,7 +132,7 @@ def find_layout(
     if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
         scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
         layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
-    if columns.criteria is None:
+    if columns.named_criteria is None:
         _check_similar_names(table, names)
     _check_rollouts_once(table, layout.labels)
     if not any_order:
@@ -258,8 +259,8 @@ def _choose_criteria(
 
     other_columns: those with another use, such as the group.
     """
-    if columns.criteria is not None:
-        paths = [_find_path(table, "criterion", SCORES, name) for name in dict.fromkeys(columns.criteria)]
+    if columns.named_criteria is not None:
+        paths = [_find_path(table, "criterion", SCORES, name) for name in columns.named_criteria]
         return {path: read_numbers(table, path) for path in paths}, ()
     fields = [path for path in _column_paths(table) if len(path) == 2 and path[0] == SCORES]
     if fields:
@@ -283,7 +284,20 @@ def _choose_criteria(
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
         remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
+    if columns.criteria is None:
+        _refuse_undeclared(table, [path[0] for path in criteria], columns.declared)
     return criteria, tuple(left_out)
+
+
+def _refuse_undeclared(table: Table, candidates: Sequence[str], declared: Sequence[str]) -> None:
+    """Raise if nothing says that these columns of numbers are criteria: one of them may be a temperature or a cost."""
+    if all(name in declared for name in candidates):
+        return
+    names = candidates[:_NAMED_COLUMNS]
+    more = f" and {len(candidates) - len(names)} more" if len(candidates) > len(names) else ""
+    allowed = "named, because a column of numbers may be something else"
+    remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
+    raise BadTable(str(table.path), "the criteria", allowed, f"{', '.join(map(repr, names))}{more}", remedy)
 
 
 def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
@@ -368,7 +382,9 @@ def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[s
                 allowed = "in [0, 1], 1 = clean, for the low-quality gate"
                 remedy = "Scale it, or reverse it if lower is better."
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
-    for name in columns.criteria or ():
+    if columns.named_criteria is None:
+        return tuple(names)
+    for name in columns.named_criteria:
         if name not in names:
             raise UnknownName.of(str(table.path), "criterion", name, names, field="criteria")
-    return tuple(names) if columns.criteria is None else tuple(dict.fromkeys(columns.criteria))
+    return columns.named_criteria

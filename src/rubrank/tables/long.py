@@ -75,7 +75,8 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
             raise _missing_column(table, missing, f"Name it: `column.{missing}=NAME`.")
         return None
     if not is_declared:
-        is_named_wide = columns.criteria is not None and all(name in schema for name in columns.criteria)
+        named = columns.named_criteria
+        is_named_wide = named is not None and all(name in schema for name in named)
         if is_named_wide or schema[criterion].is_numeric():
             return None
     group = _find_group(columns, table.frame.columns)

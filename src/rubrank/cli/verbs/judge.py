@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rubrank.cli.command import add_verb
-from rubrank.cli.common import AsJson, Column, Force, GroupColumn, Long, TableColumn, rollout_columns, table_columns
+from rubrank.cli.common import (
+    AsJson,
+    Column,
+    CriteriaFlag,
+    Force,
+    GroupColumn,
+    Long,
+    TableColumn,
+    rollout_columns,
+    table_columns,
+)
 from rubrank.cli.terminal import print_json, print_line, table
 from rubrank.errors import counted
 
@@ -123,9 +133,7 @@ def audit(
     scores: Annotated[list[str], typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several.")],
     humans: Annotated[list[Path] | None, typer.Option(help="Labels by people, as score tables; one for each.")] = None,
     rollouts: _Rollouts = None,
-    criteria: Annotated[
-        str | None, typer.Option(help="Criteria to audit, as a,b; by default all that judges decide.")
-    ] = None,
+    criteria: CriteriaFlag = None,
     positions: Annotated[
         Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
     ] = None,
@@ -147,14 +155,14 @@ def audit(
     if picture is not None:
         inputs = [*scores, *(humans or ()), rollouts, positions]
         check_output_path(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture")
-    names = None if criteria is None else [name.strip() for name in criteria.split(",")]
+    columns = table_columns(group_column, long, column, criteria)
     result = audit_files(
         scores,
         humans=humans,
         rollouts=rollouts,
         positions=positions,
-        criteria=names,
-        table_columns=table_columns(group_column, long, column),
+        criteria=columns.named_criteria,
+        table_columns=columns,
         bootstrap=bootstrap,
         seed=seed,
     )

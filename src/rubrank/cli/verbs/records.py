@@ -63,7 +63,7 @@ def record(
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)
     compared = [make_fuse_rule(options, name) for name in split_rules(others)]
-    logged = read_logged(scores, rollouts, where.columns(options.attribute_names), say)
+    logged = read_logged(scores, rollouts, where.columns(options), say)
     table, batch = batch_of(logged, options)
     groups = None if rollouts is None else match_rollouts(table, rollouts)
     number = write_records(output, record_table(table, rule, groups=groups, others=compared, batch=batch))
@@ -127,7 +127,7 @@ def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any
             raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
         return source
     lines: list[str] = []
-    logged = read_logged(source, None, where.columns(options.attribute_names), lines.append)
+    logged = read_logged(source, None, where.columns(options), lines.append)
     table, batch = batch_of(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
     return record_table(table, rule, batch=batch)

@@ -12,6 +12,7 @@ from rubrank.cli.command import add_verb
 from rubrank.cli.common import (
     FUSION_FLAGS,
     AsJson,
+    CriteriaFlag,
     GroupColumn,
     Long,
     Source,
@@ -88,7 +89,7 @@ def replay(
     from rubrank.studies.replay.replay import replay as run
 
     chosen = _choose_rules(rules, options, _REPLAYED)
-    logged = read_logged(scores, rollouts, where.columns(options.attribute_names), say)
+    logged = read_logged(scores, rollouts, where.columns(options), say)
     with Bar("rules", as_json) as tick:
         result = run(
             logged.table,
@@ -115,7 +116,7 @@ def robustness(
     where: WhereOptions,
     filters: FilterOptions,
     rules: _Rules = None,
-    criteria: Annotated[str | None, typer.Option(help="Only map these, as a,b,c.")] = None,
+    mapped: Annotated[str | None, typer.Option("--map", help="Only map these criteria, as a,b,c.")] = None,
     transform: _Transforms = None,
     paper: Annotated[
         bool,
@@ -136,13 +137,13 @@ def robustness(
     from rubrank.studies.replay.robustness import summary
     from rubrank.studies.replay.transforms import parse_transform
 
-    if criteria is not None and transform:
+    if mapped is not None and transform:
         remedy = "A transform names its criterion itself."
-        raise InvalidInput("robustness", "criteria", "given without `transform`", criteria, remedy)
+        raise InvalidInput("robustness", "mapped", "given without `transform`", mapped, remedy)
     chosen = _choose_rules(rules, options, _TESTED)
     transforms = [parse_transform(text) for text in transform or ()]
     selected = filters.filters(paper)
-    logged = read_logged(scores, rollouts, where.columns(options.attribute_names), say)
+    logged = read_logged(scores, rollouts, where.columns(options), say)
     for name in filters.exclude:  # what --paper leaves out need not be there, but what was typed must
         if name not in logged.table.criteria:
             raise UnknownName.of("robustness", "exclude", name, logged.table.criteria)
@@ -152,7 +153,7 @@ def robustness(
             tested.table,
             rules=chosen,
             options=options,
-            criteria=split_names(criteria),
+            criteria=split_names(mapped),
             transforms=transforms,
             step=step,
             progress=tick,
@@ -178,6 +179,7 @@ def bench_fusion(
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; or `all`.")] = "all",
     rounds: Annotated[int, typer.Option(help="Rounds per rule; the fastest counts.")] = 50,
     step: _Step = 128,
+    criteria: CriteriaFlag = None,
     group_column: GroupColumn = None,
     long: Long = False,
     column: TableColumn = None,
@@ -193,7 +195,7 @@ def bench_fusion(
     if scores is None:
         table = synthetic_step()
     else:
-        table = read_logged(scores, None, table_columns(group_column, long, column), say).table
+        table = read_logged(scores, None, table_columns(group_column, long, column, criteria), say).table
     if step < 1 or not len(table):
         got = f"{step} of {len(table)} rollouts"
         raise InvalidInput("bench fusion", "step", "at least 1 group of a file that has some", got, "Try 128.")

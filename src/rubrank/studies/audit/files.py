@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def audit_files(
     first = next(iter(tables.values()))[0]
     return audit(
         tables,
-        humans=None if humans is None else _load_humans(humans, table_columns),
+        humans=None if humans is None else _load_humans(humans, table_columns or Columns(), first.criteria),
         criteria=criteria,
         texts=None if rollouts is None else _load_answers(first, rollouts, columns),
         positions=None if positions is None else _load_positions(Path(positions)),
@@ -72,8 +73,12 @@ def _split_name(given: str | Path) -> tuple[str, str]:
     return Path(given).name.split(".")[0], str(given)
 
 
-def _load_humans(given: str | Path | Sequence[str | Path], columns: Columns | None) -> list[ScoreTable]:
-    return [load_scores(path, columns).table for path in ([given] if isinstance(given, str | Path) else given)]
+def _load_humans(
+    humans: str | Path | Sequence[str | Path], columns: Columns, judged: Sequence[str]
+) -> list[ScoreTable]:
+    """The labels of people. judged: the criteria of the judges, which need not be named again."""
+    paths = [humans] if isinstance(humans, str | Path) else humans
+    return [load_scores(path, replace(columns, declared=judged)).table for path in paths]
 
 
 def _load_answers(table: ScoreTable, rollouts: str | Path, columns: Mapping[str, Any] | None) -> list[str]:

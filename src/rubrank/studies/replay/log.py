@@ -55,6 +55,8 @@ def read_logged(
     recorded = isinstance(source, str | Path) and is_records(Path(source))
     if recorded:
         logged = _from_records(list(_once(read_records(source))))
+        if columns is not None and columns.named_criteria is not None:
+            logged = replace(logged, table=logged.table.only(columns.named_criteria))
         what = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
     else:
         asked = _in_table(columns or Columns(), measured=rollouts is not None)
