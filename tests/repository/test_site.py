@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -40,15 +41,76 @@ def test_files_that_the_pages_name_exist():
     assert not gone
 
 
-@pytest.mark.slow
-def test_it_builds_without_a_warning(tmp_path):
+class _PageText(HTMLParser):
+    """The headings of a page, and its text outside code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open_tags: list[str] = []
+        self.text: list[str] = []
+        self.headings: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("br", "hr", "img", "input", "meta", "link", "wbr", "source", "path"):
+            self.open_tags.append(tag)
+        if tag in ("h1", "h2", "h3", "h4"):
+            self.headings.append("")
+
+    def handle_endtag(self, tag):
+        if tag in self.open_tags:
+            while self.open_tags.pop() != tag:
+                pass
+
+    def handle_data(self, data):
+        if not {"code", "pre", "script", "style"} & set(self.open_tags):
+            self.text.append(data)
+        if self.headings and {"h1", "h2", "h3", "h4"} & set(self.open_tags) and data != "¶":
+            self.headings[-1] += data
+
+
+def source_headings(markdown: str) -> list[str]:
+    """The headings that a page should have, without marks, links and code."""
+    outside_code = re.sub(r"^([ \t]*)(`{3,}|~{3,}).*?^\1\2[ \t]*$", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#{1,4} (.+?)(?: \{.*\})?$", outside_code, re.MULTILINE)
+    return [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+
+
+def letters_of(text: str) -> str:
+    return re.sub(r"\W", "", text)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
     pytest.importorskip("material", reason="pip install 'rubrank[docs]'")
     pytest.importorskip("mkdocstrings_handlers.python", reason="pip install 'rubrank[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    folder = tmp_path_factory.mktemp("site") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "start" / "index.html").exists()
-    page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_it_builds_without_a_warning(site):
+    page = (site / "reference" / "index.html").read_text(encoding="utf-8")
     assert 'id="rubrank.fuse"' in page
     assert not re.search(r'(?:src|href)="https?://(?!www\.mkdocs|squidfunk)', page), "nothing is fetched from anywhere"
+
+
+@pytest.mark.slow
+def test_every_page_shows_its_headings_and_no_fence(site):
+    """A code block that is not closed, or not parsed, swallows the sections behind it."""
+    faults = []
+    for source in DOCS.rglob("*.md"):
+        name = source.relative_to(DOCS).with_suffix("")
+        page = site / ("index.html" if str(name) == "index" else f"{name}/index.html")
+        parser = _PageText()
+        parser.feed(page.read_text(encoding="utf-8"))
+        if "```" in "".join(parser.text):
+            faults.append(f"{name}: a fence in the text")
+        shown = {letters_of(heading) for heading in parser.headings}
+        for heading in source_headings(source.read_text(encoding="utf-8")):
+            if letters_of(heading) not in shown:
+                faults.append(f"{name}: no heading {heading!r}")
+    assert not faults
