@@ -1,9 +1,15 @@
-"""What the site changes in the pages: links out of docs/, and code blocks that name their file."""
+"""What the site adds to the pages: links out of docs/, titles of code blocks, and a page for every criterion."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
+
+import yaml
+from mkdocs.structure.files import File
+
+from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria
 
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)(?:README|CONTRIBUTING|CHANGELOG|examples|recipes|benchmarks|src)[^)]*\)"
@@ -16,3 +22,72 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     markdown = _OUTSIDE.sub(r"\1", markdown)
     # The tests write such a block to the file that it names; the site's parser knows a file name only as a title.
     return _NAMED_FENCE.sub(r'\1\2\3 title="\4"', markdown)
+
+
+# ---- a page for every criterion ------------------------------------------------------------------------------------
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add criteria/index.md and criteria/NAME.md."""
+    entries = [describe(entry.name) for entry in find_criteria()]
+    files.append(File.generated(config, "criteria/index.md", content=_criteria_index(entries)))
+    for entry in entries:
+        files.append(File.generated(config, f"criteria/{_page_name(entry)}.md", content=_criterion_page(entry)))
+    return files
+
+
+def _page_name(entry: CriterionEntry) -> str:
+    return entry.name.replace(":", "-")
+
+
+def _criteria_index(entries: list[CriterionEntry]) -> str:
+    lines = [
+        "# Criteria",
+        "",
+        f"The library has {len(entries)} criteria. `rubrank criteria --search WORDS` finds them, too.",
+        "",
+    ]
+    family = ""
+    for entry in entries:
+        if entry.family != family:
+            family = entry.family
+            lines += ["", f"## {family}", "", "| criterion | decided by | checks |", "|---|---|---|"]
+        lines.append(f"| [{entry.name}]({_page_name(entry)}.md) | {entry.how} | {_in_cell(entry.checks)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _criterion_page(entry: CriterionEntry) -> str:
+    example: dict[str, Any] = {"name": entry.name}
+    required = {parameter.name: f"<{parameter.type}>" for parameter in entry.parameters if parameter.required}
+    if required:
+        example["params"] = required
+    line = yaml.safe_dump(example, default_flow_style=True, width=1000, allow_unicode=True).strip()
+    lines = [f"# {entry.name}", "", entry.checks, ""]
+    lines += [f"Family {entry.family}; decided by: {entry.how}; layer {entry.layer}; values: {entry.values}.", ""]
+    lines += ["```yaml", f"- {line}", "```", ""]
+    if entry.doc:
+        lines += ["```text", entry.doc, "```", ""]
+    if entry.parameters:
+        lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
+        for parameter in entry.parameters:
+            default = "required" if parameter.required else f"`{parameter.default!r}`"
+            lines.append(f"| `{parameter.name}` | {_in_cell(parameter.type)} | {_in_cell(default)} |")
+        lines.append("")
+    if entry.examples:
+        lines += ["## Examples", "", "| response | parameters | value | note |", "|---|---|---|---|"]
+        lines += [_example_row(case) for case in entry.examples[:12]]
+    return "\n".join(lines) + "\n"
+
+
+def _example_row(case: Mapping[str, Any]) -> str:
+    text = case.get("text")
+    shown = text if isinstance(text, str) else "a conversation"
+    params = ", ".join(f"{name}={value!r}" for name, value in (case.get("params") or {}).items())
+    note = str(case.get("note") or "")
+    return f"| {_in_cell(shown[:160])} | {_in_cell(params[:160])} | {case.get('value')} | {_in_cell(note)} |"
+
+
+def _in_cell(text: str) -> str:
+    """Text that Markdown shows as it is, inside a cell of a table."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~^])", r"\\\1", text)
+    return " ".join(escaped.split())

@@ -22,7 +22,7 @@ import importlib
 import re
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name → where it lives, and its name there; all of them are listed in the stub, where type checkers look.
 with open(f"{__file__}i", encoding="utf-8") as _stub:

@@ -19,12 +19,12 @@ DOCS = ROOT / "docs"
 
 def test_every_page_is_in_the_navigation():
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    listed = set(re.findall(r"[\w/.-]+\.md", nav))
+    listed = set(re.findall(r"[\w/.-]+\.md", nav)) - {"criteria/index.md"}  # written when the site is built
     assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
 def test_the_reference_has_every_public_name():
-    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
     found = re.findall(r"^::: rubrank\.(\w+)$", text, re.MULTILINE)
     assert sorted(found) == sorted(name for name in rubrank.__all__ if name != "__version__")
 
@@ -93,7 +93,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.slow
 def test_it_builds_without_a_warning(site):
-    page = (site / "reference" / "index.html").read_text(encoding="utf-8")
+    page = (site / "reference" / "fusion" / "index.html").read_text(encoding="utf-8")
     assert 'id="rubrank.fuse"' in page
     assert not re.search(r'(?:src|href)="https?://(?!www\.mkdocs|squidfunk)', page), "nothing is fetched from anywhere"
 
@@ -104,7 +104,7 @@ def test_every_page_shows_its_headings_and_no_fence(site):
     faults = []
     for source in DOCS.rglob("*.md"):
         name = source.relative_to(DOCS).with_suffix("")
-        page = site / ("index.html" if str(name) == "index" else f"{name}/index.html")
+        page = site / name.parent / "index.html" if name.name == "index" else site / name / "index.html"
         parser = _PageText()
         parser.feed(page.read_text(encoding="utf-8"))
         if "```" in "".join(parser.text):
