@@ -1,119 +1,109 @@
-"""ThinkLeak: is thinking left in the answer (1 = fine, 0 = the reward is stopped)?"""
+"""ThinkLeak: is thinking, or the model's other side of the conversation, left in the answer (1 = fine, 0 = stopped)?
+
+Three kinds of signs, each with its own function:
+- tokens: tags of thinking, tokens of chat templates, channels ("analysis…assistantfinal…");
+- turns: the model goes on as the user and answers itself ("User: … Assistant: …");
+- thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in the
+  third person, the prompt spoken about, the model that plans to think or to reply, a word like "Hmm". One of them proves
+  nothing, several do. The words are in data/thinking_words.tsv.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, without_code
 from rubrank.texts.reasoning import TAGS
+from rubrank.verifiers.shared.word_tables import read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
-_TEMPLATE_NAMES = (
-    "im_start|im_end|channel|start|end|message|assistant|user|system|eot_id|endoftext|start_header_id"
-    "|START_THINKING|END_THINKING|end_header_id|begin_of_text|return|call|constrain"
-)
 _TAG = re.compile(
-    rf"<(?:/?(?:{_TAG_NAMES})>|\|(?:{_TEMPLATE_NAMES})\|>)|◁/?think▷|\[/?THINK\]",
-    re.IGNORECASE,
-)
-_ABOUT_USER = re.compile(
-    r"(?:(?:okay|ok|alright|hmm+|well|so|first)[,.… ]+)*(?:so[, ]+)?(?:the user (?:is|wants|asked|asks|has|said"
-    r"|says|just|seems|"
-    r"needs)|(?:we|i) (?:need|have|should|must) to (?:respond|answer|produce|write|comply"
-    r"|output)\b.{0,80}\b(?:user|prompt|"
-    r"instruction|constraint)|let me (?:analy[sz]e|think about|parse|re-?read) (?:the|this) (?:user|request"
-    r"|prompt|question))"
-    r"|user(?:'s)? (?:asks?|asked|wants?|request(?:s|ed)?|query|question|prompt|says?|needs?)\s*(?:[:：]|for\b"
-    r"|me\b|us\b|to\b)"
-    r"|(?:好的|嗯|好|首先|那么|现在)*[，,。 ]*(?:用户(?:让我|要求|想要|想|希望|问|需要|说|给|提)|我(?:需要|得"
-    r"|应该)(?:先)?(?:理解|分析|确认)用户)",
-    re.IGNORECASE,
-)
-_TO_ITSELF = re.compile(  # an answer about users that the prompt mentions does not open like this
-    r"(?:okay|ok|alright|hmm+)[,.…，。 ]+(?:so[, ]+|well[, ]+)*the user\b"
-    r"|(?:好的|好|嗯)[，,。… ]*(?:(?:现在|首先|那么)[，, ]*)?用户|(?:首先[，,])?用户(?:想让|希望|要求|让|要|问)我"
-    r"|(?:so[, ]+)?the user (?:is asking|asks|asked|wants|needs) (?:me|us)\b|(?:so[, ]+)?we (?:need|have|must)\b"
-    r"|user (?:asks?|asked|wants?)\s*:",
-    re.IGNORECASE,
-)
-_OPENS = re.compile(  # how thinking begins, and an answer does not
-    r"(?:okay|ok|alright|hmm+|right|well)[,.…]+ (?:so[,]? )?(?:i|we) (?:need|have|should|must|am|are|'m|'ve)(?: got)?"
-    r"(?: to| been| trying| asked| this)\b"
-    r"|(?:okay|ok|alright|hmm+|so|first|now)[,.…]+ (?:let me|let's) (?:think|see|figure|break|parse|start by"
-    r"|re-?read|try to"
-    r"|understand|work through|recall|consider)\b"
-    r"|(?:first|so|now)[,]? i (?:need|have|should|must) to (?:figure|understand|determine|work out|make sure"
-    r"|think|recall"
-    r"|identify what|parse|clarify)\b"
-    r"|let me (?:think|figure out|try to understand|break down what|work out what|re-?read)\b"
-    r"|i(?:'m| am) (?:being asked|asked) to\b"
-    r"|(?:首先|好的|好|嗯|那么|现在|好吧|唔|哦)[，,。…！ ]*(?:首先[，,]?)?"
-    r"(?:让我(?:先|来|再|仔细|好好){0,3}|我(?!们)(?:需要|得|应该|要|先|必须|想|再|仔细|好好){1,3})"
-    r"(?:弄清|搞清|理解|分析一下(?:题|问|用)|看看|看一下|确认|明确|回忆|想想|想一想|考虑|思考|理清|梳理|读|审题|搞明白|弄明白|解决这)(?!你|您)"
-    r"|(?:嗯|唔)[，,。…]+(?:这道题|让我(?:想|看|先|再)|题目|首先[，,]?我(?!们))|(?:这道题|题目)(?:让我|要我)",
-    re.IGNORECASE,
-)
-_LABELS = re.compile(
-    r"(?:\W{0,4})(?:(?:my |internal |the )?(?:thinking|thought|reasoning) process|(?:internal|inner) monologue"
-    r"|chain[- ]of[- ]thought"
-    r"|thinking(?: out loud| aloud)?|scratchpad|internal reasoning|思考过程|思维过程|思维链|内心独白|推理过程|我的思考)"
-    r"\W{0,3}[:：]",
+    rf"</?(?:{_TAG_NAMES}|start_of_turn|end_of_turn)>|<\|[a-z_]{{2,30}}\|>|◁/?think▷|\[/?THINK\]|\[/?INST\]|<</?SYS>>"
+    r"|<\|?(?:user|assistant|system)\|?>(?=\s)",
     re.IGNORECASE,
 )
 _CHANNELS = re.compile(
     r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)"
 )
+_LABEL = re.compile(
+    r"\W{0,4}(?:(?:my |internal |the )?(?:thinking|thought|reasoning)(?: process| out loud| aloud)?"
+    r"|(?:internal|inner) (?:monologue|reasoning|note)|internal|chain[- ]of[- ]thought|scratchpad|analysis of the request"
+    r"|思考过程|思维过程|思维链|内心独白|推理过程|我的思考|思考プロセス|사고 과정|razonamiento interno|denkprozess)"
+    r"(?:\W{0,3}[:：]|\]|\*\*\n)",
+    re.IGNORECASE,
+)
 _STEPS = re.compile(
     r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]", re.IGNORECASE
-)
-_SPOKEN_OF = re.compile(
-    r"\b(?:think\w*|thoughts?|reason\w*|chain[- ]of|step[- ]by[- ]step|monologue|diary|story|character|react"
-    r"|agent|action"
-    r"|analysis|assistant|dialog\w*|screenplay|script)\b|思考|推理|思路|独白|思维|分析过程|行动|故事|小说|日记|剧本|对话|角色",
-    re.IGNORECASE,
 )
 _MONOLOGUE = re.compile(  # the lookahead for the first letter makes it fast on ordinary lines
     r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
     r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
 )
-_SUNG = re.compile(
-    r"\b(?:lyrics?|song|poem|verse|chorus|rap|story|dialog\w*|script|scene)\b|歌|诗|故事|对话|剧", re.IGNORECASE
+# What a prompt may ask for that looks like thinking aloud.
+_FICTION_ASKED = re.compile(
+    r"\b(?:monologue|diary|journal|story|novel|character|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person"
+    r"|stream of consciousness|scene|persona|pretend|imagine|act as|think (?:out loud|aloud))\b"
+    r"|独白|心理活动|故事|小说|日记|剧本|对话|角色|扮演|monólogo|monolog",
+    re.IGNORECASE,
 )
+_THOUGHTS_ASKED = re.compile(
+    r"\b(?:thinking|thoughts?|reasoning|chain[- ]of|monologue|diary|journal|story|novel|character|react\b|agent"
+    r"|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person|stream of consciousness|scene|poem|lyrics?|song|rap"
+    r"|conversation|persona)\b|think (?:out loud|aloud|step)|(?:pretend|imagine|act as|you are an?)\b"
+    r"|思考过程|推理过程|独白|思维|心理活动|故事|小说|日记|剧本|对话|角色|扮演|歌|诗|剧|monologue|monólogo|Monolog",
+    re.IGNORECASE,
+)
+_CONVERSATION_ASKED = re.compile(
+    r"dialog|conversation|chat|transcript|script|interview|role-?play|few-?shot|example|template|prompt|bot\b|assistant"
+    r"|对话|聊天|访谈|剧本|示例|例子|模板|会話|대화|diálogo|gespräch|диалог",
+    re.IGNORECASE,
+)
+_OPENING = 600  # characters of the beginning in which thinking aloud is looked for
+_NEAR = 60  # characters within which a verb belongs to its subject
+_SENTENCE = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=2, layer="global_quality")
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=3, layer="global_quality")
 def think_leak(rollout: Rollout) -> Answer:
-    """No thinking is left in the answer.
+    """No thinking is left in the answer, and the model does not go on as the user.
 
     Passes: thoughts in their tags or field, and a clean answer after them. Fails: a thinking tag or a chat-template
-    token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; an answer that
-    opens by speaking about "the user" (用户要求…; where the prompt itself is about users only if it talks to itself:
-    "Okay, the user …"), to itself ("Okay, so I need to …", 首先，我需要弄清楚题目), or with a label ("**Thinking
-    Process:**"); steps of an agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm",
-    "等等". Labels, openings and steps are fine where the prompt asks for thoughts. Not covered: reasoning steps meant
-    for the reader.
+    token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; turns of a
+    conversation ("User: … Assistant: …", "### Human:") that the prompt does not ask for; an answer that opens by
+    thinking aloud: about the user ("The user wants …", 用户要求…, El usuario quiere …), about the prompt ("The question
+    asks me to …"), about its plans ("Okay, so I need to …"), or with a label ("**Thinking Process:**"); steps of an agent
+    ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps are fine
+    where the prompt asks for thoughts or fiction. Missing: some signs of thinking aloud, too few to be sure. Not covered:
+    reasoning steps meant for the reader.
     """
     shown = without_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()
-    start = bare(shown[:2000])
-    leak = (
-        _find_tag(rollout, shown, prompt)
-        or _find_talk_about_user(start, prompt)
-        or _find_channel(shown)
-        or _find_thoughts(shown, start, prompt)
-    )
+    leak = _find_token(rollout, shown, prompt) or _find_turns(shown, prompt)
     if leak:
         return False, leak
-    turns = len(_MONOLOGUE.findall("\n" + shown))
-    if turns >= 4 and not _SUNG.search(rollout.question):
-        return False, f"{turns} lines of talking to itself"
+    signs = _count_signs(bare(shown[: 2 * _OPENING])[:_OPENING], prompt)
+    if len(signs) >= 3:
+        return False, f"the answer opens by thinking aloud: {', '.join(signs[:3])}"
+    if _THOUGHTS_ASKED.search(prompt):
+        return True, "no thinking left in the answer"
+    label = _LABEL.match(shown.lstrip())
+    if label:
+        return False, f"the answer opens with a label of thinking: {label[0][:60]!r}"
+    steps = {match[1].lower() for match in _STEPS.finditer(shown[:100_000])}
+    if len(steps) >= 2:
+        return False, f"steps of an agent: {sorted(steps)}"
+    monologue = len(_MONOLOGUE.findall("\n" + shown))
+    if monologue >= 4:
+        return False, f"{monologue} lines of talking to itself"
     return True, "no thinking left in the answer"
 
 
-def _find_tag(rollout: Rollout, shown: str, prompt: str) -> str | None:
-    """A thinking tag or a token of a chat template that the prompt does not speak of."""
+def _find_token(rollout: Rollout, shown: str, prompt: str) -> str | None:
+    """A thinking tag, a token of a chat template or a channel that the prompt does not speak of."""
     for tag in _TAG.findall(shown):
         if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
@@ -121,32 +111,128 @@ def _find_tag(rollout: Rollout, shown: str, prompt: str) -> str | None:
         for opening, _ in TAGS:
             if opening in shown and opening not in prompt:
                 return "a thinking tag in the answer"
-    return None
-
-
-def _find_talk_about_user(start: str, prompt: str) -> str | None:
-    """The answer opens by talking about the user. If the prompt mentions users, it must also talk to itself."""
-    match = _ABOUT_USER.match(start)
-    prompt_has_users = "user" in prompt or "用户" in prompt
-    if match is None or (prompt_has_users and not _TO_ITSELF.match(start)):
-        return None
-    return f"the answer speaks about the user: {match[0][:60]!r}"
-
-
-def _find_channel(shown: str) -> str | None:
-    """A model's channels that were not split: "analysis…assistantfinal…"."""
     channel = _CHANNELS.search(shown[:200_000])
     return f"a channel of the model in the answer: {channel[0]!r}" if channel else None
 
 
-def _find_thoughts(shown: str, start: str, prompt: str) -> str | None:
-    """A label, an opening or an agent's steps, which are fine if the prompt asks for thoughts."""
-    opening = _LABELS.match(shown.lstrip()) or _OPENS.match(start)
-    steps = {match[1].lower() for match in _STEPS.finditer(shown[:100_000])}
-    if not opening and len(steps) < 2:
+# ---- turns ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _turn_pattern() -> re.Pattern[str]:
+    sides = read_words("dialogue_marks")
+    names = "|".join(f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items())
+    return re.compile(rf"(?m)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
+
+
+def _find_turns(shown: str, prompt: str) -> str | None:
+    """The model goes on as the user, and answers itself; a conversation was not asked for."""
+    if _CONVERSATION_ASKED.search(prompt):
         return None
-    if _SPOKEN_OF.search(prompt):
-        return None
-    if opening:
-        return f"the answer opens with thinking: {opening[0][:60]!r}"
-    return f"steps of an agent: {sorted(steps)}"
+    user_turn = None
+    for mark in _turn_pattern().finditer(shown[:200_000]):
+        if mark["user"]:
+            user_turn = mark
+        elif user_turn:
+            return f"turns of a conversation: {user_turn[0].strip()!r}, {mark[0].strip()!r}"
+    if user_turn and user_turn["heading"] and user_turn.start() > 0:
+        return f"a turn of the user: {user_turn[0].strip()!r}"
+    return None
+
+
+# ---- thinking aloud -------------------------------------------------------------------------------------------------
+
+
+@cache
+def _phrases(kind: str) -> re.Pattern[str]:
+    """A pattern for the phrases of a kind; in scripts with spaces they begin where a word begins."""
+    spelled: list[str] = []
+    unspaced: list[str] = []
+    for row_kind, _, phrases in read_table("thinking_words"):
+        if row_kind == kind:
+            for phrase in phrases.split(", "):
+                (unspaced if _UNSPACED.search(phrase) else spelled).append(re.escape(phrase))
+    spelled.sort(key=len, reverse=True)
+    unspaced.sort(key=len, reverse=True)
+    return re.compile(rf"(?<![\w'’])(?:{'|'.join(spelled)})|(?:{'|'.join(unspaced) or '(?!)'})")
+
+
+def _count_signs(opening: str, prompt: str) -> list[str]:
+    """The signs of thinking aloud in the opening of an answer, each as often as it counts."""
+    text = opening.lower().replace("’", "'")
+    signs: list[str] = []
+    talk = _match_talk(text)
+    if talk:
+        signs.append(talk.strip(" ,.…!，。！"))
+        hesitates = _phrases("hesitation").match(talk) is not None
+        needs = _phrases("need").match(text, len(talk)) is not None
+        if (hesitates and _find_plan(text[len(talk) :][:_NEAR], 0)) or (
+            needs and (hesitates or _phrases("consent").match(talk))
+        ):
+            signs += ["plans before it answers"] * 2
+    is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
+    is_fiction = _FICTION_ASKED.search(prompt) is not None
+    has_user = False
+    for sentence in _SENTENCE.split(text[len(talk) :])[:3]:
+        if _speaks_to_user(sentence):
+            continue
+        user = _phrases("user").search(sentence[:40])
+        task = _phrases("task").search(sentence)
+        if user and _stands_first(user) and not has_user:
+            verb = _phrases("wants").search(sentence[user.start() : user.end() + _NEAR])
+            signs += [user[0]] * ((1 if is_about_users else 2) + bool(verb))
+            has_user = True
+        elif task and _stands_first(task):
+            signs += [task[0]] * 2
+        if _phrases("told").search(sentence[:60]):
+            signs.append("it is asked to")
+        if _phrases("asked").search(sentence[:60]) and not is_fiction:
+            signs += ["it is asked to"] * 3
+        mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
+        mentions_prompt = task is not None or user is not None or _phrases("meta").search(sentence) is not None
+        if mentions_user or mentions_prompt or not is_fiction:
+            signs += _find_plan(sentence, 2 if mentions_user else int(mentions_prompt))
+    return signs
+
+
+def _stands_first(phrase: re.Match[str]) -> bool:
+    """Does the phrase stand at the beginning of its sentence, a word or two aside?"""
+    return phrase.start() <= (2 if _UNSPACED.search(phrase[0]) else 12)
+
+
+def _speaks_to_user(sentence: str) -> bool:
+    """Is there a "you"? Thinking aloud has none: "Let me check that for you" is an answer."""
+    you = _phrases("you").search(sentence)
+    if you is None:
+        return False
+    return _UNSPACED.search(you[0]) is not None or not sentence[you.end() : you.end() + 1].isalpha()
+
+
+def _match_talk(text: str) -> str:
+    """The words with which thinking aloud begins, up to what follows them; "" if there are none."""
+    end = 0
+    while True:
+        talk = _phrases("talk").match(text, end)
+        if not talk:
+            return text[:end]
+        separator = re.compile(r"[\s,，.。…!！:—~-]+").match(text, talk.end())
+        if not separator:
+            return text[:end]
+        end = separator.end()
+
+
+def _find_plan(sentence: str, weight: int) -> list[str]:
+    """A plan of the model to think or to reply; one that speaks of the user or the prompt weighs more."""
+    plan = _phrases("self").search(sentence)
+    if plan is None:
+        return []
+    near = sentence[plan.end() : plan.end() + _NEAR]
+    if _UNSPACED.search(plan[0]):  # Japanese and Korean put the plan behind what is planned
+        near = sentence[max(0, plan.start() - 20) : plan.end() + 20]
+    reply = _phrases("reply").search(near)
+    think = _phrases("think").search(near)
+    if reply:
+        return [f"{plan[0]} … {reply[0]}"] * min(3, 2 + weight)
+    if think:
+        return [f"{plan[0]} … {think[0]}"] * (1 + weight)
+    return []

@@ -4,56 +4,59 @@
     Rollout(response="… and then the")                              # 0: no sentence ends with "the"
     Rollout(response="… and we went home")                          # missing: perhaps only the full stop is
 
-The trainer knows why sampling ended, and its adapter passes that on as `finish_reason`. Without it, only sure signs of
-truncation count.
+The trainer knows why sampling ended, and its adapter passes that on as `finish_reason`. Without it, the end of the text
+decides: a structure that is open (code, HTML, formulas, JSON, tables), a sentence that breaks off. A sentence without
+a full stop counts only if the text shows that its sentences have one: verse, notes and Thai have none.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, sentences, split_code
+from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, split_code
+from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.unclosed import (
+    find_half_name,
+    find_unclosed_code,
+    find_unclosed_formula,
+    find_unclosed_json,
+    find_unclosed_markup,
+    find_unclosed_python,
+    find_unclosed_sql,
+    take_code,
+)
+from rubrank.verifiers.shared.word_tables import read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _CUT = frozenset(("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length"))
 _WHOLE = frozenset(
     ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "completed")
 )
-_FUNCTION_WORDS = (  # no sentence ends with these; "what it is for", "read from" do
-    "and|or|but|the|a|an|because|which|whose|between|although|whereas|unless|such as|including|as well as|due to"
-    "|their|your"
-    "|et|und|oder|y|la|le|les|der|das|el|los|una|que|qui|della|il|dass|weil|и|или|но|что|который"
-)
-_DANGLING = re.compile(
-    rf"(?:[,，、(（\[{{“「『《—]|(?<=\s)-|\b(?:{_FUNCTION_WORDS})|(?:因为|所以|但是|以及|并且|而且|例如|比如|的是|包括|如果|由于|虽然|不仅|对于|关于|从而"
-    r"|或者)|(?:という|および|または|しかし|について|[はがを]))$",
-    re.IGNORECASE,
-)
 _MARKER_ONLY = re.compile(
     r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
     r"|[-*+•](?:[ \t]+\*\*)?)[ \t]*$"
 )
-_FULL_STOPS = (".", "!", "?", "。", "！", "？")
-_TERMINAL = ".!?。！？…~～”’\"'」』》）)]】}`*_|:：;；>$%°€£¥@^/\\"
-_NO_PROSE = re.compile(
-    r"#\S+\s*$|https?://|www\.|@\w|^\s*(?:key ?words?|tags?|关键词|关键字|标签|keywords)\s*[:：]|[=≈≤≥<>^\\]"
-    r"|^\s*\S{1,40}\s*[:：]",
-    re.IGNORECASE,
-)
+_FULL_STOPS = tuple(".!?…。！？؟۔।॥։።။។;；")
+_CLOSERS = "*_ \t”\"'’)）」』》】]»>`"
+_OPEN_END = tuple(",，、،(（[{“「『《«—–")
 _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_NO_PROSE = re.compile(r"#\S+\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]|^\s*\S{1,40}(?: \S{1,20})?\s*[:：]")
+_TAIL = 20_000  # characters of the end that are looked at
 
 
-@verifier("Truncated", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("Truncated", family="gate", domain=BINARY, version=4, layer="global_quality")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
     Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too. Fails: the sampler stopped it
-    ("length"); thoughts, a code fence, JSON or bold that never closes; an end in mid-sentence — a comma, an open
-    bracket, "and the", "因为"; half a row of a table; the number of an entry and nothing after it. Missing: it is not
-    known why sampling ended, and the last sentence has no full stop where the others have. Not covered: an ending
-    that is missing but leaves a whole sentence.
+    ("length"); thoughts, a code fence, code, HTML, a formula, JSON or bold that never closes; an end in mid-sentence —
+    a comma, an open bracket, "and the", "因为", a colon with nothing after it, half a word, no full stop where every
+    other paragraph has one; half a row of a table; the number of an entry and nothing after it. Missing: it is not
+    known why sampling ended, and the last sentence has no full stop where most have. Not covered: an ending that is
+    missing but leaves a whole sentence.
     """
     reason = (rollout.finish_reason or "").lower()
     if reason in _CUT:
@@ -62,23 +65,57 @@ def truncated(rollout: Rollout) -> Answer:
         return True, "a tool is called"
     if rollout.thoughts and not rollout.answer.strip():
         return False, "it ends within its thoughts"
-    defect = _find_defect(rollout.answer)
+    defect = _find_open_structure(rollout.answer) or _find_broken_end(rollout)
     if defect:
         return False, defect
-    if reason not in _WHOLE and _stops_short(rollout.answer):
-        return missing("no full stop at the end, and it is not known why sampling ended: pass finish_reason")
-    return True, "it ends"
+    if reason in _WHOLE:
+        return True, "it ends"
+    return _judge_last_sentence(rollout)
 
 
-def _find_defect(answer: str) -> str | None:
-    """A sure sign that the end of the answer is missing; None if there is none."""
+# ---- structures -----------------------------------------------------------------------------------------------------
+
+
+def _find_open_structure(answer: str) -> str | None:
+    """What the answer opens and never closes; None if nothing."""
     outside, blocks, unclosed = split_code(answer)
-    if unclosed and blocks[-1][1].strip() and not _is_closed_by_another(blocks):
+    if unclosed and blocks[-1][1].strip() and not _ends_as_prose(blocks):
         return "a code fence never closes"
-    if _is_open_json(answer.strip()):
-        return "JSON never closes"
-    lines = [line for line in outside[-400:] if line.strip()]
-    if not lines or unclosed or answer.rstrip().endswith(("```", "~~~")):
+    text = answer.strip()
+    open_json = find_unclosed_json(text)
+    if open_json or unclosed or text.endswith(("```", "~~~")):
+        return open_json
+    bare = "\n".join(outside)
+    return find_unclosed_markup(text) or find_unclosed_formula(bare) or _find_open_code(bare)
+
+
+def _ends_as_prose(blocks: list[tuple[str, str]]) -> bool:
+    """The last, open block ends with a sentence: prose after a fence inside a fence, or whose closing was forgotten."""
+    tag, code = blocks[-1]
+    return tag in ("", "markdown", "text", "plaintext") and code.rstrip().endswith(_FULL_STOPS)
+
+
+def _find_open_code(text: str) -> str | None:
+    """What code without a fence leaves open. The code may follow a line or two of prose."""
+    sql = find_unclosed_sql(text)
+    if sql:
+        return sql
+    code = take_code(text[-_TAIL:])
+    if not code:
+        return None
+    return find_unclosed_code(code) or find_unclosed_python(code) or find_half_name(code)
+
+
+# ---- the last line --------------------------------------------------------------------------------------------------
+
+
+def _find_broken_end(rollout: Rollout) -> str | None:
+    """A sure sign in the last lines that the rest is missing; None if there is none."""
+    answer = rollout.answer
+    if answer.rstrip().endswith(("```", "~~~")):
+        return None
+    lines = [line for line in split_code(answer)[0][-400:] if line.strip()]
+    if not lines:
         return None
     last = lines[-1]
     if _is_half_row(lines):
@@ -87,21 +124,22 @@ def _find_defect(answer: str) -> str | None:
         return None
     if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
         return f"an entry without text: {last.strip()!r}"
-    if last.lstrip().startswith("|"):
+    if last.lstrip().startswith("|") or is_heading(last):
         return None
-    return _find_broken_line(last) or _find_half_entry(lines)
+    language = detect_language(answer)[0]
+    return _find_broken_line(last, language) or _find_open_colon(lines, rollout) or _find_half_entry(lines)
 
 
-def _find_broken_line(last: str) -> str | None:
+def _find_broken_line(last: str, language: str) -> str | None:
     """How the last line breaks off; None if it does not."""
     end = last.strip().rstrip("*_ ")
-    if is_heading(last) or not end:
+    if not end:
         return None
     in_list = is_item(last)
     if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
     is_long = len(end) > (12 if in_list else 25) or len(_WIDE.findall(end)) >= (4 if in_list else 8)
-    if is_long and _DANGLING.search(end) and not _NO_PROSE.search(end[-60:]):
+    if is_long and _ends_open(end, language) and not _NO_PROSE.search(end[-60:]):
         return f"it ends in mid-sentence: {end[-30:]!r}"
     tail = end[max(end.rfind("("), end.rfind("（")) :]
     is_open = tail[:1] in "(（" and not re.search("[)）]", tail)
@@ -110,22 +148,52 @@ def _find_broken_line(last: str) -> str | None:
     return None
 
 
+def _ends_open(end: str, language: str) -> bool:
+    """Does the line end with a comma, an open bracket, or a word that needs another one after it?"""
+    if end.endswith(_OPEN_END) or re.search(r"\s-$", end):
+        return True
+    open_words = read_words("open_words").get(language, ())
+    if language in ("zh", "ja"):
+        return end.endswith(open_words)
+    last_words = end[-40:].lower().split()[-2:]
+    return bool(last_words) and (last_words[-1] in open_words or "_".join(last_words) in open_words)
+
+
+def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
+    """The last line announces something and nothing follows. A form to fill in ("Date:") and a request may end so."""
+    end = lines[-1].strip().rstrip("*_ ")
+    if not end.endswith((":", "：")) or re.search("[\u0530-\u058f]", end):  # Armenian sentences end with a colon
+        return None
+    words = _count_words(end)
+    is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
+    tail = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
+    if (words < 4 and not is_entry) or "__" in "".join(lines[-6:]) or _ASKS_FOR_INPUT.search(tail):
+        return None
+    if sum(map(len, lines)) < 60 or end in rollout.question:
+        return None  # EmptyAnswer decides about an announcement alone
+    return f"nothing follows the colon: {end[-40:]!r}"
+
+
+_ASKS_FOR_INPUT = re.compile(
+    r"^\W*(?:please |now )?(?:enter|type|choose|select|pick|reply|sign\w*|date|name)\b|your (?:answer|choice|turn|move)\W*$"
+    r"|输入|请选|请填|签[字名]|日期|盖章|入力してください|選択してください",
+    re.IGNORECASE,
+)
+
+
 def _find_half_entry(lines: list[str]) -> str | None:
-    """The last entry of a list is not a whole sentence, and all the others are."""
+    """The last entry of a list has no full stop, and all those right before it have."""
     last = lines[-1].rstrip()
-    entries = [line.rstrip().rstrip("*_") for line in lines[:-1] if is_item(line)]
-    if not is_item(last) or len(entries) < 2 or len(entries) < len(lines) - 2 or not last[-1].isalnum():
+    if not is_item(last) or not last[-1].isalpha():
         return None
-    if not all(entry.endswith(_FULL_STOPS) for entry in entries):
+    entries = []
+    for line in reversed(lines[:-1]):
+        if not is_item(line):
+            break
+        entries.append(line.rstrip(_CLOSERS))
+    if len(entries) < 2 or not all(entry.endswith(_FULL_STOPS) for entry in entries):
         return None
-    shortest = min(map(len, entries))
-    return f"the last entry breaks off: {last[-30:]!r}" if len(last) < shortest else None
-
-
-def _is_closed_by_another(blocks: list[tuple[str, str]]) -> bool:
-    """A fence inside a fence: what seems to be the last, open block is really prose after the outer fence."""
-    tag, code = blocks[-1]
-    return len(blocks) > 1 and not tag and code.rstrip().endswith(_FULL_STOPS)
+    return f"the last entry breaks off: {last[-30:]!r}"
 
 
 def _is_half_row(lines: list[str]) -> bool:
@@ -137,32 +205,51 @@ def _is_half_row(lines: list[str]) -> bool:
     return rows[-2].endswith("|") and cells[-1] < min(cells[:-1])
 
 
-def _stops_short(answer: str) -> bool:
-    """The last line is prose without a full stop, although most sentences before it have one."""
-    lines = [line for line in answer[-20_000:].splitlines() if line.strip()]
-    if not lines or is_heading(lines[-1]) or is_rule(lines[-1]):
-        return False
-    end = lines[-1].strip()
-    if end[-1] in _TERMINAL or not end[-1].isalnum():
-        return False
-    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :]  # the last sentence of the last line
-    if _NO_PROSE.search(end) or _NO_PROSE.search(tail):
-        return False
-    is_long = len(tail.split()) >= 6 or len(re.findall(f"[{HAN}]", tail)) >= 10
-    before = sentences(answer[-5000:])[:-1]
-    whole = [sentence for sentence in before if sentence.rstrip("*_ ”\"')」").endswith(_FULL_STOPS)]
-    return is_long and len(whole) >= 2 and 2 * len(whole) >= len(before)
+# ---- the last sentence ----------------------------------------------------------------------------------------------
 
 
-def _is_open_json(answer: str) -> bool:
-    """The answer starts like JSON, and some of its brackets are never closed."""
-    if not re.match(r'\{\s*"|\[\s*[{"\[]', answer) or len(answer) > 1_000_000:
-        return False
-    try:
-        json.loads(answer)
-    except RecursionError:
-        return False
-    except ValueError:
-        brackets = re.sub(r'"(?:[^"\\]|\\.)*"?', "", answer)  # without the strings
-        return brackets.count("{") + brackets.count("[") > brackets.count("}") + brackets.count("]")
-    return False
+@cache
+def _open_ends() -> dict[str, frozenset[str]]:
+    """For each language the letters that no sentence ends with."""
+    endings: dict[str, set[str]] = {}
+    for language, first, last_letters in read_table("open_ends"):
+        beginning = "" if first == "-" else first
+        endings.setdefault(language, set()).update(beginning + letter for letter in last_letters)
+    return {language: frozenset(entries) for language, entries in endings.items()}
+
+
+def _judge_last_sentence(rollout: Rollout) -> Answer:
+    """Whether a last line without a full stop is cut: sure if no sentence ends with such letters."""
+    answer = rollout.answer[-_TAIL:]
+    lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
+    if not lines or is_heading(lines[-1]) or is_rule(lines[-1]) or answer.rstrip().endswith(("```", "~~~")):
+        return True, "it ends"
+    end = lines[-1]
+    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :].strip()  # the last sentence of the last line
+    is_signature = len(lines) > 1 and lines[-2].endswith((",", "，"))
+    if not end[-1:].isalpha() or is_signature or _NO_PROSE.search(tail) or end.startswith("|"):
+        return True, "it ends"
+    open_lines = 0
+    for line in lines[:-1]:
+        is_prose = _count_words(line) >= 6 and not is_heading(line)
+        open_lines += is_prose and not line.rstrip(_CLOSERS).endswith(_FULL_STOPS)
+    full_stops = len(re.findall(r"[.!?](?=\s)|[。！？]", answer))
+    # Verse and notes do without full stops, and so does a signature. Words that the prompt asks for may stand last.
+    is_asked_for = any(tail.lower() in message.content.lower() for message in rollout.prompt)
+    if _count_words(tail) < 3 or 2 * open_lines >= full_stops or is_asked_for:
+        return True, "it ends"
+    unfinished = f"no full stop at the end: {tail[-40:]!r}"
+    letters = "_".join(tail.lower().split())
+    open_ends = _open_ends().get(detect_language(answer)[0], frozenset())
+    is_name = tail.split()[-1][:1].isupper()
+    if full_stops >= 2 and not is_name and any(letters[-size:] in open_ends for size in range(1, 6)):
+        return False, f"{unfinished}, and no sentence ends so"
+    return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
+
+
+def _count_words(line: str) -> int:
+    """Words; two Chinese or Japanese characters count as one."""
+    wide = len(_WIDE.findall(line))
+    if not wide:
+        return len(_WORD.findall(line))
+    return len(_WORD.findall(_WIDE.sub(" ", line))) + wide // 2

@@ -1,0 +1,315 @@
+"""Structures that a text opens and never closes: brackets of code, elements of HTML, formulas of LaTeX, JSON.
+
+    >>> find_unclosed_code("int main() {\\n    return 0;")
+    "'{' never closes"
+    >>> find_unclosed_markup("<div><p>One</p>")
+    '<div> never closes'
+    >>> find_unclosed_formula(r"We have \\[ x = \\frac{1}{2")
+    "'\\\\\\\\[' never closes"
+
+Each scans its text once. They say what is open at the end, not whether the rest is right: a closing bracket too many
+is no concern of theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+from rubrank.verifiers.shared.code_blocks import parse_python
+
+_LONGEST = 200_000  # characters: what is longer is not parsed
+
+
+class _Stack:
+    """Names that were opened and not closed. Closing one closes what was opened inside it, in amortised constant time."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._counts: Counter[str] = Counter()
+
+    def open(self, name: str) -> None:
+        self.names.append(name)
+        self._counts[name] += 1
+
+    def is_open(self, name: str) -> bool:
+        return self._counts[name] > 0
+
+    def close(self, name: str) -> None:
+        """Close the name; one that is not open is ignored."""
+        if not self.is_open(name):
+            return
+        closed = ""
+        while closed != name:
+            closed = self.names.pop()
+            self._counts[closed] -= 1
+
+
+# ---- code -----------------------------------------------------------------------------------------------------------
+
+# Comments and strings hide brackets. A quotation mark without a partner on its line is an apostrophe or a lifetime.
+_CODE_TOKEN = re.compile(
+    r"\"\"\"|'''|/\*|\*/|(?:(?<=\s)|^)(?:#(?!include|define)|//|--\s)[^\n]*+"
+    # The limit keeps a line of escaped quotation marks from being read again from each of them.
+    r"|\"(?:[^\"\\\n]|\\.){0,500}+\"|'(?:[^'\\\n]|\\.){0,500}+'|`[^`\n]*+`|[()\[\]{}]",
+    re.MULTILINE,
+)
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_CODE_LINE = re.compile(
+    r"[;{}]\s*(?://.*|#.*)?$"
+    r"|^\s*(?:(?:async )?(?:def|class|function|func|fn|struct|package|import|namespace) [\w$*{]|from [\w.]+ import|#include"
+    r"|return\b|(?:public|private|static|void|int|var|let|const|auto|double|float|String) \w|using \w+;"
+    r"|(?:if|elif|for|while|with|switch|except|try|else|case|}) ?.{0,200}[:({]$|@\w+$|@\w+\()"
+    r"|^\s*(?:[\w.\[\]\"']+\s*(?:[-+*/|&]?=|:=|<-)\s*\S|[\w.]+\(\S*\)?,?$|[\w.]+\(.*[\"'=,(\[])"
+    r"|[=-]>|[(\[]$|^\s*[)\]}]+[;,]?$",
+)
+_SQL_START = re.compile(
+    r"\s*(?:--[^\n]*\n\s*)*(?:SELECT\s|(?i:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|ALTER\s+TABLE"
+    r"|CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:TABLE|VIEW|INDEX|FUNCTION|PROCEDURE|DATABASE|TRIGGER)"
+    r"|WITH\s+\w+\s+AS\s*\(|SELECT\s[^.!?]{1,500}\sFROM\s))"
+)
+_SQL_OPEN_END = re.compile(
+    r"(?:\b(?:SELECT|FROM|WHERE|AND|OR|ON|JOIN|INNER|LEFT|RIGHT|OUTER|GROUP|ORDER|BY|HAVING|AS|IN|NOT|VALUES|INTO|SET"
+    r"|UNION|LIKE|BETWEEN|WHEN|THEN|ELSE|CASE|IS|TABLE|CREATE|INSERT|UPDATE|DELETE|WITH|DISTINCT|LIMIT|PRIMARY|FOREIGN"
+    r"|REFERENCES|CONSTRAINT|PARTITION)|[=<>+*/,.(-])$",
+    re.IGNORECASE,
+)
+_COMMENT_LINE = re.compile(r"\s*(?:#|//|/\*|\*|--|\"\"\"|''')")
+_PROSE_END = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}.*[.!?。！？:：)]$|^\s*(?:[-*•#]|\d+[.)])\s")
+_STATEMENTS = frozenset(
+    ["pass", "break", "continue", "return", "end", "else", "fi", "done", "endif", "next", "exit", "quit"]
+)
+_OPERATOR_END = re.compile(
+    r"(?:[=+*/%&|<^,(\[{]|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
+)
+
+
+def take_code(text: str) -> str:
+    """The code without a fence that a text consists of or ends with, "" if it ends with prose.
+
+    At least three lines must be code; comments count neither way. The last line may be cut and look like anything.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    start = len(lines)
+    code_lines = 0
+    other_lines = 0
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index][:500]
+        if _CODE_LINE.search(line):
+            code_lines += 1
+            start = index
+        elif not _COMMENT_LINE.match(line) and index < len(lines) - 1:
+            other_lines += 1
+            if other_lines > 3 + code_lines // 2:
+                break
+    if code_lines < 3 or _PROSE_END.search(lines[-1]):
+        return ""
+    return "\n".join(lines[start:])
+
+
+def find_unclosed_code(code: str) -> str | None:
+    """What bare code leaves open at its end: a bracket, a string, a statement."""
+    code = code[:_LONGEST].rstrip()
+    brackets: list[str] = []
+    block_mark = ""  # the mark that ends the comment or the long string that we are in
+    for token in _CODE_TOKEN.finditer(code):
+        sign = token[0]
+        if block_mark:
+            if sign == block_mark:
+                block_mark = ""
+        elif sign in ('"""', "'''"):
+            block_mark = sign
+        elif sign == "/*":
+            block_mark = "*/"
+        elif sign in "([{":
+            brackets.append(sign)
+        elif sign in _CLOSING and brackets and brackets[-1] == _CLOSING[sign]:
+            brackets.pop()
+    if brackets:
+        return f"{brackets[-1]!r} never closes"
+    if block_mark:
+        return f"{block_mark!r} never comes"
+    last_line = code.rpartition("\n")[2]
+    if last_line.count('"') % 2 and not re.search(r"#|//|--", last_line):
+        return "a string never closes"
+    if _OPERATOR_END.search(last_line) and not re.search(r"(?:^|\s)(?:#|//|--)", last_line):
+        return f"a statement breaks off: {last_line[-30:]!r}"
+    return None
+
+
+def find_unclosed_python(code: str) -> str | None:
+    """A last line that is no Python, in code that otherwise is."""
+    if len(code) > _LONGEST:
+        return None
+    try:
+        parse_python(code)
+    except SyntaxError as error:
+        number_of_lines = code.rstrip().count("\n") + 1
+        if (error.lineno or 0) >= number_of_lines:
+            return f"the last line is no Python: {error.msg}"
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    return None
+
+
+def find_half_name(code: str) -> str | None:
+    """The last name is the beginning of one used before, or a line of its own that says nothing, and is new."""
+    names = re.findall(r"\w+", code)
+    if len(names) < 10 or not (code[-1].isalnum() or code[-1] == "_"):
+        return None
+    last_name = names[-1]
+    earlier = set(names[:-1])
+    last_line = code.rpartition("\n")[2].strip()
+    if last_name in earlier or last_name.isdigit() or re.search(r"#|//|--", last_line):
+        return None
+    if last_line == last_name and last_name not in _STATEMENTS:
+        return f"a name without a statement: {last_name!r}"
+    longer = next((name for name in earlier if name.startswith(last_name) and len(name) > len(last_name) + 1), None)
+    if longer and len(last_name) >= 2:
+        return f"half a name at the end: {last_name!r}, {longer!r} before"
+    return None
+
+
+def find_unclosed_sql(code: str) -> str | None:
+    """A statement of SQL that breaks off."""
+    end = code.rstrip()
+    if not _SQL_START.match(code) or end.endswith((".", "!", "?")):
+        return None
+    last_line = end.rpartition("\n")[2]
+    if _SQL_OPEN_END.search(end) and "--" not in last_line:
+        return f"a statement breaks off: {end[-30:]!r}"
+    if ";" in end and not end.endswith(";") and "--" not in last_line:
+        return f"the last statement has no end: {end[-30:]!r}"
+    return find_unclosed_code(end)
+
+
+# ---- markup ---------------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(r"<!--|<(/?)([a-zA-Z][\w:-]*+)([^<>]*+)>")
+_HALF_TAG = re.compile(r"</?(?:[a-zA-Z][^<>]*+)?\Z|<!--(?:(?!-->).)*+\Z", re.DOTALL)
+_NEVER_CLOSED = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+        "!doctype",
+        "p",
+        "li",
+        "dt",
+        "dd",
+        "td",
+        "th",
+        "tr",
+        "tbody",
+        "thead",
+        "tfoot",
+        "option",
+        "colgroup",
+    ]
+)
+_RAW = ("script", "style")
+
+
+def find_unclosed_markup(text: str) -> str | None:
+    """The element that a document of HTML or XML leaves open, or the tag that breaks off."""
+    text = text[:_LONGEST].strip()
+    if not re.match(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", text, re.IGNORECASE) or text.count("<") < 3:
+        return None
+    half = _HALF_TAG.search(text, text.rfind("<"))
+    if half:
+        return f"a tag breaks off: {half[0][:30]!r}"
+    lowered = text.lower()
+    elements = _Stack()
+    at = 0
+    while tag := _TAG.search(text, at):
+        at = tag.end()
+        if tag[0] == "<!--":
+            at = text.find("-->", at)
+            if at < 0:
+                return "a comment never closes"
+            continue
+        name = tag[2].lower()
+        if tag[1]:
+            elements.close(name)
+        elif name not in _NEVER_CLOSED and not tag[3].endswith("/"):
+            elements.open(name)
+            if name in _RAW:
+                at = lowered.find(f"</{name}", at)
+                if at < 0:
+                    return f"<{name}> never closes"
+    return f"<{elements.names[-1]}> never closes" if elements.names else None
+
+
+# ---- formulas -------------------------------------------------------------------------------------------------------
+
+_FORMULA_MARK = re.compile(r"\\\\|\\[\[\]()]|\$\$|\\(begin|end)\{(\w+\*?)\}")
+_CLOSING_MARK = {"\\]": "\\[", "\\)": "\\("}
+_SENTENCE_END = re.compile(r"(?: [^\W\d_]{2,}){3}[^\n]*[.!?]\Z|[\u4e00-\u9fff]{4}[^\n]*[。！？]\Z")
+_HALF_FORMULA = re.compile(r"\\[a-zA-Z]+|[_^{=+-]\s*$")
+_COMMAND_NAME = re.compile(r"\\[a-zA-Z]{2,}")
+_COMMAND = re.compile(r"\\[a-zA-Z]+\{")
+
+
+def find_unclosed_formula(text: str) -> str | None:
+    """The formula or environment of LaTeX that is open at the end."""
+    text = text[-_LONGEST:]
+    has_round_marks = "\\)" in text or _COMMAND_NAME.search(text, text.rfind("\\(") + 2)  # "\\(name)" is Swift
+    formulas = _Stack()
+    for mark in _FORMULA_MARK.finditer(text):
+        sign = mark[0]
+        if sign == "\\\\" or (sign == "\\(" and not has_round_marks):  # the first is a line break inside a formula
+            continue
+        if mark[1] == "begin":
+            formulas.open(mark[2])
+        elif mark[1] == "end":
+            formulas.close(mark[2])
+        elif sign == "$$" and formulas.is_open(sign):
+            formulas.close(sign)
+        elif sign in _CLOSING_MARK:
+            formulas.close(_CLOSING_MARK[sign])
+        else:
+            formulas.open(sign)
+    if formulas.names and not _SENTENCE_END.search(text.rstrip()):  # else the mark was forgotten: the text goes on
+        return f"{formulas.names[-1]!r} never closes"
+    last_line = text.rstrip().rpartition("\n")[2].replace("\\$", "")
+    before = last_line[: last_line.rfind("$")]
+    if (
+        last_line.count("$") % 2
+        and not before[-1:].isalnum()
+        and _HALF_FORMULA.search(last_line[last_line.rfind("$") :])
+    ):
+        return "'$' never closes"
+    command = list(_COMMAND.finditer(last_line[-2_000:]))
+    if command and "}" not in last_line[-2_000:][command[-1].end() :]:
+        return f"{command[-1][0]!r} never closes"
+    return None
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def find_unclosed_json(text: str) -> str | None:
+    """The text starts like JSON, and some of its brackets are never closed."""
+    if not re.match(r'\{\s*"|\[\s*[{"\[]', text) or len(text) > 1_000_000:
+        return None
+    try:
+        json.loads(text)
+    except RecursionError:
+        return None
+    except ValueError:
+        brackets = re.sub(r'"(?:[^"\\]|\\.)*+"?', "", text)  # without the strings
+        if brackets.count("{") + brackets.count("[") > brackets.count("}") + brackets.count("]"):
+            return "JSON never closes"
+    return None
