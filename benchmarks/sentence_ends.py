@@ -62,7 +62,7 @@ def count_endings(language: str) -> list[str]:
 def main() -> None:
     """Write the table: a language, the beginning of endings, and the letters that complete them."""
     lines = [
-        "# Letters that no sentence ends with, though they are common within sentences: language, first letters, last letters.",
+        "# Letters that no sentence ends with, though they are common within sentences: language, first, last letters.",
         "# Counted by benchmarks/sentence_ends.py; _ is a space.",
     ]
     for language in SIZES:

@@ -24,7 +24,7 @@ def judge(response, prompt="Tell me.", **fields):
 C_CODE = '#include <stdio.h>\nint main() {\n    int x = 1;\n    printf("%d", x);\n    return 0;\n}'
 PYTHON = "import os\n\ndef count(folder):\n    names = os.listdir(folder)\n    return len(names)\n\nprint(count('.'))"
 PAGE = "<html>\n<body>\n<div>\n<p>One\n<img src='x'>\n</div>\n</body>\n</html>"
-SQL = "SELECT name, price\nFROM goods\nWHERE price > 3;"
+SQL = "SELECT name, price\nFROM goods WHERE name IN ('a', 'b', 'c', 'd', 'e');"
 
 
 @pytest.mark.parametrize("whole", [C_CODE, PYTHON, PAGE, SQL])

@@ -3,9 +3,9 @@
 Three kinds of signs, each with its own function:
 - tokens: tags of thinking, tokens of chat templates, channels ("analysis…assistantfinal…");
 - turns: the model goes on as the user and answers itself ("User: … Assistant: …");
-- thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in the
-  third person, the prompt spoken about, the model that plans to think or to reply, a word like "Hmm". One of them proves
-  nothing, several do. The words are in data/thinking_words.tsv.
+- thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in
+  the third person, the prompt spoken about, the model that plans to think or to reply, a word like "Hmm". One of them
+  proves nothing, several do. The words are in data/thinking_words.tsv.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHANNELS = re.compile(
 )
 _LABEL = re.compile(
     r"\W{0,4}(?:(?:my |internal |the )?(?:thinking|thought|reasoning)(?: process| out loud| aloud)?"
-    r"|(?:internal|inner) (?:monologue|reasoning|note)|internal|chain[- ]of[- ]thought|scratchpad|analysis of the request"
+    r"|(?:internal|inner) (?:monologue|reasoning|note)|internal|chain[- ]of[- ]thought|scratchpad"
     r"|思考过程|思维过程|思维链|内心独白|推理过程|我的思考|思考プロセス|사고 과정|razonamiento interno|denkprozess)"
     r"(?:\W{0,3}[:：]|\]|\*\*\n)",
     re.IGNORECASE,
@@ -75,10 +75,9 @@ def think_leak(rollout: Rollout) -> Answer:
     token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; turns of a
     conversation ("User: … Assistant: …", "### Human:") that the prompt does not ask for; an answer that opens by
     thinking aloud: about the user ("The user wants …", 用户要求…, El usuario quiere …), about the prompt ("The question
-    asks me to …"), about its plans ("Okay, so I need to …"), or with a label ("**Thinking Process:**"); steps of an agent
-    ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps are fine
-    where the prompt asks for thoughts or fiction. Missing: some signs of thinking aloud, too few to be sure. Not covered:
-    reasoning steps meant for the reader.
+    asks me to …"), about its plans ("Okay, so I need to …"), or with a label ("**Thinking Process:**"); steps of an
+    agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps
+    are fine where the prompt asks for thoughts or fiction. Not covered: reasoning steps meant for the reader.
     """
     shown = without_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()

@@ -175,8 +175,8 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
 
 
 _ASKS_FOR_INPUT = re.compile(
-    r"^\W*(?:please |now )?(?:enter|type|choose|select|pick|reply|sign\w*|date|name)\b|your (?:answer|choice|turn|move)\W*$"
-    r"|输入|请选|请填|签[字名]|日期|盖章|入力してください|選択してください",
+    r"^\W*(?:please |now )?(?:enter|type|choose|select|pick|reply|sign\w*|date|name)\b"
+    r"|your (?:answer|choice|turn|move)\W*$|输入|请选|请填|签[字名]|日期|盖章|入力してください|選択してください",
     re.IGNORECASE,
 )
 

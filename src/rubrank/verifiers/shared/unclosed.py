@@ -17,13 +17,14 @@ import json
 import re
 from collections import Counter
 
+from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
 
 _LONGEST = 200_000  # characters: what is longer is not parsed
 
 
 class _Stack:
-    """Names that were opened and not closed. Closing one closes what was opened inside it, in amortised constant time."""
+    """Names that were opened and not closed. Closing one closes what was opened inside it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -58,7 +59,8 @@ _CODE_TOKEN = re.compile(
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _CODE_LINE = re.compile(
     r"[;{}]\s*(?://.*|#.*)?$"
-    r"|^\s*(?:(?:async )?(?:def|class|function|func|fn|struct|package|import|namespace) [\w$*{]|from [\w.]+ import|#include"
+    r"|^\s*(?:(?:async )?(?:def|class|function|func|fn|struct|package|import|namespace) [\w$*{]"
+    r"|from [\w.]+ import|#include"
     r"|return\b|(?:public|private|static|void|int|var|let|const|auto|double|float|String) \w|using \w+;"
     r"|(?:if|elif|for|while|with|switch|except|try|else|case|}) ?.{0,200}[:({]$|@\w+$|@\w+\()"
     r"|^\s*(?:[\w.\[\]\"']+\s*(?:[-+*/|&]?=|:=|<-)\s*\S|[\w.]+\(\S*\)?,?$|[\w.]+\(.*[\"'=,(\[])"
@@ -77,9 +79,7 @@ _SQL_OPEN_END = re.compile(
 )
 _COMMENT_LINE = re.compile(r"\s*(?:#|//|/\*|\*|--|\"\"\"|''')")
 _PROSE_END = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}.*[.!?。！？:：)]$|^\s*(?:[-*•#]|\d+[.)])\s")
-_STATEMENTS = frozenset(
-    ["pass", "break", "continue", "return", "end", "else", "fi", "done", "endif", "next", "exit", "quit"]
-)
+_STATEMENTS = word_set("pass break continue return end else fi done endif next exit quit")
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
 )
@@ -188,37 +188,10 @@ def find_unclosed_sql(code: str) -> str | None:
 
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z][\w:-]*+)([^<>]*+)>")
 _HALF_TAG = re.compile(r"</?(?:[a-zA-Z][^<>]*+)?\Z|<!--(?:(?!-->).)*+\Z", re.DOTALL)
-_NEVER_CLOSED = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-        "!doctype",
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "td",
-        "th",
-        "tr",
-        "tbody",
-        "thead",
-        "tfoot",
-        "option",
-        "colgroup",
-    ]
-)
+_NEVER_CLOSED = word_set("""
+    area base br col embed hr img input link meta param source track wbr !doctype p li dt dd td th tr tbody thead tfoot
+    option colgroup
+""")
 _RAW = ("script", "style")
 
 
