@@ -18,6 +18,7 @@ SAMPLE = 8  # queries that are really counted: all are alike, but for their numb
 SIZES = (1, 8, 30)
 KINDS: tuple[tuple[str, dict[str, object]], ...] = (
     ("batched", {}),
+    ("decision", {}),
     ("absolute", {}),
     ("listwise", {}),
     ("pairwise", {"pairs": 8}),

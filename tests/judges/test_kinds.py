@@ -12,7 +12,7 @@ OURS = [name for name, home in KINDS.items() if isinstance(home, str) and home.s
 
 
 def test_every_kind_of_the_contract_is_there() -> None:
-    assert set(OURS) == {"absolute", "batched", "pairwise", "listwise"}
+    assert set(OURS) == {"absolute", "batched", "decision", "pairwise", "listwise"}
     assert set(OURS) > {"pairwise", "listwise"} == COMPARES & set(OURS)
     for name in OURS:
         assert type(find_kind(name)).__name__.lower() == name
@@ -25,7 +25,7 @@ def test_an_unknown_kind() -> None:
 
 def test_calls_are_known_before_they_are_made() -> None:
     counts = {kind: count_calls(question(4), judge(kind=kind)) for kind in OURS}
-    assert counts == {"absolute": 4, "batched": 4, "pairwise": 12, "listwise": 1}
+    assert counts == {"absolute": 4, "batched": 4, "decision": 4, "pairwise": 12, "listwise": 1}
 
 
 def test_importing_is_light() -> None:

@@ -171,6 +171,8 @@ class _CallCounter:
     def estimate(self, batch: bool) -> JudgeEstimate:
         """The estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
         output_tokens = self._calls * self._judge.sampling.max_tokens
+        if self._judge.kind == "decision":  # it answers with probabilities, without writing
+            output_tokens = 0
         if batch:
             endpoint = batch_endpoint(self._judge)
             limits = endpoint.batch

@@ -2,7 +2,7 @@
 
     judge.py      configuration and contract: Judge, Judges, Call, Reply, Question, Judgment
     step.py       one step: which cells are judged, all judges at once, what is missing
-    kinds/        absolute, batched, pairwise, listwise, panel
+    kinds/        absolute, batched, decision, pairwise, listwise, panel
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
     client/       Call → Reply over HTTP, with a cache, limits and retries; batches/: the same through batch APIs
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rubrank.judges.judge import Judge, Judgment, Question
 
 KINDS: dict[str, str | type] = {
+    "decision": "rubrank.judges.kinds.decision:Decision",
     "absolute": "rubrank.judges.kinds.absolute:Absolute",
     "batched": "rubrank.judges.kinds.batched:Batched",
     "pairwise": "rubrank.judges.kinds.pairwise:Pairwise",

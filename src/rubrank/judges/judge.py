@@ -47,6 +47,9 @@ from rubrank.verifiers.verifier import Verdict
 JUDGED = "needs a judge"
 """Start of the reason of a cell that no verifier could decide."""
 
+SYSTEM_ONE = "systemone"
+"""The protocol of decision models, which answer typed questions with probabilities."""
+
 OUTAGE = "outage"
 """Start of the reason of an answer that was lost while no endpoint answered."""
 
@@ -54,6 +57,7 @@ Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]
 Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
 Order: TypeAlias = Literal["question_first", "data_first"]
+ApiProtocol: TypeAlias = Literal["chat", "systemone"]
 OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
 
 
@@ -100,6 +104,8 @@ class Endpoint(_Confidential):
     concurrency: int = Field(default=64, ge=1)
     requests_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     tokens_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
+    path: str = "/systemone"
+    """For kind "decision": where requests are posted, behind `base_url`."""
     structured: Structured = "auto"
     """How the server enforces the form of replies. "auto": by a JSON schema; if it rejects that, JSON; then text."""
     extra_body: Mapping[str, Any] = {}
@@ -157,7 +163,7 @@ class Judge(_Confidential):
 
     name: str = "judge"
     kind: str = "batched"
-    """"batched", "absolute", "pairwise", "listwise", or one that you registered (`rubrank.judge_kind`)."""
+    """"batched", "absolute", "decision", "pairwise", "listwise", or one that you registered (`rubrank.judge_kind`)."""
     endpoints: tuple[Endpoint, ...] = ()
     criteria: tuple[str, ...] | None = None
     """The criteria it decides; None: all that no other judge names."""
@@ -173,11 +179,16 @@ class Judge(_Confidential):
     retry: Retry = Retry()
     # absolute, batched
     expected: bool = False
-    """Score by the mean of all values of the domain, weighted by their log-probabilities, instead of the verdict. Only
-    for kind "absolute"."""
+    """Score by the mean of all values of the domain, weighted by their probabilities, instead of the verdict. Only for
+    kinds "absolute" and "decision"."""
     probabilities: bool = False
     """Keep beside each score how likely the other values are, by their log-probabilities, if the server returns them.
     For kinds "absolute" and "batched"; a decision model and a panel always say how sure they are."""
+    # decision
+    request_tokens: int = Field(default=64_000, ge=1)
+    """Most tokens of a request; criteria that do not fit are asked in another one."""
+    state_tokens: int = Field(default=32_000, ge=1)
+    """Most tokens of the response with its conversation and one question; a longer one is missing."""
     # pairwise
     both_orders: bool = True
     pairs: int | None = Field(default=None, ge=1)
@@ -228,8 +239,13 @@ class Judge(_Confidential):
             raise self.wrong("endpoints", "at least one, or members that have some", "none", "Add an endpoint.")
         if self.endpoints and self.members:
             raise self.wrong("members", "left out if endpoints are given", "both", "A panel asks its members.")
-        if self.expected and self.kind != "absolute":
-            raise self.wrong("expected", 'used with kind "absolute"', f"kind {self.kind!r}", "Set kind: absolute.")
+        if self.expected and self.kind not in ("absolute", "decision"):
+            allowed = 'used with kind "absolute" or "decision"'
+            raise self.wrong("expected", allowed, f"kind {self.kind!r}", "Set kind: absolute.")
+        if self.kind == "decision":
+            for name in ("prompt", "examples"):
+                if getattr(self, name):
+                    raise self.wrong(name, "left out with kind 'decision'", "given", "It takes questions alone.")
         if self.probabilities and self.kind not in ("absolute", "batched"):
             allowed = 'used with kind "absolute" or "batched"'
             raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
@@ -352,6 +368,8 @@ class Call:
     logprobs: bool = False
     purpose: str = ""
     """For usage reports: criterion and kind, such as "GeneralQuality (listwise)". Not part of the key."""
+    protocol: ApiProtocol = "chat"
+    """"systemone": the content of the only message is the body of the request, as JSON."""
     data: str | None = None
     """The part of the messages that is judged: replies are checked for copies of it. None: all user messages."""
 

@@ -39,6 +39,8 @@ _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 
 def batch_endpoint(judge: Judge) -> Endpoint:
     """Where the batches of a judge go: the endpoint with the largest weight, the first of equals."""
+    if judge.kind == "decision":
+        raise judge.wrong("kind", "one whose calls are chat completions", "'decision'", "Grade without --batch.")
     return max(judge.endpoints, key=lambda endpoint: endpoint.weight)
 
 

@@ -43,9 +43,16 @@ from urllib.parse import urlsplit
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.limits import ConcurrencyLimit, Demand, RateLimits
-from rubrank.judges.client.outcome import RequestOutcome, classify_status, no_response, read_completion, read_error
+from rubrank.judges.client.outcome import (
+    RequestOutcome,
+    classify_status,
+    no_response,
+    read_completion,
+    read_decision,
+    read_error,
+)
 from rubrank.judges.client.transport import Address, BadBody, RequestFailed, Response, Transport
-from rubrank.judges.judge import Call, Endpoint, Judge, Reply
+from rubrank.judges.judge import SYSTEM_ONE, Call, Endpoint, Judge, Reply
 
 _log = logging.getLogger("rubrank.judges")
 
@@ -280,6 +287,8 @@ class EndpointState:
 # --------------------------------------------------------------------------------------------------- of a single judge
 
 _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
+_CHECK_QUESTION = '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
+_CHECK_DECISION = Call(({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE)
 _CHECK_PAUSES = (0.3, 1.0)  # seconds between attempts, so that a single network error does not stop a run
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
@@ -363,7 +372,11 @@ class JudgeEndpoint:
         """Send the call; if the server rejects a parameter, send it again without that parameter."""
         outcome = RequestOutcome(NO_ANSWER)
         for number in range(_MAX_REJECTED_PARAMETERS):
-            body = self._capabilities.make_body(call, max_tokens)
+            if call.protocol == SYSTEM_ONE:
+                question = json.loads(call.messages[0]["content"])
+                body = {"model": self.endpoint.model, **question, **self.endpoint.extra_body}
+            else:
+                body = self._capabilities.make_body(call, max_tokens)
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
             estimate = 0.0
             if self.state.rates.counts_tokens:
@@ -371,7 +384,7 @@ class JudgeEndpoint:
             charge = await self.state.rates.admit(estimate)
             if number == 0:
                 on_sent(self)
-            outcome, is_rejected = await self._send_once(content, body, timeout)
+            outcome, is_rejected = await self._send_once(call, content, body, timeout)
             usage = outcome.reply.usage
             used: int | None = usage.input_tokens + usage.output_tokens
             if not used and outcome.reply.text is not None:
@@ -381,15 +394,20 @@ class JudgeEndpoint:
                 break
         return outcome
 
-    async def _send_once(self, content: bytes, body: Mapping[str, Any], timeout: float) -> tuple[RequestOutcome, bool]:
+    async def _send_once(
+        self, call: Call, content: bytes, body: Mapping[str, Any], timeout: float
+    ) -> tuple[RequestOutcome, bool]:
         """The outcome, and whether the server rejected a parameter that can be left out."""
-        response = await self._exchange("POST", "/chat/completions", content, timeout)
+        is_chat = call.protocol != SYSTEM_ONE
+        path = "/chat/completions" if is_chat else self.endpoint.path
+        response = await self._exchange("POST", path, content, timeout)
         if isinstance(response, RequestOutcome):
             return response, False
         if response.status == 200:
-            return read_completion(response.body, self.endpoint.price), False
+            read = read_completion if is_chat else read_decision
+            return read(response.body, self.endpoint.price), False
         outcome, message = self._read_error(response)
-        return outcome, self._capabilities.learn(body, response.status, message)
+        return outcome, is_chat and self._capabilities.learn(body, response.status, message)
 
     async def _exchange(
         self, method: str, path: str, content: bytes | None, timeout: float
@@ -435,10 +453,11 @@ class JudgeEndpoint:
         if self.endpoint.model in models:
             return
         # Some servers answer to names that they do not list: a completion of one token decides.
-        outcome = await self.request(_CHECK_CALL, max_tokens=1)
+        check_call = _CHECK_DECISION if self._judge.kind == "decision" else _CHECK_CALL
+        outcome = await self.request(check_call, max_tokens=1)
         if outcome is None:  # the breaker is open
             raise self._judge.wrong("base_url", "an endpoint that answers", self.where, "Start the server.")
-        await on_paid(_CHECK_CALL, outcome.reply)
+        await on_paid(check_call, outcome.reply)
         failure = outcome.reply.failure or ""
         if outcome.next == "done" or failure.startswith("empty reply"):
             return
@@ -459,7 +478,10 @@ class JudgeEndpoint:
         if response.status != 200:
             return self._read_error(response)[0]
         try:
-            return [str(entry["id"]) for entry in json.loads(response.body)["data"]]
+            listing = json.loads(response.body)
+            if "models" in listing:  # as decision models list them
+                return [str(entry["name"]) for entry in listing["models"]]
+            return [str(entry["id"]) for entry in listing["data"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return []  # not a list of models
 

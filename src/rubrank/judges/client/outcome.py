@@ -103,6 +103,26 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
     return _read_choice(choice, message, usage)
 
 
+def read_decision(body: bytes, price: Price) -> RequestOutcome:
+    """The outcome of a response of a decision model with status 200; the text of the reply is its answers, as JSON."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        return _malformed(body, f"not JSON ({shorten(problem)})", Usage())
+    if isinstance(data, dict) and isinstance(data.get("result"), dict):  # as Workers AI wraps it
+        data = data["result"]
+    if not isinstance(data, dict):
+        return _malformed(body, "not an object", Usage())
+    usage = read_usage(data.get("usage"), price)
+    if data.get("error"):
+        failure = f"error beside the reply: {shorten(error_message(data['error']))}"
+        return RequestOutcome(Reply(None, failure, usage), "retry", healthy=False)
+    answers = data.get("answers")
+    if not isinstance(answers, dict) or not answers:
+        return _malformed(body, "no answers in it", usage)
+    return RequestOutcome(Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop"))
+
+
 def error_message(error: Any) -> Any:
     """The message of an error as servers send it: an object with "message", or the message itself."""
     if isinstance(error, dict):
@@ -170,8 +190,8 @@ def read_usage(usage: object, price: Price) -> Usage:
     """Tokens and their cost; zero if the server does not report them."""
     if not isinstance(usage, dict):
         return Usage()
-    input_tokens = _token_count(usage.get("prompt_tokens"))
-    output_tokens = _token_count(usage.get("completion_tokens"))
+    input_tokens = _first_count(usage, "prompt_tokens", "input_tokens", "inputTokens")
+    output_tokens = _first_count(usage, "completion_tokens", "output_tokens", "outputTokens")
     details = usage.get("prompt_tokens_details")
     cached_tokens = _token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     cached_tokens = min(cached_tokens, input_tokens)
@@ -180,6 +200,11 @@ def read_usage(usage: object, price: Price) -> Usage:
         (input_tokens - cached_tokens) * price.input + cached_tokens * cached_price + output_tokens * price.output
     ) / 1e6
     return Usage(input_tokens, output_tokens, cached_tokens, cost)
+
+
+def _first_count(usage: Mapping[str, Any], *names: str) -> int:
+    """The count under the first of these names that the usage has; servers differ in them."""
+    return next((_token_count(usage[name]) for name in names if usage.get(name) is not None), 0)
 
 
 def _token_count(number: object) -> int:

@@ -19,7 +19,7 @@ from rubrank.judges.prompting import batched_call, prompt_options
 from rubrank.judges.prompting.reply_form import batch_keys
 from rubrank.verifiers.verifier import Verdict
 
-_Request: TypeAlias = tuple[int, tuple[int, ...]]
+Request: TypeAlias = tuple[int, tuple[int, ...]]
 """A rollout, and the columns of the criteria that it is judged on."""
 
 
@@ -28,11 +28,11 @@ class Batched:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every rollout with a wanted cell, not counting duplicates."""
-        return len(set(_request_of_rollout(question).values()))
+        return len(set(request_of_rollout(question).values()))
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A verdict for every wanted cell."""
-        request_of = _request_of_rollout(question)
+        request_of = request_of_rollout(question)
         requests = list(dict.fromkeys(request_of.values()))
         answers = await gather_all(_ask(question, judge, asker, request) for request in requests)
         answer_of = dict(zip(requests, answers, strict=True))
@@ -44,7 +44,7 @@ class Batched:
         return Judgment(verdicts, asked=len(verdicts), lost=lost)
 
 
-def _request_of_rollout(question: Question) -> dict[int, _Request]:
+def request_of_rollout(question: Question) -> dict[int, Request]:
     """Every rollout with a wanted cell → its request; duplicates share a request."""
     first_of = find_duplicates(question.group.rollouts)
     requests = {}
@@ -55,7 +55,7 @@ def _request_of_rollout(question: Question) -> dict[int, _Request]:
     return requests
 
 
-async def _ask(question: Question, judge: Judge, asker: Asker, request: _Request) -> dict[str, Verdict]:
+async def _ask(question: Question, judge: Judge, asker: Asker, request: Request) -> dict[str, Verdict]:
     i, columns = request
     criteria = tuple(question.criteria[k] for k in columns)
     names = [criterion.name for criterion in criteria]
@@ -71,8 +71,9 @@ async def _ask(question: Question, judge: Judge, asker: Asker, request: _Request
                 verdicts[criterion.name] = add_probabilities(verdicts[criterion.name], reply, criterion, key)
         return verdicts
 
-    return await ask_and_parse(asker, call, parse, _missing_reasons)
+    return await ask_and_parse(asker, call, parse, list_missing)
 
 
-def _missing_reasons(verdicts: dict[str, Verdict]) -> list[str]:
+def list_missing(verdicts: dict[str, Verdict]) -> list[str]:
+    """Why verdicts are missing."""
     return [verdict.reason for verdict in verdicts.values() if verdict.value is None]

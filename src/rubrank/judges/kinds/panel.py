@@ -43,6 +43,7 @@ from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 _INHERITED = word_list("""
     sampling language order prompt timeout retry expected probabilities both_orders pairs passes samples examples seed
+    request_tokens state_tokens
 """)
 
 

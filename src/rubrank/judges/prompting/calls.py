@@ -83,7 +83,7 @@ def absolute_call(
     whole: ask for one verdict even if the prompt file asks for a list of items.
     """
     prompt_language = choose_language(language, rollout)
-    prompt = _find_prompt(criterion, prompt_language)
+    prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_absolute", prompt_language)
     count = count_references(criterion, prompt, [rollout])
     form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
@@ -122,7 +122,7 @@ def batched_call(
     entries = []
     example_texts = []
     for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
-        prompt = _find_prompt(criterion, prompt_language)
+        prompt = find_prompt(criterion, prompt_language)
         examples_of_criterion = (examples or {}).get(criterion.name, ())
         count = count_references(criterion, prompt, [rollout])
         form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
@@ -158,7 +158,7 @@ def pairwise_call(
 ) -> Call:
     """Compare two responses to one query, shown as A and B; the verdict says which is better, or that they tie."""
     prompt_language = choose_language(language, first)
-    prompt = _find_prompt(criterion, prompt_language)
+    prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_pairwise", prompt_language)
     labels = load_prompt("_common", prompt_language).labels
     form = make_form(criterion, prompt, whole=True)
@@ -200,7 +200,7 @@ def listwise_call(
     if len(rollouts) < 2:
         raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
     prompt_language = choose_language(language, rollouts[0])
-    prompt = _find_prompt(criterion, prompt_language)
+    prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_listwise", prompt_language)
     labels = load_prompt("_common", prompt_language).labels
     form = make_form(criterion, prompt, whole=True)
@@ -322,7 +322,8 @@ def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
 # ------------------------------------------------------------------------------------------------------ one criterion
 
 
-def _find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
+def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
+    """The prompt file of a criterion; raises if it has neither a file nor a question."""
     name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
         raise UnknownName.of(f"criterion {criterion.name!r} for a judge", "name", name, prompt_names())
@@ -335,12 +336,19 @@ def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, k
     name = one_line(criterion.name)
     if key and key != name:
         name = f"{key} ({name})"
-    lines = [f"## {fill(labels['criterion'], name=name)}", _question_of(criterion, prompt)]
-    lines += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
-    lines.append(show_parameters(criterion, prompt, labels))
+    lines = [f"## {fill(labels['criterion'], name=name)}", describe_question(criterion, prompt)]
     lines += _describe_values(form, labels)
     if criterion.direction == "lower":
         lines.append(labels["lower"])
+    return _join_lines(*lines)
+
+
+def describe_question(criterion: Criterion, prompt: Prompt) -> str:
+    """The question, what counts and what does not, and the criterion's parameters."""
+    labels = load_prompt("_common", prompt.language).labels
+    lines = [_question_of(criterion, prompt)]
+    lines += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
+    lines.append(show_parameters(criterion, prompt, labels))
     return _join_lines(*lines)
 
 
