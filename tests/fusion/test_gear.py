@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
 from rubrank.fusion.rules.graph import build_graph
+from rubrank.records.record import records_of
+from rubrank.records.unfold import explain
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.verifiers.verifier import UNIT
+from rubrank.verifiers.verifier import UNIT, Domain
 
 NAN = np.nan
+TEN = Domain("continuous", (), 0.0, 10.0)
 LEAK = {"weak": 0.6, "strong": 0.2, "trigger": 0.0}
 Edges = dict[int, list[tuple[int, str]]]
 
@@ -174,3 +177,52 @@ def test_an_edge_to_a_gate_is_left_to_the_gate():
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1])
     with pytest.raises(UnknownName):
         build_graph(("Style",), ((("NotEmpty", "strong"),),))
+
+
+# ----------------------------------------------------------------------------------------------------------- rlvr2*gear
+
+
+def test_rlvr2_ranks_by_credit():
+    """ "Applies" needs "Cites": 1 without it is worth 0.2, so the rollout that has both at 0.5 is ahead on it."""
+    criteria = [
+        CriterionData("Cites", domain=UNIT),
+        CriterionData(
+            "Applies", domain=Domain("continuous", (), 0.0, 10.0), depends=(("Cites", "strong"),), margin=0.1
+        ),
+    ]
+    batch = ScoreBatch.of_arrays([[0.0, 10.0], [0.5, 5.0], [1.0, 10.0]], criteria=criteria)
+    credit = [10.0 * 0.2, 5.0 * (0.5 + 0.5 * 0.2), 10.0]
+    result = find_rule("rlvr2*gear")(batch)
+    assert result.details["ranked_scores"][:, 1] == pytest.approx(credit)
+    assert result.rule == "rlvr2*gear"
+    ranked = ScoreBatch.of_arrays([[0.0, 2.0], [0.5, 3.0], [1.0, 10.0]], criteria=criteria)
+    assert np.array_equal(result.reward, find_rule("rlvr2")(ranked).reward)
+    assert result.batch.scores_MK[0, 1] == 10.0
+    assert "Applies: 10, ranked as 2; loses to all" in result.explain(0)
+    record = next(records_of(result))
+    assert explain(record, 0) == result.explain(0)
+    assert record.scores[0] == (0.0, 10.0)
+
+
+def test_rlvr2_ranks_by_credit_on_any_scale_and_in_both_directions():
+    """Every order that the plain credits have, the composed rule's outcomes have."""
+    rng = np.random.default_rng(0)
+    criteria = [
+        CriterionData("A", domain=UNIT),
+        CriterionData("B", domain=UNIT, direction="lower", points=-2.0, depends=(("A", "weak"),)),
+        CriterionData("C", domain=Domain("continuous", (), 1.0, 5.0), direction="lower", depends=(("B", "strong"),)),
+    ]
+    scores = np.stack([rng.random((3, 5)), rng.random((3, 5)), rng.uniform(1, 5, (3, 5))], -1)
+    scores[0, 1, 1] = np.nan
+    batch = ScoreBatch.of_arrays(scores, criteria=criteria)
+    credit_MK = find_rule("gear").scores(batch)
+    by_credit = ScoreBatch.of_arrays(credit_MK.reshape(3, 5, 3))
+    assert find_rule("rlvr2*gear")(batch).reward == pytest.approx(find_rule("rlvr2")(by_credit).reward, abs=1e-12)
+
+
+def test_without_prerequisites_it_is_rlvr2():
+    scores = np.random.default_rng(1).random((4, 5, 3)).round(1)
+    batch = ScoreBatch.of_arrays(scores, weights=[1, 2, 3])
+    for name in ("rlvr2{}", "rlvr2:wins=graded{}", "rlvr2{}+"):
+        composed = find_rule(name.format("*gear"))(batch).reward
+        assert np.array_equal(composed, find_rule(name.format(""))(batch).reward)

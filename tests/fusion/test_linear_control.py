@@ -14,6 +14,8 @@ from rubrank.fusion.control.adjustment import attenuate as take_share
 from rubrank.fusion.controlled import Controlled
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.rules import rule_names
+from rubrank.records.record import records_of
+from rubrank.records.unfold import explain
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import UNIT
 
@@ -154,7 +156,7 @@ def test_programs_are_left_alone_and_ties_too():
     ]
     batch = ScoreBatch.of_arrays(scores, criteria=criteria, attributes=attributes)
     control = Controlled(find_rule("weighted-mean"), adjust="remove")(batch).control
-    removed = control.removed_MK.reshape(24, 6, 3)
+    removed = (batch.unit_MK - control.values_MK).reshape(24, 6, 3)
     assert not removed[:, :, 0].any()
     assert not removed[4, :, 1].any()
     assert removed[5, :, 1].all()
@@ -173,7 +175,7 @@ def test_missing_scores_are_left_out():
     z = z - z.mean(1, keepdims=True)
     x = scores[:, 1:, 0] - scores[:, 1:, 0].mean(1, keepdims=True)
     assert result.gamma[0, 0] == pytest.approx([(z * x).sum() / ((z * z).sum() + 0.05)])
-    assert not result.control.removed_MK.reshape(24, 6)[:, 0].any()
+    assert np.isnan(result.control.values_MK.reshape(24, 6)[:, 0]).all()
 
 
 def test_fewer_than_eight_groups_change_nothing():
@@ -207,15 +209,18 @@ def test_the_state_of_a_run_is_saved_restored_and_shared():
     assert np.array_equal(first(batch).reward, second(batch).reward)
     assert first.state() == second.state()
     with pytest.raises(InvalidInput, match="state"):
-        second.restore({**first.state(), "running": {"attributes": ["a"]}})
+        second.restore({**first.state(), "control": {"attributes": ["a"]}})
 
 
-def test_a_state_from_before_control_is_taken():
+def test_control_may_begin_or_end_between_checkpoints():
     plain = find_rule("pow3r:memory_of=criterion")
     plain(ScoreBatch.of_arrays(biased(0)[0]))
     controlled = Controlled(find_rule("pow3r:memory_of=criterion"), adjust="remove", pool="run")
     controlled.restore(plain.state())
     assert controlled.rule.state() == plain.state()
+    again = find_rule("pow3r:memory_of=criterion")
+    again.restore(controlled.state())
+    assert again.state() == plain.state()
 
 
 def test_what_was_taken_out_is_in_words_and_in_the_record():
@@ -227,13 +232,13 @@ def test_what_was_taken_out_is_in_words_and_in_the_record():
     result = Gated(Controlled(find_rule("weighted-mean"), adjust="remove"))(batch)
     longest = int(attributes[0, :, 0].argmax())
     lines = result.explain((0, longest)).splitlines()
-    change = -result.control.removed_MK[longest].mean()
+    change = (result.control.values_MK[longest] - scores[0, longest]).mean()
     assert f"  attributes: taking them out changed its mean score by {change:+.2f}" in lines
     assert any(line.startswith("  tokens: ") and "taken out of 3 criteria" in line for line in lines)
-    record = result.record(0)
-    assert record["taken"] == tuple(map(tuple, result.taken[0].tolist()))
-    assert record["values"] == tuple(map(tuple, result.control.values_MK[:6].tolist()))
-    assert record["scores"][0][:3] == tuple(scores[0, 0].tolist())
+    record = next(records_of(result))
+    assert record.taken == tuple(map(tuple, result.taken[0].tolist()))
+    assert record.scores[0][:3] == tuple(scores[0, 0].tolist())
+    assert explain(record, longest) == result.explain((0, longest))
 
 
 def test_what_cannot_be_controlled_says_so():

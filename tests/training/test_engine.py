@@ -14,6 +14,7 @@ from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.attributes import measure
+from rubrank.fusion.control.markdown import MARKERS
 from rubrank.fusion.gate import Gate
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rules import find_rule
@@ -198,11 +199,12 @@ def test_attributes_are_controlled_from_their_step_on():
     assert controlled.score(many(), 2).rewards == plain.score(many(), 2).rewards
     step = controlled.score(many(), 3)
     assert step.rewards != plain.score(many(), 3).rewards
-    found = {name: value for name, value in step.metrics.items() if name.startswith("rubrank/gamma/answer_length")}
+    found = {name: value for name, value in step.metrics.items() if name.startswith("rubrank/gamma/")}
+    assert list(found) == ["rubrank/gamma/answer_length"]  # one line
     assert found["rubrank/gamma/answer_length"] > 0.0  # longer answers win here
-    assert found["rubrank/gamma/answer_length/se"] > 0.0
-    assert found["rubrank/gamma/answer_length/taken"] == found["rubrank/gamma/answer_length/shrunk"] > 0.0
-    assert 8 <= found["rubrank/gamma/answer_length/groups"] <= 24
+    control = step.results[0].control
+    was_taken = control.taken_NKD != 0.0
+    assert found["rubrank/gamma/answer_length"] == pytest.approx(control.gamma_NKD[was_taken].mean())
 
 
 def test_verdicts_of_programs_are_left_alone_unless_named():
@@ -215,9 +217,10 @@ def test_verdicts_of_programs_are_left_alone_unless_named():
 def test_controls_may_begin_one_after_the_other():
     controls = ["markdown", Control("reasoning_length", attenuate(0.5, "fixed"), start=1)]
     engine = RewardEngine(RUBRIC, attributes=controls, **EVERYTHING)
-    assert "rubrank/gamma/heading" in engine.score(groups(), 0).metrics
-    later = engine.score(groups(), 1).metrics
-    assert {"rubrank/gamma/heading", "rubrank/gamma/reasoning_length"} <= set(later)
+    assert engine.score(groups(), 0).results[0].attribute_names == MARKERS
+    later = engine.score(groups(), 1)
+    assert later.results[0].attribute_names == (*MARKERS, "reasoning_length")
+    assert not any(name.startswith("rubrank/gamma/") for name in later.metrics)  # too few groups: none of them acts
 
 
 def test_draws_depend_on_the_seed_and_on_the_step():
@@ -238,7 +241,7 @@ def test_control_is_learnt_over_the_run_saved_and_restored():
 
     first = engine()
     assert first.remembers
-    once = first.score(many("0"), 0).metrics["rubrank/gamma/answer_length/groups"]
+    once = first.score(many("0"), 0).results[0].n.max()
     saved = json.loads(json.dumps(first.state_dict()))
     first.score(many("eval"), 1, train=False)
     assert json.loads(json.dumps(first.state_dict())) == saved
@@ -246,7 +249,7 @@ def test_control_is_learnt_over_the_run_saved_and_restored():
     second.load_state_dict(saved)
     goes_on, restored = first.score(many("1"), 1), second.score(many("1"), 1)
     assert goes_on.rewards == restored.rewards
-    assert goes_on.metrics["rubrank/gamma/answer_length/groups"] == pytest.approx(1.9 * once)
+    assert goes_on.results[0].n.max() == pytest.approx(1.9 * once)
     assert first.state_dict() == second.state_dict()
 
 
@@ -328,7 +331,7 @@ def test_every_rule_controls_attributes_over_the_run(rule, tmp_path):
     assert first.remembers
     step = first.score(many("0"), 0)
     assert step.rewards != RewardEngine(RUBRIC, rule).score(many("0"), 0).rewards
-    assert step.metrics["rubrank/gamma/answer_length/taken"] > 0.0
+    assert step.metrics["rubrank/gamma/answer_length"] > 0.0
     saved = json.loads(json.dumps(first.state_dict()))
     first.score(many("eval"), 1, train=False)
     assert json.loads(json.dumps(first.state_dict())) == saved
@@ -338,7 +341,6 @@ def test_every_rule_controls_attributes_over_the_run(rule, tmp_path):
     record = next(iter(read_records(tmp_path / "r.jsonl")))
     assert record.attribute_names == ("answer_length", "markup")
     assert any(taken for row in record.taken for taken in row)
-    assert len(record.values) == record.size
 
 
 def test_markup_is_the_sum_of_the_densities():
@@ -387,3 +389,48 @@ def test_weights_that_learn_go_on_learning_when_a_control_begins():
 def test_options_of_another_kind_are_refused_before_anything_is_scored(options):
     with pytest.raises(InvalidInput, match=list(options)[-1]):
         RewardEngine(RUBRIC, **options)
+
+
+# ------------------------------------------------------------------------------------------------------------- watching
+
+
+def test_watched_criteria_are_logged_and_change_no_reward(tmp_path):
+    short = {"name": "Short", "verifier": "WordCount", "params": {"high": 4}, "layer": "watch"}
+    watching = RewardEngine([*RUBRIC, short], records=tmp_path / "r.jsonl")
+    step = watching.score(groups(), 0)
+    plain = RewardEngine(RUBRIC).score(groups(), 0)
+    assert step.rewards == plain.rewards
+    assert step.metrics["rubrank/score"] == plain.metrics["rubrank/score"]
+    record = next(iter(read_records(tmp_path / "r.jsonl")))
+    column = [criterion.name for criterion in record.criteria].index("Short")
+    assert 0.0 < step.metrics["rubrank/Short/mean"] < 1.0
+    assert "rubrank/Short/weight" not in step.metrics
+    assert {row[column] for row in record.scores} <= {0.0, 1.0}
+
+
+def test_a_hold_out_judge_is_asked_and_not_rewarded():
+    """The same question twice, each with a judge of its own: the second verdict is logged alone."""
+    module = server_module()
+
+    def kind(asked):
+        return module.Answer(json.dumps({"reasoning": "…", "verdict": int("please" in asked.prompt)}))
+
+    def unkind(asked):
+        return module.Answer(json.dumps({"reasoning": "…", "verdict": int("please" not in asked.prompt)}))
+
+    rubric = [
+        {"name": "Kind", "question": "Is it kind?"},
+        {"name": "Kind (hold-out)", "question": "Is it kind?", "layer": "watch"},
+    ]
+    with module.Server(kind) as first, module.Server(unkind) as second:
+        hold_out = Judge(
+            name="other",
+            criteria=("Kind (hold-out)",),
+            endpoints=(Endpoint(base_url=second.url, model="another-model"),),
+        )
+        judges = judges_at(first.url)
+        judges = judges.model_copy(update={"judges": (hold_out, *judges.judges)})
+        step = RewardEngine(rubric, judges=judges).score([group("a", "Go away.", "Stay, please.", "Go.")], 0)
+    assert step.rewards == ((0.0, 1.0, 0.0),)
+    assert step.metrics["rubrank/Kind/mean"] == pytest.approx(1 / 3)
+    assert step.metrics["rubrank/Kind (hold-out)/mean"] == pytest.approx(2 / 3)

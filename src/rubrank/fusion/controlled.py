@@ -92,15 +92,15 @@ class Controlled:
         return replace(fused, batch=batch, control=control)
 
     def state(self) -> dict[str, Any]:
-        """What was learnt about attributes, and the state of the rule if it has one."""
-        inner = self.rule.state() if isinstance(self.rule, Stateful) else None
-        return {"rule": self.name, "version": 1, "controlled": inner, "running": self.running.state()}
+        """The state of the rule, if it has one, with what was learnt about attributes beside it."""
+        state = self.rule.state() if isinstance(self.rule, Stateful) else {"rule": self.name, "version": 1}
+        return {**state, "control": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; one of a run without control leaves the estimate empty."""
-        if isinstance(state, Mapping) and "running" in state:
-            saved = checks.check_state(self, 1, state)
-            self.running.restore(saved["running"])
-            state = saved["controlled"]
         if isinstance(self.rule, Stateful):
             self.rule.restore(state)
+        else:
+            checks.check_state(self, 1, state)
+        if "control" in state:
+            self.running.restore(state["control"])

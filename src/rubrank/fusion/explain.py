@@ -73,6 +73,8 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
             yield f"{name}: not scored, so not compared" if was_scored else f"{name}: not compared"
             continue
         score = f"{group.scores[i, k]:g}; " if was_scored else ""
+        if group.ranked_scores is not None and was_scored and group.ranked_scores[i, k] != group.scores[i, k]:
+            score = f"{group.scores[i, k]:g}, ranked as {group.ranked_scores[i, k]:.3g}; "
         contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
         yield f"{name}: {score}{_describe_outcomes(group.outcomes[i, :, k], i)}{contribution}"
 
@@ -116,8 +118,9 @@ def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
         if abs(contrast) < _SMALL:
             comparison = "as much as"
         yield f"{name}: {group.attributes[i, d]:g}, {comparison} its group; {_describe_taken(group, d)}"
-    if group.removed is not None and np.isnan(group.utilities).any():  # a rule that adds up scores
-        change = -(group.weights * group.removed[i]).sum() / np.abs(group.weights[group.known[i]]).sum()
+    if np.isnan(group.utilities).any() and group.taken is not None:  # a rule that adds up scores
+        removed_K = np.where(group.known[i], group.taken @ group.mean_contrasts[i], 0.0)
+        change = -(group.weights * removed_K).sum() / np.abs(group.weights[group.known[i]]).sum()
         if abs(change) >= _SMALL:
             yield f"attributes: taking them out changed its mean score by {change:+.2f}"
         return
@@ -214,6 +217,8 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         record["utilities"] = _table(group.utilities[:, ranked])
         record["values"] = _table(group.values[:, ranked])
         record["fused"] = _row(group.fused)
+        if group.ranked_scores is not None:
+            record["ranked_scores"] = _table(group.ranked_scores[:, ranked])
         record["scale"] = _row(scale_K[ranked])
         record["effective_weights"] = _row(group.effective_weights[ranked])
         record["agreement"] = None if np.isnan(group.agreement) else group.agreement
@@ -224,8 +229,6 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         for name in ("gamma", "se", "shrunk", "taken"):
             record[name] = _table(getattr(group, name)[ranked])
         record["n"] = _row(group.n[ranked])
-        if fused.fit is None and fused.control is not None:
-            record["values"] = _table(fused.control.values_MK[fused.rows_of(g)][:, ranked])
     return record
 
 

@@ -257,7 +257,8 @@ class FileScores:
         """The gate criteria."""
         if self.score_table is None:
             return (*self.options.global_quality, *self.options.low_quality)
-        return tuple(c.name for c in self.score_table.specifications() if c.layer != "quality")
+        gate_layers = ("low_quality", "global_quality")
+        return tuple(c.name for c in self.score_table.specifications() if c.layer in gate_layers)
 
     @cached_property
     def ranked_names(self) -> tuple[str, ...]:
@@ -268,7 +269,10 @@ class FileScores:
                 gates -= set(self.options.low_quality)
             else:
                 gates -= {c.name for c in self.score_table.specifications() if c.layer == "low_quality"}
-        return tuple(name for name in self.names if name not in gates)
+        watched = set()
+        if self.score_table is not None:
+            watched = {c.name for c in self.score_table.specifications() if c.layer == "watch"}
+        return tuple(name for name in self.names if name not in gates | watched)
 
     def batches(self) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Row numbers and the batch of these rows; together the batches cover all rows."""

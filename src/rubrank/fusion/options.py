@@ -19,7 +19,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
 from rubrank.fusion.controlled import Controlled
 from rubrank.fusion.gate import Gate, Gated
-from rubrank.fusion.rlvr2 import RLVR2, Reweighted
+from rubrank.fusion.rlvr2 import RLVR2, Composed
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.options import AttributeOptions, FuseOptions, GateOptions, RewardOptions
@@ -210,15 +210,15 @@ def has_rlvr2(rule: Rule) -> bool:
 
 def find_ordinal(rule: Rule) -> Any:
     """The part that controls attributes: RLVR² in "rlvr2*focal+", the stage before another rule, or that rule alone."""
-    while isinstance(rule, Gated | Reweighted):
+    while isinstance(rule, Gated | Composed):
         rule = rule.rule if isinstance(rule, Gated) else rule.ordinal
     return rule
 
 
 def find_weighing(rule: Rule) -> Any:
     """The rule that sets the weights: Focal in "rlvr2*focal+"; another rule without its gate and its stage."""
-    while isinstance(rule, Gated | Reweighted | Controlled):
-        rule = rule.weighing if isinstance(rule, Reweighted) else rule.rule
+    while isinstance(rule, Gated | Composed | Controlled):
+        rule = rule.weighing if isinstance(rule, Composed) else rule.rule
     return rule
 
 
@@ -229,7 +229,7 @@ def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
     """
     if isinstance(rule, Gated):
         return replace(rule, rule=with_options(rule.rule, owner, **options))
-    if isinstance(rule, Reweighted):
+    if isinstance(rule, Composed):
         return replace(rule, ordinal=replace(rule.ordinal, **options))
     if isinstance(rule, RLVR2):
         return replace(rule, **options)

@@ -96,8 +96,6 @@ class FusedGroup:
     """(K,): groups behind the estimate; 0 for a criterion that is not controlled."""
     taken: np.ndarray | None = None
     """(K, D): δ, the coefficients that were taken out in this group."""
-    removed: np.ndarray | None = None
-    """(G, K): what taking them out removed from each term of the sum."""
     scale: np.ndarray | float = 1.0
     """(K,): the factor of each criterion that `span` asked for."""
     gate: Gate | None = None
@@ -110,6 +108,8 @@ class FusedGroup:
     """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
     soft: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
+    ranked_scores: np.ndarray | None = None
+    """(G, K): what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
 
     def __repr__(self) -> str:
         best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
@@ -119,7 +119,8 @@ class FusedGroup:
     @cached_property
     def outcomes(self) -> np.ndarray:
         """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
-        outcomes_GGK = outcomes(np.where(self.higher_is_better, self.scores, -self.scores), self.margins)
+        scores = self.scores if self.ranked_scores is None else self.ranked_scores
+        outcomes_GGK = outcomes(np.where(self.higher_is_better, scores, -scores), self.margins)
         for k, observed_GG in {**self.compared, **self.soft}.items():
             outcomes_GGK[:, :, k] = observed_GG
         return outcomes_GGK
@@ -423,6 +424,8 @@ class Fused(Framed):
             details["scale"] = 1.0 if fit.scale_NK is None else fit.scale_NK[g]
             details["agreement"] = float(np.nan if self.agreement is None else self.agreement[g])
             details["error"] = self.error_M[rows]
+        if "ranked_scores" in self.details:
+            details["ranked_scores"] = self.details["ranked_scores"][rows]
         if control is not None:
             details["mean_contrasts"] = control.contrasts_MD[rows]
             details["pool"] = control.pool
@@ -431,7 +434,6 @@ class Fused(Framed):
             details["shrunk"] = control.shrunk_NKD[g]
             details["n"] = control.n_NK[g]
             details["taken"] = control.taken_NKD[g]
-            details["removed"] = control.removed_MK[rows]
         return FusedGroup(
             label=self.labels[g],
             criteria=batch.names,

@@ -20,7 +20,7 @@
 
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
 
-`fuse` and `utilities` take and return plain arrays. `Reweighted` is RLVR² with the weights of another rule.
+`fuse` and `utilities` take and return plain arrays. `Composed` is RLVR² with the weights or scores of another rule.
 A rollout with a missing score is not compared on that criterion; it never counts as a loss. If all rollouts of a group
 are tied, each gets 0.5.
 
@@ -54,7 +54,7 @@ from rubrank.fusion.control.linear import control_linearly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
-from rubrank.fusion.rule import Reweighting, Rule, Stateful, apply_rule
+from rubrank.fusion.rule import Rescoring, Reweighting, Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks, find_rule
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
@@ -222,8 +222,6 @@ class RLVR2:
             span_MK = _measure_span(values_MK, batch, self.span)[batch.group_of_row]
             values_MK = values_MK / span_MK
             scale_NK = 1.0 / span_MK[batch.starts[:-1]]
-            if control is not None:
-                control = replace(control, removed_MK=control.removed_MK / span_MK)
         if self.adjusts(batch) and self.wins == "graded":
             control = control_linearly(self, batch, values_MK)
             values_MK = control.values_MK
@@ -312,19 +310,20 @@ def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
     return ReferenceSpread(float(u.std()), float(np.ptp(u)))
 
 
-# ------------------------------------------------------------------------------------------------- other rules' weights
+# -------------------------------------------------------------------------------------- other rules' weights and scores
 
 
 @dataclass(frozen=True)
-class Reweighted:
-    """RLVR² with the weights of another rule: "rlvr2*focal", and the same for every rule that re-weights criteria.
+class Composed:
+    """RLVR² with the weights or the scores of another rule: "rlvr2*focal", "rlvr2*gear".
 
     Focal gives nearly all weight to the criteria that the better rollouts do not meet yet. Their rankings then decide.
+    GEAR gives less credit where prerequisites are not met; rollouts are ranked by the credit.
     grade C: a reconstruction
     """
 
     ordinal: RLVR2
-    weighing: Reweighting
+    weighing: Reweighting | Rescoring
 
     @property
     def bounded(self) -> bool:
@@ -343,8 +342,15 @@ class Reweighted:
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The reward of each rollout."""
-        weights_NK = make_positive(self.weighing.weights(batch), batch)
-        return replace(self.ordinal.fuse(batch, weights_NK), rule=self.name)
+        weights_NK = None
+        if isinstance(self.weighing, Reweighting):
+            weights_NK = make_positive(self.weighing.weights(batch), batch)
+        if not isinstance(self.weighing, Rescoring):
+            return replace(self.ordinal.fuse(batch, weights_NK), rule=self.name)
+        rescored = batch.with_scores(self.weighing.scores(batch))
+        fused = self.ordinal.fuse(rescored, weights_NK)
+        details = {**fused.details, "ranked_scores": rescored.scores_MK}
+        return replace(fused, batch=batch, rule=self.name, details=details)
 
     def state(self) -> dict[str, Any]:
         """The state of the weights and of RLVR², as far as they have one."""

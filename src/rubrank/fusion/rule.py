@@ -13,7 +13,8 @@ A rule is a frozen dataclass whose fields are its constants. It is called with a
 learns from batch to batch also has `state()` and `restore(state)`; the state is JSON data for a training checkpoint.
 
 Names are small expressions:  gdpo, gdpo+ (followed by the gate of the rubric's layers), rlvr2*focal (RLVR² with Focal's
-weights), rlvr2*focal+ (both). `rules/__init__.py` lists all rules and says how to add one.
+weights), rlvr2*gear (RLVR² of GEAR's scores), rlvr2*focal+ (both). `rules/__init__.py` lists all rules and says how to
+add one.
 
 Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
 """
@@ -65,6 +66,15 @@ class Reweighting(Rule, Protocol):
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """(N, K), or (1, K) if all groups have the same weights; 0 for a criterion that does not count."""
+        ...
+
+
+@runtime_checkable
+class Rescoring(Rule, Protocol):
+    """A rule that first changes the scores. RLVR² can rank by those instead of the rubric's: rlvr2*gear."""
+
+    def scores(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): from 0 to 1, higher is better, NaN = missing."""
         ...
 
 

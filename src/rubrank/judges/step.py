@@ -317,7 +317,7 @@ def _check_question(question: Question, judge: Judge) -> None:
             allowed = "given, if a judge is to decide"
             remedy = "Say what the judge is asked."
             raise InvalidInput(f"criterion {criterion.name!r}", "question", allowed, "none", remedy)
-        if judge.kind in COMPARES and criterion.value_layer != "quality":
+        if judge.kind in COMPARES and criterion.value_layer not in ("quality", "watch"):
             # A comparison tells which rollout is better, but a gate needs to know which are good enough.
             allowed = f'"absolute" or "batched" for {criterion.name!r}, which is a gate'
             raise judge.wrong("kind", allowed, repr(judge.kind), "Give its gates to another judge.")

@@ -58,9 +58,9 @@ class GroupRecord(Strict):
     rule: str = "rlvr2"
     step: int | None = None
     criteria: tuple[CriterionData, ...]
-    """The K ranked by come first, then the C of the gate."""
+    """The K ranked by come first, then the C of the gate, then those that are only watched."""
     scores: Table
-    """G × (K + C), as given."""
+    """G × all criteria, as given."""
     reasons: tuple[tuple[str, ...], ...] | None = None
     outcomes: Mapping[str, Table] = {}
     """Criterion → G × G, of those on which responses were compared instead of scored."""
@@ -74,6 +74,8 @@ class GroupRecord(Strict):
     """G × K; None for rules that have none."""
     values: Table | None = None
     """G × K: what was weighted and added up."""
+    ranked_scores: Table | None = None
+    """G × K: what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
     attribute_names: tuple[str, ...] = ()
     attributes: Table | None = None
     """G × D."""
@@ -152,6 +154,7 @@ def records_of(
         fields = result.record(g)
         group_metadata: dict[str, Any] = {}
         if table is not None:
+            _add_watched(fields, table.groups[g])
             fields["reasons"] = _select_reasons(table.groups[g], [criterion.name for criterion in fields["criteria"]])
             fields["probabilities"] = table.groups[g].probabilities
             group_metadata |= _describe_judging(table, g)
@@ -212,6 +215,18 @@ def _check_same_groups(result: Fused, table: ScoreTable | None, groups: Sequence
             f"{len(table_ids)} and {len(group_ids)}",
             "Pass what was graded and fused.",
         )
+
+
+def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
+    """Add the criteria that are only watched, which no rule sees, to the fields of a record."""
+    columns = [k for k, criterion in enumerate(scores.criteria) if criterion.layer == "watch"]
+    if not columns:
+        return
+    fields["criteria"] += tuple(scores.criteria[k] for k in columns)
+    rows = []
+    for row, watched in zip(fields["scores"], scores.scores[:, columns].tolist(), strict=True):
+        rows.append(row + tuple(None if score != score else score for score in watched))
+    fields["scores"] = tuple(rows)
 
 
 def _select_reasons(scores: GroupScores, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:

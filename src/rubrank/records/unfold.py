@@ -51,6 +51,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         error=None if record.error is None else np.array(record.error, dtype=float),
         compared=_to_outcomes(record, record.outcomes),
         soft=_to_outcomes(record, record.soft_outcomes),
+        ranked_scores=None if record.ranked_scores is None else to_array(record.ranked_scores, (size, ranked)),
         **_to_attribute_fields(record),
     )
 

@@ -70,7 +70,8 @@ class Criterion(Strict):
     params: Mapping[str, Any] = {}
     question: str | None = None
     """What a judge is asked, where no program can decide."""
-    weight: float = Field(default=1.0, gt=0.0, le=_HEAVIEST, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0.0, le=_HEAVIEST, allow_inf_nan=False)
+    """0 is for criteria that are only watched."""
     points: float | None = Field(default=None, ge=-_HEAVIEST, le=_HEAVIEST, allow_inf_nan=False)
     """Points as a point-based rubric gives them; negative for what should not be there. Without a weight, their size is
     the weight, and below 0 lower scores are better."""
@@ -79,7 +80,7 @@ class Criterion(Strict):
     direction: Literal["higher", "lower"] = "higher"
     family: str | None = None
     layer: Layer | None = None
-    """By default the verifier's own, or "quality"."""
+    """By default the verifier's own, or "quality". "watch": graded and logged, never rewarded."""
     margin: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     category: str | None = None
     """Such as Essential, Important, Optional, Pitfall."""
@@ -100,6 +101,8 @@ class Criterion(Strict):
             return name_or_question(data)
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
+        if isinstance(data, Mapping) and data.get("layer") == "watch":
+            data = {"weight": 0.0, **data}
         points = data.get("points") if isinstance(data, Mapping) else None
         if isinstance(points, int | float) and points:
             given = {"weight": abs(points), **data}
@@ -139,6 +142,9 @@ class Criterion(Strict):
             raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
         if not self.judged:
             self._check_parameters()
+        if (self.weight == 0.0) != (self.value_layer == "watch"):
+            allowed = "0, or left out, in the layer watch" if self.weight else "> 0, unless the layer is watch"
+            raise self._wrong("weight", allowed, f"{self.weight:g}", "Use `layer: watch` for what is only logged.")
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
             allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
@@ -247,7 +253,7 @@ class Criterion(Strict):
 
     @property
     def value_layer(self) -> Layer:
-        """Where it acts: ranked by, or a gate."""
+        """Where it acts: ranked by, a gate, or nowhere."""
         if self.layer is not None:
             return self.layer
         if not self.judged:
@@ -269,6 +275,13 @@ class Rubric(Strict):
         if twice:
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "")
         check_edges({criterion.name: criterion.depends for criterion in self.criteria}, f"rubric {self.id!r}")
+        watched = {criterion.name for criterion in self.criteria if criterion.value_layer == "watch"}
+        for criterion in self.criteria:
+            for edge in criterion.depends:
+                if edge.on in watched:
+                    allowed = "on criteria that count"
+                    got = f"{edge.on!r}, which is only watched"
+                    raise InvalidInput(f"criterion {criterion.name!r}", "depends", allowed, got, "Give it a weight.")
         return self
 
     def __getitem__(self, name: str) -> Criterion:

@@ -320,6 +320,27 @@ class ScoreBatch:
         batch.__dict__["missing_MK"] = np.isnan(unit_MK)
         return batch
 
+    def with_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
+        """A copy with other scores (from 0 to 1, higher is better), put on the scales of the criteria, for ranking.
+
+        Observed outcomes and probabilities stay where the scores of a group did not change.
+        """
+        low = self._by_row(self.read(lambda criterion: criterion.domain.low))
+        high = self._by_row(self.read(lambda criterion: criterion.domain.high))
+        share_MK = unit_MK
+        if self.lower_NK is not None:
+            share_MK = np.where(self._by_row(self.lower_NK), 1.0 - unit_MK, unit_MK)
+        is_same_MK = (unit_MK == self.unit_MK) | np.isnan(unit_MK)
+        is_same_NK = np.logical_and.reduceat(is_same_MK, self.starts[:-1]) if self.N else np.ones((0, self.K), bool)
+        # Scores that stay are not computed anew: rounding could break ties.
+        is_same_MK &= ~np.isnan(self.scores_MK) | is_same_NK[self.group_of_row]
+        return replace(
+            self,
+            scores_MK=np.where(is_same_MK, self.scores_MK, low + share_MK * (high - low)),
+            outcomes={cell: outcomes for cell, outcomes in self.outcomes.items() if is_same_NK[cell]},
+            probabilities={cell: values for cell, values in self.probabilities.items() if is_same_NK[cell]},
+        )
+
     def without_penalties(self) -> ScoreBatch:
         """The batch without its ranked low-quality criteria, for rules with a gate: the gate reads those."""
         columns = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]

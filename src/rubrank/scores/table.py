@@ -237,6 +237,7 @@ class ScoreTable(Framed):
     ) -> ScoreBatch:
         """The table as input of a rule: ranked criteria and gate criteria in separate arrays.
 
+        Criteria of the layer "watch" are in neither: no rule sees them.
         columns: criteria that come first, in this order, even if no group has them.
         penalties: "rank": rules without "+" rank low-quality criteria; "ignore": only gates read them.
         """
@@ -244,8 +245,8 @@ class ScoreTable(Framed):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
         criteria = list({criterion.name: criterion for criterion in (*columns, *self.specifications())}.values())
         ranked = [c for c in criteria if c.layer == "quality" or (c.layer == "low_quality" and penalties == "rank")]
-        gates = [c for c in criteria if c.layer != "quality"]
-        if len(gates) == len(criteria) and self.groups:
+        gates = [c for c in criteria if c.layer in ("low_quality", "global_quality")]
+        if all(c.layer != "quality" for c in criteria) and self.groups:
             allowed = 'some in the layer "quality"'
             raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")
         column_of = {criterion.name: k for k, criterion in enumerate(ranked)}

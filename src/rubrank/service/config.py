@@ -154,6 +154,7 @@ class ServiceConfig(RewardConfig):
     def make_engine(self, folder: Path, *, replica: str = "") -> RewardEngine:
         """The engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
         engine = self.engine(folder, process=replica)
+        engine.leave_out_default_control()  # groups come one by one, and replicas would differ
         if engine.judges is None:
             return engine
         if engine.judges.cache is None:

@@ -85,10 +85,12 @@ def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process
 
     source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
         in a process.
-    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, which is warned of.
+    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, which is warned of. So
+        attributes are controlled only if the configuration names them.
     process: put into the name of the records, if several processes write some.
     """
     if isinstance(source, RewardEngine):
+        source.leave_out_default_control()
         warn_if_stateful(source, owner)
         return source, "rubric"
     return _load_engine_once(str(source or os.environ.get(VARIABLE) or ""), owner, process)
@@ -98,6 +100,7 @@ def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process
 def _load_engine_once(source: str, owner: str, process: str) -> tuple[RewardEngine, str]:
     config, folder = load_config(source)
     engine = config.engine(folder, process=process)
+    engine.leave_out_default_control()
     warn_if_stateful(engine, owner)
     return engine, config.rubric_column
 
@@ -134,6 +137,7 @@ def main(arguments: list[str]) -> int:
     try:
         config, folder = load_config(arguments[0] if arguments else None)
         engine = config.engine(folder)
+        engine.leave_out_default_control()
     except RubrankError as error:
         print(error, file=sys.stderr)
         return 1

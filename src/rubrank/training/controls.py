@@ -16,6 +16,7 @@ trainer's process.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -34,6 +35,7 @@ from rubrank.fusion.options import find_ordinal, find_weighing, make_adjustment,
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.scores.table import GroupScores
 
 if TYPE_CHECKING:
     from rubrank.grading.grade import MeasuredRows
@@ -73,6 +75,27 @@ class Control:
     def is_common(self) -> bool:
         """Is the attribute measured on every rollout anyway, for the log?"""
         return self.name in (*LENGTHS, *MARKDOWN) and self.definition is ATTRIBUTES[self.name]
+
+
+DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
+"""What trainers control if judges decide and nothing else is said: judges like long and formatted answers."""
+
+
+def default_controls(options: RewardOptions) -> tuple[Control, ...]:
+    """The controls of a trainer whose options do not name any: all positive influence is taken out."""
+    share = {} if "adjust" in options.model_fields_set else {"attenuate": 1.0}
+    return tuple(control_of(options, AttributeOptions(name=name, **share)) for name in DEFAULT_ATTRIBUTES)
+
+
+def list_shared_judged(groups: Sequence[GroupScores]) -> list[str]:
+    """Names of the judged criteria that several groups have: the influence of attributes can be estimated on those."""
+    counts = Counter(
+        criterion.name
+        for group in groups
+        for criterion in group.criteria
+        if criterion.verifier is None and criterion.layer == "quality"
+    )
+    return [name for name, count in counts.items() if count > 1]
 
 
 def control_of(options: RewardOptions, attribute: AttributeOptions, steps: int | None = None) -> Control:

@@ -27,6 +27,7 @@ other step has.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -41,7 +42,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
-from rubrank.fusion.options import find_ordinal, is_local, make_rule, with_options
+from rubrank.fusion.options import find_ordinal, find_weighing, is_local, make_rule, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
@@ -57,6 +58,8 @@ from rubrank.training.controls import (
     TextFeatures,
     active_controls,
     control_of,
+    default_controls,
+    list_shared_judged,
     measure_texts,
     parse_controls,
     remembers,
@@ -71,12 +74,14 @@ if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
     from rubrank.judges.judge import Judges
 
+_log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0
 """Seconds for all judge calls of a step if the judges set no deadline; collective operations give up after 600."""
 MOST_COLUMNS = 256
 """Criteria that are fused in one matrix, if the rule allows to split a step."""
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
+_MOST_NAMES = 5  # criteria that the log names
 _MOST_STEPS = 10_000  # steps whose number of calls is remembered, for unique labels
 _AFTER_OUTAGE = 240.0  # seconds that are left for the calls of a step once an outage is over
 
@@ -149,7 +154,8 @@ class RewardEngine:
     options: those of `rubrank.options.EngineOptions`, among them
         gate: constants of the rule's "+", as a `Gate` or by name.
         judges: decide what no verifier can; see docs/judges.md.
-        attributes: what is controlled: names, or `Control(name, adjust, start)`.
+        attributes: what is controlled: names, or `Control(name, adjust, start)`. By default reasoning_length and markup
+            on judged criteria that several groups share; [] controls nothing.
         workers, cache: of grading; 0 workers is this process.
         records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording`
             may leave out steps and texts, and have a thread write.
@@ -169,13 +175,17 @@ class RewardEngine:
         self.thinking = settings.thinking
         self.penalties = settings.penalties
         self.rule = make_rule(settings, owner=_OWNER)
+        self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
         self.controls = parse_controls(
             control_of(settings, attribute) if isinstance(attribute, AttributeOptions) else attribute
             for attribute in settings.attributes
         )
+        self._uncontrolled_rule: Rule | None = None  # only if control is on by default
+        if self.judges is not None and is_controlled_by_default(settings, self.rule):
+            self._uncontrolled_rule = self.rule
+            self.controls = default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
-        self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
         self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
         if self.rubric is not None:
             self._check_decidable(self.rubric, "rubric")
@@ -190,6 +200,7 @@ class RewardEngine:
         self._calls: dict[tuple[bool, int], int] = {}
         self._ended: float | None = None
         self._warned_of_single_group = False
+        self._has_logged_control = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -332,7 +343,14 @@ class RewardEngine:
         else:
             features = measure_texts(rollouts, self.controls, step)
         active = active_controls(self.controls, features, rollouts, step)
-        if not self._warned_of_single_group:
+        if self._uncontrolled_rule is not None:
+            judged = list_shared_judged(table.groups)
+            if not judged:
+                active = ActiveControls()
+            elif write and not self._has_logged_control:
+                self._has_logged_control = True
+                _log_default_control(judged)
+        elif not self._warned_of_single_group:
             self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, len(groups), active)
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
@@ -454,6 +472,13 @@ class RewardEngine:
             allowed = "off with scale='utility', whose rewards are advantages already"
             raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
 
+    def leave_out_default_control(self) -> None:
+        """Control nothing that was not asked for: for trainers whose checkpoints do not contain the engine's state."""
+        if self._uncontrolled_rule is not None:
+            self.rule = self._uncontrolled_rule
+            self.controls = ()
+            self._uncontrolled_rule = None
+
     @property
     def remembers(self) -> bool:
         """Does the rule learn from step to step?"""
@@ -537,6 +562,27 @@ class RewardEngine:
 
     def _criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         return [tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria) for group in groups]
+
+
+# ------------------------------------------------------------------------------------------------------------- control
+
+
+def is_controlled_by_default(settings: EngineOptions, rule: Rule) -> bool:
+    """Are attributes controlled although the options name none? `attributes: []` and `edition: paper` say no."""
+    is_asked = "attributes" in settings.model_fields_set or settings.edition is not None
+    return not is_asked and settings.pool != "group" and getattr(find_weighing(rule), "controllable", True)
+
+
+def _log_default_control(judged: Sequence[str]) -> None:
+    names = ", ".join(judged[:_MOST_NAMES])
+    more = f" and {len(judged) - _MOST_NAMES} more" if len(judged) > _MOST_NAMES else ""
+    _log.warning(
+        "judges decide %s%s: how much they like reasoning_length and markup is estimated over the run and taken out of "
+        "the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls something else. "
+        "See docs/attributes.md.",
+        names,
+        more,
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- judges

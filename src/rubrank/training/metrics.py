@@ -11,8 +11,8 @@
                                         the weights under other rules; mean over the groups that have it
     rubrank/gate/stopped, /factor       share of the rollouts that a hard gate stopped; mean factor of the soft gate
     rubrank/gate/<criterion>            share that this hard gate stopped
-    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, mean over the informative (group, criterion) pairs;
-    …/se, …/shrunk, …/groups, …/taken   likewise its standard error, γ̃, the number of groups, and what was removed
+    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, mean over the (group, criterion) pairs that it was
+                                        taken out of; no line if it was taken out of none
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
     rubrank/reasoning/tokens, rubrank/answer/tokens                                if the trainer has token ids
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
@@ -144,25 +144,13 @@ def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str,
 
 
 def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
-    """The estimated influence of the controlled attributes; empty if nothing was controlled."""
-    controls = []
-    for result in results:
-        if result.control is not None:
-            # Where a criterion does not tell rollouts apart there is nothing to explain, and γ is 0.
-            informative_NK = result.batch.informative_NK & (result.control.n_NK > 0)
-            controls.append((result.control, informative_NK))
-    if not any(informative_NK.any() for _, informative_NK in controls):
-        return {}
+    """γ̂ of the controlled attributes, one line for each that acts."""
     metrics: dict[str, float] = {}
-    names = results[0].attribute_names
-    fields = {"": "gamma_NKD", "/se": "se_NKD", "/shrunk": "shrunk_NKD", "/taken": "taken_NKD"}
-    for suffix, field in fields.items():
-        values = np.concatenate([getattr(control, field)[informative_NK] for control, informative_NK in controls])
-        for d, name in enumerate(names):
-            metrics[f"rubrank/gamma/{name}{suffix}"] = float(values[:, d].mean())
-    groups = np.concatenate([control.n_NK[informative_NK] for control, informative_NK in controls])
-    for name in names:
-        metrics[f"rubrank/gamma/{name}/groups"] = float(groups.mean())
+    controls = [result.control for result in results if result.control is not None]
+    for d, name in enumerate(results[0].attribute_names if controls else ()):
+        gamma = np.concatenate([control.gamma_NKD[..., d][control.taken_NKD[..., d] != 0.0] for control in controls])
+        if len(gamma):
+            metrics[f"rubrank/gamma/{name}"] = float(gamma.mean())
     return metrics
 
 

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from rubrank.errors import InvalidInput
 
-Layer: TypeAlias = Literal["quality", "low_quality", "global_quality"]
+Layer: TypeAlias = Literal["quality", "low_quality", "global_quality", "watch"]
+"""Ranked by, read by the soft or the hard gate, or only watched: graded and logged, never rewarded."""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,6 @@ class AttributeControl:
     pool: str
     values_MK: np.ndarray
     """The values that reach the reward: adjusted utilities, or adjusted scores under a rule without utilities."""
-    removed_MK: np.ndarray
-    """What was removed from each term of the rule's sum."""
     gamma_NKD: np.ndarray
     """γ̂."""
     se_NKD: np.ndarray
@@ -160,11 +158,9 @@ def _control_pooled(
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
     taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
     known_gamma_KD = None if rule.batch_estimate is None else influence.gamma_KD
-    values_MK = refit(model, data, taken_NKD, u_MK)
     return AttributeControl(
         rule.pool,
-        values_MK=values_MK,
-        removed_MK=u_MK - values_MK,
+        values_MK=refit(model, data, taken_NKD, u_MK),
         gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
         se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
         shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
@@ -213,7 +209,6 @@ def _control_groups(
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,
-        removed_MK=u_MK - values_MK,
         gamma_NKD=gamma_NKD,
         se_NKD=np.full(gamma_NKD.shape, np.nan),
         shrunk_NKD=gamma_NKD,

@@ -109,7 +109,6 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
     return AttributeControl(
         settings.pool,
         values_MK=values_MK - removed_MK if removed_MK.any() else values_MK,
-        removed_MK=removed_MK,
         gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
         se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
         shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),

@@ -13,11 +13,13 @@ A name is a small expression:
     focal:gamma=2        with constants of its own, `:` between them: focal:gamma=2:eps=0.1
     gdpo+                followed by the gate of the rubric's layers (fusion/gate.py)
     rlvr2*focal          RLVR² with the weights of focal, sa-mrpo, dvao, amrp or pow3r (fusion/rlvr2.py)
+    rlvr2*gear           RLVR² of the scores that gear makes: credit where prerequisites are met
     rlvr2*focal+         both
 
 How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
-`__call__` that takes a `ScoreBatch` and returns a `Fused` (also `weights` if it re-weights, `state` and `restore` if it
-learns from batch to batch), and add a line to `RULES`. A rule of your own needs no change here:
+`__call__` that takes a `ScoreBatch` and returns a `Fused` (also `weights` if it re-weights, `scores` if it changes
+scores first, `state` and `restore` if it learns from batch to batch), and add a line to `RULES`. A rule of your own
+needs no change here:
 
     @rubrank.rule
     @dataclass(frozen=True)
@@ -225,13 +227,14 @@ def _parse_constant(rule_name: str, text: str) -> tuple[str, Any]:
 
 
 def _compose(first: Rule, second: Rule) -> Rule:
-    """RLVR² with the weights of another rule."""
-    from rubrank.fusion.rlvr2 import RLVR2, Reweighted
-    from rubrank.fusion.rule import Reweighting
+    """RLVR² with the weights or the scores of another rule."""
+    from rubrank.fusion.rlvr2 import RLVR2, Composed
+    from rubrank.fusion.rule import Rescoring, Reweighting
 
     if not isinstance(first, RLVR2):
         raise InvalidInput("find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'.")
-    if not isinstance(second, Reweighting):
-        allowed = "one that re-weights criteria, such as 'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
+    if not isinstance(second, Reweighting | Rescoring):
+        reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
+        allowed = f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'"
         raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "")
-    return Reweighted(first, second)
+    return Composed(first, second)

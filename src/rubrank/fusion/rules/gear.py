@@ -11,6 +11,7 @@ w is negative.
 `method`: "recursive" (above); "exact": marginals over all 2^n states of connected criteria (n ≤ 10), which differ from
 "recursive" if two parents share an ancestor; "hard": [v_j + (1 − v_j) λ] with the parents' raw verdicts v_j =
 1[p_j ≥ verdict].
+`rlvr2*gear` ranks by q instead of adding it up.
 `normalise`: "positive" divides by the sum of positive weights, "absolute" by the sum of their sizes. `clip` cuts at 0
 and 1.
 Missing: the criterion is left out of R for that rollout, and as a prerequisite it counts as met. A rollout without any
@@ -28,6 +29,7 @@ from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.graph import Graph, build_graphs
+from rubrank.fusion.rules.group_math import expand_rows
 from rubrank.fusion.rules.healthbench import share_of_points
 from rubrank.fusion.rules.points import read_points
 from rubrank.scores.batch import ScoreBatch
@@ -64,6 +66,13 @@ class GEAR(checks.LocalRule):
         reachable_NK = np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
         value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
+
+    def scores(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): q as a score, for `rlvr2*gear`; 1 − q for a criterion with negative points."""
+        points_NK, presence_MK = read_points(batch)
+        credit_MK = self.credits(batch, presence_MK)
+        scores_MK = np.where(expand_rows(points_NK < 0.0, batch), 1.0 - credit_MK, credit_MK)
+        return np.where(batch.missing_MK, np.nan, scores_MK)
 
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
         """(M, K): q. A missing score counts as p = 1."""

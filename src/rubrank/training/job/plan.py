@@ -125,8 +125,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     split = split_batch(config.training, config.held_out, world, job.where)
     _check_steps(job)
     check_evaluation(job)
-    controls = tuple(control_of(config, attribute, config.steps) for attribute in config.attributes)
-    reward = _make_reward(job, controls)
+    reward = _make_reward(job)
     data = _read_data(job)
     reward.engine.check_rubrics(
         (row["rubric"], f"{source.source.path}: row {number}")
@@ -154,7 +153,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         split=split,
         processes=world,
         stages=_plan_stages(job, stages, order, data.counts),
-        controls=controls,
+        controls=reward.engine.controls,
         chat=chat,
         checkpoint=start.checkpoint,
         branch=start.branch,
@@ -219,14 +218,15 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> Non
 # -------------------------------------------------------------------------------------------------------------- reward
 
 
-def _make_reward(job: Job, controls: Sequence[Control]) -> Any:
+def _make_reward(job: Job) -> Any:
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
     options = {name: getattr(config, name) for name in EngineOptions.model_fields if name in config.model_fields_set}
     options["rubric"] = _find_file(job, config.rubric)
     options["judges"] = _load_judges(job)
-    options["attributes"] = controls
+    if "attributes" in config.model_fields_set:
+        options["attributes"] = [control_of(config, attribute, config.steps) for attribute in config.attributes]
     records = config.records
     options["records"] = Recording(
         job.records,

@@ -4,7 +4,7 @@ import { h, scrolled } from "./dom.js";
 import { count, isNumber, number, signed } from "./numbers.js";
 import { conversation, lengthOf, marked, reasoningView, textBlock, turnsTitle } from "./texts.js";
 
-const LAYERS = { global_quality: "hard gate", low_quality: "soft gate" };
+const LAYERS = { global_quality: "hard gate", low_quality: "soft gate", watch: "watched" };
 
 /** [wins, ties, losses] of rollout i on criterion k. */
 export function standing(group, i, k) {

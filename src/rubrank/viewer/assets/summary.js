@@ -124,7 +124,7 @@ function drawCriteria(section, data, showGroups) {
 }
 
 function criterionName(row) {
-  const layer = { quality: null, global_quality: "hard gate", low_quality: "soft gate" }[row.layer];
+  const layer = { quality: null, global_quality: "hard gate", low_quality: "soft gate", watch: "watched" }[row.layer];
   return [h("span", { class: "name" }, row.name), h("small", {}, row.decided_by, layer && ` · ${layer}`)];
 }
 

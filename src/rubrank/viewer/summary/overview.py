@@ -200,7 +200,8 @@ class GateSummary:
         self._counts.update(rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched)
         self._lost += float((group.ranking - group.reward).sum())
         for k in range(group.ranked, len(record.criteria)):
-            self._add_criterion(group, k)
+            if record.criteria[k].layer != "watch":
+                self._add_criterion(group, k)
 
     def _add_criterion(self, group: GroupArrays, k: int) -> None:
         record = group.record

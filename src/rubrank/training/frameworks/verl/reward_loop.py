@@ -217,6 +217,7 @@ def check_held_out(config: Any) -> None:
 def stateless_engine(settings: Settings) -> RewardEngine:
     """The engine of a barrier; raises for a rule with a memory."""
     engine = settings.engine()
+    engine.leave_out_default_control()
     if engine.remembers:
         allowed = "one without a memory: no checkpoint contains reward workers"
         remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."

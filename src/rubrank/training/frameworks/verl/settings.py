@@ -86,7 +86,7 @@ class Settings:
         options = {name: getattr(reward, name) for name in _GRADING_OPTIONS if name in reward.model_fields_set}
         # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
         gate = reward.gate.model_copy(update={"lift": 0.0})
-        return RewardConfig(rule="weighted-mean+", gate=gate, **options).engine()
+        return RewardConfig(rule="weighted-mean+", gate=gate, attributes=(), **options).engine()
 
     @property
     def fields(self) -> tuple[str, ...]:
