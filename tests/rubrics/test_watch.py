@@ -11,6 +11,7 @@ from rubrank.records.files import read_records, write_records
 from rubrank.records.record import record_table, to_score_table
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 
 COUNTED = [{"name": "WordCount", "params": {"low": 3}}, "EmptyAnswer"]
@@ -21,16 +22,19 @@ GROUPS = [Group(id="tides", rollouts=tuple(Rollout(prompt="Explain tides.", resp
 
 def test_it_weighs_nothing_and_needs_no_weight():
     criterion = to_rubric([*COUNTED, WATCHED])["Short"]
-    assert (criterion.weight, criterion.value_layer) == (0.0, "watch")
+    assert criterion.value_layer == "watch"
+    assert CriterionData.of(criterion).weight == 0.0
     gate = to_rubric([*COUNTED, {"name": "Truncated", "layer": "watch", "weight": 0}])["Truncated"]
     assert gate.value_layer == "watch"  # whatever layer its verifier has
+    bad = to_rubric([*COUNTED, {"name": "Rude", "question": "Is it rude?", "points": -3, "layer": "watch"}])["Rude"]
+    assert (bad.direction, CriterionData.of(bad).weight) == ("lower", 0.0)
 
 
 @pytest.mark.parametrize(
     ("criterion", "message"),
     [
         ({**WATCHED, "weight": 1}, "weight must be 0, or left out, in the layer watch; got 1"),
-        ({"name": "A", "question": "?", "weight": 0}, "weight must be > 0, unless the layer is watch; got 0"),
+        ({"name": "A", "question": "?", "weight": 0}, "weight must be > 0; got 0"),
         ({"name": "A", "question": "?", "depends": "Short"}, "depends must be on criteria that count; got 'Short'"),
         ({**WATCHED, "layer": "watched"}, "'watch'"),
     ],

@@ -70,8 +70,8 @@ class Criterion(Strict):
     params: Mapping[str, Any] = {}
     question: str | None = None
     """What a judge is asked, where no program can decide."""
-    weight: float = Field(default=1.0, ge=0.0, le=_HEAVIEST, allow_inf_nan=False)
-    """0 is for criteria that are only watched."""
+    weight: float = Field(default=1.0, gt=0.0, le=_HEAVIEST, allow_inf_nan=False)
+    """Left out, or 0, for a criterion that is only watched."""
     points: float | None = Field(default=None, ge=-_HEAVIEST, le=_HEAVIEST, allow_inf_nan=False)
     """Points as a point-based rubric gives them; negative for what should not be there. Without a weight, their size is
     the weight, and below 0 lower scores are better."""
@@ -101,11 +101,12 @@ class Criterion(Strict):
             return name_or_question(data)
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
-        if isinstance(data, Mapping) and data.get("layer") == "watch":
-            data = {"weight": 0.0, **data}
         points = data.get("points") if isinstance(data, Mapping) else None
+        is_watched = isinstance(data, Mapping) and data.get("layer") == "watch"
+        if is_watched and data.get("weight") == 0:
+            data = {key: value for key, value in data.items() if key != "weight"}
         if isinstance(points, int | float) and points:
-            given = {"weight": abs(points), **data}
+            given = data if is_watched else {"weight": abs(points), **data}
             return {**given, "direction": "lower"} if points < 0 else {"direction": "higher", **given}
         return data
 
@@ -142,9 +143,8 @@ class Criterion(Strict):
             raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
         if not self.judged:
             self._check_parameters()
-        if (self.weight == 0.0) != (self.value_layer == "watch"):
-            allowed = "0, or left out, in the layer watch" if self.weight else "> 0, unless the layer is watch"
-            raise self._wrong("weight", allowed, f"{self.weight:g}", "Use `layer: watch` for what is only logged.")
+        if self.value_layer == "watch" and "weight" in self.model_fields_set:
+            raise self._wrong("weight", "0, or left out, in the layer watch", f"{self.weight:g}", "")
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
             allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"

@@ -42,7 +42,7 @@ class CriterionData:
         verifier = None if criterion.judged else criterion.decided_by
         return cls(
             criterion.name,
-            criterion.weight,
+            0.0 if criterion.value_layer == "watch" else criterion.weight,
             criterion.margin,
             criterion.direction,
             criterion.value_layer,
