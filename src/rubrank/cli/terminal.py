@@ -64,6 +64,14 @@ def say(text: str) -> None:
     typer.echo(visible(text), err=True)
 
 
+def show_findings(findings: Sequence[Any]) -> None:
+    """Print what should be changed, at the end of a summary; nothing if there is nothing."""
+    if findings:
+        say("what to change:")
+    for finding in findings:
+        say(f"- {finding}")
+
+
 def print_line(text: str) -> None:
     """Print a line to standard output."""
     _write(visible(text))

@@ -88,6 +88,8 @@ class Summary:
     """The format in words, such as "long CSV"."""
     by: str = ""
     """The columns that named the groups."""
+    fused: Sequence[Fused] = ()
+    """The results, batch by batch."""
 
 
 @only_our_errors
@@ -140,6 +142,7 @@ def fuse_file(
     else:
         results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
     summary = _summarise(scores, results)
+    summary.fused = [fused for _, fused in results]
     if output is None:
         # A `FusedGroup` takes longer to make than the rewards, so only the groups that are shown get one.
         groups = (fused[label] for _, fused in results for label in fused.labels)

@@ -19,8 +19,8 @@ Findings and their thresholds:
     reversed       a criterion disagrees with the sum of the others: mean τ ≤ −0.3
     unsure         a judge's verdicts have a mean probability below 0.7
 
-Nothing is said about fewer than 8 groups or 50 pairs, and nothing where nothing is wrong. Of a fused batch the first
-2,000 groups are looked at.
+Nothing is said about fewer than 8 groups or 50 pairs, and nothing where nothing is wrong. Of fused
+batches the first 300 groups are looked at: records take longer to make than rewards.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.records.record import GroupRecord, records_of
+from rubrank.records.unfold import to_array
 from rubrank.scores.outcomes import outcomes
 
-_MOST_GROUPS = 2000
+_MOST_GROUPS = 300
 LEAST_GROUPS = 8
 LEAST_PAIRS = 50
 MOST_FINDINGS = 3
@@ -75,9 +76,14 @@ class Finding:
         return {"kind": self.kind, "sentence": self.sentence, "action": self.action, "evidence": dict(self.evidence)}
 
 
-def find_findings(groups: Fused | Iterable[GroupRecord], most: int = MOST_FINDINGS) -> list[Finding]:
-    """The findings about a fused batch or about records, most important first."""
-    records = islice(records_of(groups), _MOST_GROUPS) if isinstance(groups, Fused) else groups
+def find_findings(results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS) -> list[Finding]:
+    """The findings about fused batches or about records, most important first."""
+    records: list[GroupRecord] = []
+    for result in [results] if isinstance(results, Fused) else results:
+        if isinstance(result, GroupRecord):
+            records.append(result)
+        elif len(records) < _MOST_GROUPS:
+            records += islice(records_of(result), _MOST_GROUPS - len(records))
     counts = FindingCounts()
     for record in records:
         counts.add(record)
@@ -261,14 +267,14 @@ class _GroupFigures:
 def _read_record(record: GroupRecord) -> _GroupFigures:
     ranked = record.ranked
     K = len(ranked)
-    scores_GK = _as_array(record.scores)[:, :K]
+    scores_GK = to_array(record.scores, (record.size, len(record.criteria)))[:, :K]
     higher = np.array([criterion.direction == "higher" for criterion in ranked], dtype=bool)
     oriented_GK = np.where(higher, scores_GK, -scores_GK)
     outcomes_GGK = outcomes(oriented_GK, np.array([criterion.margin for criterion in ranked]))
     missing = np.isnan(scores_GK).sum(0)
     for k, criterion in enumerate(ranked):
         if criterion.name in record.outcomes:
-            outcomes_GGK[:, :, k] = _as_array(record.outcomes[criterion.name])
+            outcomes_GGK[:, :, k] = to_array(record.outcomes[criterion.name], (record.size, record.size))
             missing[k] = 0
     best = np.array(
         [criterion.domain.high if up else -criterion.domain.low for criterion, up in zip(ranked, higher, strict=True)]
@@ -296,14 +302,10 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         gammas=_read_gammas(
             [c.name for c in ranked],
             record.attribute_names,
-            None if record.shrunk is None else _as_array(record.shrunk),
+            None if record.shrunk is None else to_array(record.shrunk, (K, len(record.attribute_names))),
         ),
         certainties=certainties,
     )
-
-
-def _as_array(table: Iterable[Iterable[float | None]]) -> np.ndarray:
-    return np.array([[np.nan if value is None else value for value in row] for row in table], dtype=float)
 
 
 def _read_gammas(

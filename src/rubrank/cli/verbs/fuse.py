@@ -10,7 +10,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import FUSION_FLAGS, Engine, TableOptions, check_address
-from rubrank.cli.terminal import say
+from rubrank.cli.terminal import say, show_findings
 from rubrank.errors import InvalidInput
 from rubrank.options import FuseOptions, Options, option
 
@@ -59,6 +59,7 @@ def fuse(
     from rubrank.cli import fusion_tables as show
     from rubrank.fusion import files
     from rubrank.grading.progress import Bar
+    from rubrank.records.findings import find_findings
 
     if json and output is not None:
         raise InvalidInput("fuse", "output", "-o FILE or --json", "both", "")
@@ -82,6 +83,8 @@ def fuse(
     elif not quiet:
         for line in show.summary_lines(summary, None if json else str(output)):
             say(line)
+    if not quiet:
+        show_findings(find_findings(summary.fused))
 
 
 def explain(

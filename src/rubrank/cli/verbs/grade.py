@@ -21,7 +21,7 @@ from rubrank.cli.common import (
     check_address,
     rollout_columns,
 )
-from rubrank.cli.terminal import number, print_json, print_line, say, table
+from rubrank.cli.terminal import number, print_json, print_line, say, show_findings, table
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 from rubrank.errors import BatchesPending, InvalidInput, counted
 
@@ -179,15 +179,18 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     """Criteria, what the judges cost, what is missing, and where the table is."""
     from rubrank.grading.missing import count_missing
+    from rubrank.records.findings import find_findings
     from rubrank.rubrics.checks import YES_NO, yes_no_only
 
     summaries = graded.summary()
+    findings = find_findings(graded.fuse())
     if as_json:
         data: dict[str, Any] = {
             "output": str(output),
             "rollouts": len(graded),
             "groups": len(graded.groups),
             "criteria": [vars(summary) for summary in summaries],
+            "findings": [finding.to_dict() for finding in findings],
         }
         if graded.judging is not None:
             data["judging"] = judging_dict(graded.judging)
@@ -204,6 +207,8 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         say(f"note: {YES_NO}")
     say(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}")
+    if not as_json:
+        show_findings(findings)
 
 
 def _show_estimate(

@@ -8,6 +8,7 @@ import { heatTable, sortableTable } from "./tables.js";
 /** data: what rubrank/viewer/summary makes; showGroups(filter): open the list of groups. */
 export function drawSummary(section, data, showGroups) {
   const parts = [
+    data.findings?.length > 0 && ["What to change", (part) => drawFindings(part, data.findings)],
     ["Overview", (part) => drawOverview(part, data)],
     ["Criteria", (part) => drawCriteria(part, data, showGroups)],
     ["Conflicts between criteria", (part) => drawConflicts(part, { ...data.conflicts, all: data.overview.groups })],
@@ -24,6 +25,12 @@ export function drawSummary(section, data, showGroups) {
       draw(part);
       return part;
     }));
+}
+
+/** Up to three sentences, most important first, each with the action that it suggests. */
+function drawFindings(section, findings) {
+  add(section, h("ol", { class: "findings" }, findings.map((finding) =>
+    h("li", {}, h("strong", {}, finding.sentence), " ", finding.action))));
 }
 
 function drawOverview(section, data) {

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rubrank.records.findings import MOST_FINDINGS, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.summary.attributes import CorrelationSummary, GammaSummary
 from rubrank.viewer.summary.criteria import ConflictSummary, CriteriaSummary
@@ -39,6 +40,7 @@ class RunSummary:
         self.correlation = CorrelationSummary()
         self.gates = GateSummary()
         self.rules = RuleSummary()
+        self.findings = FindingCounts()
 
     def add(self, group: GroupArrays) -> None:
         """Count a group in."""
@@ -49,6 +51,7 @@ class RunSummary:
         self.correlation.add(group)
         self.gates.add(group)
         self.rules.add(group)
+        self.findings.add(group.record)
 
     def result(self) -> dict[str, Any]:
         """All parts by name, as numbers that JSON can hold."""
@@ -59,6 +62,7 @@ class RunSummary:
             "attributes": {"gamma": self.gamma.result(), "correlation": self.correlation.result()},
             "gates": self.gates.result(),
             "rules": self.rules.result(),
+            "findings": [finding.to_dict() for finding in self.findings.findings()[:MOST_FINDINGS]],
         }
         plain: dict[str, Any] = to_plain_numbers(result)
         return plain
