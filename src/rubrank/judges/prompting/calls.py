@@ -343,13 +343,17 @@ def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, k
     return _join_lines(*lines)
 
 
-def describe_question(criterion: Criterion, prompt: Prompt) -> str:
-    """The question, what counts and what does not, and the criterion's parameters."""
+def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = False) -> str:
+    """The question, what counts and what does not, and the criterion's parameters. alone: without what counts."""
     labels = load_prompt("_common", prompt.language).labels
-    lines = [_question_of(criterion, prompt)]
-    lines += [f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")]
-    lines.append(show_parameters(criterion, prompt, labels))
-    return _join_lines(*lines)
+    guidelines = "" if alone else describe_guidelines(prompt)
+    return _join_lines(_question_of(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels))
+
+
+def describe_guidelines(prompt: Prompt) -> str:
+    """What counts, what does not, and what to do in doubt; the same for all questions of a user."""
+    labels = load_prompt("_common", prompt.language).labels
+    return _join_lines(*(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")))
 
 
 def _describe_comparison(criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.judges.judge import SYSTEM_ONE, Call, Judge
-from rubrank.judges.prompting.calls import describe_question, find_prompt
+from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.fence import defuse
 from rubrank.judges.prompting.material import as_json, choose_language, show_references
 from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
@@ -125,6 +125,8 @@ def make_state(criteria: Sequence[Criterion], rollout: Rollout, language: Prompt
     """What all questions are about: conversation, tools, references, the response."""
     labels = load_prompt("_common", language).labels
     state: dict[str, Any] = {}
+    if any(criterion.question is not None for criterion in criteria):
+        state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
     conversation = []
     for message in rollout.prompt:
         shown = {"role": message.role, "content": defuse(message.content)}
@@ -156,7 +158,7 @@ def make_question(key: str, criterion: Criterion, language: PromptLanguage) -> D
     """The question about one criterion, of the type that fits its scale."""
     prompt = find_prompt(criterion, language)
     form = make_form(criterion, prompt, whole=True)
-    instructions = describe_question(criterion, prompt)
+    instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
     levels = _list_levels(criterion, form)
     values = tuple(value for value, _, _ in levels)
     texts = [text for _, _, text in levels]
