@@ -10,9 +10,15 @@ object on lines of its own, or a line such as "Verdict: 0" or "结论：0". All 
 same. Text in quotation marks, block quotes, indented blocks, code fences that do not end the reply, or between our own
 data tags is not a statement.
 
-Given the call, statements are compared with the data that was shown: a verdict that occurs there word for word was
-copied. A JSON object of an honest judge is not mistaken for a copy, because it contains the judge's own reasoning. A
-bare line "Verdict: 0" is: it looks like the same line in the response.
+Given the call, statements are compared with the data that was shown:
+
+- A statement that occurs there word for word was copied. So was an object whose end occurs there, from the closing
+  quotation mark of its last free text to its last value: `…", "finding": "holds", "verdict": 1`. A response can prepare
+  such an end, and a judge that repeats the response within its own JSON, and is cut off there, would complete it.
+- A JSON object of an honest judge has another end, unless the response prepared just that one. A bare line
+  "Verdict: 0" looks like the same line in the response, and is missing if the response has it.
+- What is not copied is the judge's own, if it stands alone at the end of the reply. Quotation marks, brackets and code
+  fences before it do not matter then: they may be those of the response, and need not pair.
 """
 
 from __future__ import annotations
@@ -39,6 +45,16 @@ _TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
 _WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
 _IGNORED = re.compile(rf"[\s*_`#>{UNSEEN}]+")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_TEXT_FIELDS = r"reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释"
+_FREE_TEXT = re.compile(rf'"(?:{_TEXT_FIELDS})"\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")', re.IGNORECASE | re.DOTALL)
+_VERDICT_FIELD = re.compile(r'"(?:verdict|结论|判定)"\s*:', re.IGNORECASE)
+_ONE_VERDICT = re.compile(
+    r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
+    r'(?P<ending>(?:"finding"\s*:\s*"[^"\n]*"\s*,\s*)?"verdict"\s*:\s*(?:"[^"\n]*"|-?[\d.]+|null|true|false))\s*\}\s*',
+    re.DOTALL,
+)
+_FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
+_OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
 _JSON_START = re.compile(r'\{\s*"')
 _LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
 _VERDICT_LINE = re.compile(_LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
@@ -91,16 +107,25 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     data = _normalize_data(call)
     copied = f"the verdict is copied from the text under judgment: {text.strip()}"
 
-    whole = _parse_whole(text)
+    whole = _parse_whole(text) or _repair_whole(text)
     if whole is not None and accept(whole):
-        if _is_copied(text, data):
+        if _is_copied(text, data) or _has_copied_end(text, data):
             return Statements(text, problem=copied)
         return Statements(text, (whole,))
+
+    if data:
+        final = _find_final(text, accept)
+        if final is not None and not _is_own(text, final, data):
+            final = None
+        if final is not None:
+            before = text[: final.outer_span[0]]
+            earlier = [statement for statement in _scan(before, accept)[0] if _is_own(text, statement, data)]
+            return _make_statements(text, [*earlier, final], _check_end(text, [*earlier, final]))
 
     statements, has_quoted, is_broken = _scan(text, accept)
     if is_broken:
         return Statements(text, problem=f"broken JSON: {text.strip()}")
-    own_statements = [statement for statement in statements if not _is_copied(text[slice(*statement.span)], data)]
+    own_statements = [statement for statement in statements if _is_own(text, statement, data)]
     if own_statements:
         problem = _check_end(text, own_statements)
     elif statements:
@@ -111,10 +136,14 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         problem = f"the only verdict is in a quotation: {text.strip()}"
     else:
         problem = f"no verdict in the reply: {text.strip()}"
+    return _make_statements(text, own_statements, problem)
+
+
+def _make_statements(text: str, statements: Sequence[_Statement], problem: str) -> Statements:
     if problem:
         return Statements(text, problem=problem)
     findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
-    values = tuple(statement.value for statement in own_statements)
+    values = tuple(statement.value for statement in statements)
     return Statements(text, values, findings[-1] if findings else "")
 
 
@@ -172,6 +201,28 @@ def _is_copied(piece: str, data: str) -> bool:
     return bool(data) and _normalize(piece) in data
 
 
+def _is_own(text: str, statement: _Statement, data: str) -> bool:
+    """Did the judge write the statement itself?"""
+    piece = text[slice(*statement.span)]
+    if isinstance(statement.value, dict) and _has_copied_end(piece, data):
+        return False
+    return not _is_copied(piece, data)
+
+
+def _has_copied_end(piece: str, data: str) -> bool:
+    """Does the end of an object, from the end of its last free text to its last value, occur in the data?
+
+    The closing brackets are not compared: a judge or a server may have added them to a reply that was cut off.
+    """
+    if not data:
+        return False
+    ends = [match.end("text") for match in _FREE_TEXT.finditer(piece)]
+    if not ends:
+        return False
+    end = piece[ends[-1] - 1 :].rstrip(" \t\r\n`~}]")
+    return ":" in end and _normalize(end) in data
+
+
 # -------------------------------------------------------------------------------------------------- objects and lines
 
 
@@ -220,6 +271,55 @@ def _parse_whole(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _repair_whole(text: str) -> dict[str, Any] | None:
+    """The reply as one object, if all that is wrong are quotation marks or line breaks within its reasoning.
+
+    A judge that repeats a quoted word in its reasoning may forget to escape the marks.
+    """
+    match = _ONE_VERDICT.fullmatch(text)
+    if match is None or len(_VERDICT_FIELD.findall(text)) != 1:
+        return None
+    try:
+        ending = _DECODER.decode("{" + match["ending"] + "}")
+    except ValueError:
+        return None
+    return {"reasoning": match["reasoning"], **ending}
+
+
+def _find_final(text: str, accept: Accept) -> _Statement | None:
+    """The statement that ends the reply: a verdict line, or an object that begins a line; None without one.
+
+    Nothing before it is looked at, apart from a code fence around it.
+    """
+    body = text.rstrip()
+    last_line = body[body.rfind("\n") + 1 :]
+    closing = _FENCE_LINE.fullmatch(last_line)
+    if closing is not None:
+        body = body[: len(body) - len(last_line)].rstrip()
+    else:
+        match = _VERDICT_LINE.fullmatch(last_line)
+        if match is not None:
+            span = (len(body) - len(last_line), len(body))
+            return _Statement(match["value"], span, span)
+    for line in list(_OBJECT_LINE.finditer(body))[-_MAX_BRACES:]:
+        start = line.end() - 1
+        try:
+            value, end = _DECODER.raw_decode(body, start)
+        except (ValueError, RecursionError):
+            continue
+        if end != len(body) or not isinstance(value, dict) or not accept(value):
+            continue
+        outer_start = start
+        if closing is not None:
+            opening = text.rfind("\n", 0, max(line.start() - 1, 0)) + 1
+            fence = _FENCE_LINE.fullmatch(text[opening : line.start()].rstrip("\n"))
+            if fence is None or fence["marks"][0] != closing["marks"][0]:
+                return None
+            outer_start = opening
+        return _Statement(value, (start, end), (outer_start, len(text.rstrip())))
+    return None
 
 
 def _find_objects(text: str, quoted: Spans, fenced: Spans) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
