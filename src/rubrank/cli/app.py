@@ -1,6 +1,6 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
-    rubrank check, criteria                          verbs/criteria.py     rubrics
+    rubrank check, lint, criteria                    verbs/criteria.py     rubrics
     rubrank draft                                    verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
     rubrank judge check, show, stats, audit          verbs/judge.py        judges

@@ -1,8 +1,9 @@
-"""The verbs about rubrics: `rubrank check FILE` lists what is wrong with one, `rubrank criteria` shows the library."""
+"""The verbs about rubrics: `check` lists what is wrong with one, `lint` what is weak, `criteria` shows the library."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ _LONGEST_EXAMPLE = 300
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     add_verb(app, check)
+    add_verb(app, lint)
     add_verb(app, criteria)
 
 
@@ -41,6 +43,30 @@ def check(
         if not problems and (note := note_on(file)):
             say(f"note: {note}")
     if problems:
+        raise typer.Exit(1)
+
+
+def lint(
+    rubric: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a preset.")],
+    records: Annotated[
+        Path | None, typer.Option(help="Records of a run with this rubric: what its criteria did there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what is weak in a rubric, with evidence and a suggestion. Exit code 1 if anything is."""
+    from rubrank.drafting.lint import lint_rubric
+    from rubrank.records.files import read_records
+    from rubrank.rubrics.rubric import load_rubric
+
+    findings = lint_rubric(load_rubric(rubric), read_records(records) if records is not None else None)
+    if as_json:
+        print_json([finding.to_dict() for finding in findings])
+    else:
+        for finding in findings:
+            print_line(f"{finding.kind}: {finding}")
+        noun = "finding" if len(findings) == 1 else "findings"
+        say(f"{rubric}: {len(findings)} {noun}" if findings else f"{rubric}: nothing found")
+    if findings:
         raise typer.Exit(1)
 
 
