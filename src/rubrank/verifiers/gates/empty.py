@@ -1,26 +1,33 @@
-"""EmptyAnswer: is there an answer at all (1 = fine, 0 = the reward is stopped)?"""
+"""EmptyAnswer: is there an answer at all (1 = fine, 0 = the reward is stopped)?
+
+What a reader sees is looked at. It must hold a letter, a digit or a sign that was asked for; more than a frame
+(`\\boxed{}`), a placeholder ("[Your answer here]"), an announcement ("Here is the list:"), courtesies ("Of course! Happy to
+help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_heading
 from rubrank.texts.visible import visible
-from rubrank.verifiers.verifier import BINARY, Answer, verifier
+from rubrank.verifiers.shared.word_tables import read_words
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _INVISIBLE = ("Z", "C", "M", "P")
 _MARKUP = r"```\w*|[#*_~`|>=-]"
 _ONLY_MARKUP = re.compile(_MARKUP)
 _LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
-_NO_CONTENT = re.compile(  # frames around nothing: \boxed{}, <answer></answer>, $ $
+_FRAME = re.compile(  # frames around nothing: \boxed{}, <answer></answer>, $ $, {{response}}
     r"\\(?:boxed|fbox|text|mathrm)\s*\{\s*\}|</?(?:answer|solution|final|response|output|result)\s*/?>|\$+"
+    r"|\{\{\s*\w{1,30}\s*\}\}"
 )
 _LABEL = re.compile(
     r"(?:the |my |final |your )*(?:answer|solution|response|result|output|conclusion)(?:(?: is| below)\s*[:：=]?"
-    r"|\s*[:：=])"
-    r"|(?:最终)?(?:答案|回答|答|解|结果|结论|解答|答复)(?:(?:是|为|如下)\s*[:：]?|\s*[:：])",
+    r"|\s*[:：=])|(?:最终)?(?:答案|回答|答|解|结果|结论|解答|答复)(?:(?:是|为|如下)\s*[:：]?|\s*[:：])",
     re.IGNORECASE,
 )
 _NOTHING_FOUND = re.compile(r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE)
@@ -29,36 +36,15 @@ _ABOUT_SIGNS = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"[\[<{(（【「]{1,2}\s*(.{1,80}?)\s*[\]>})）】」]{1,2}[.。]?", re.DOTALL)
-_THING = (
-    r"(?:answers?|responses?|text|content|solutions?|reply|replies|explanations?|essay|code|output|result|story|poem"
-    r"|summary|message|name|description|information|details)"
-)
-_PLACEHOLDER = re.compile(
-    rf"(?:please )?(?:insert|enter|type|write|add|put|fill in|place"
-    rf"|provide)\s(?:\w+\s){{0,3}}(?:{_THING}(?:\s(?:goes\s)?"
-    rf"(?:here|below))?|here)|(?:your|the|final|model|an?)\s(?:\w+\s){{0,2}}"
-    rf"{_THING}(?:\s+(?:goes\s+)?here|\s+below)?|{_THING}(?:\s+(?:goes\s+)?here)?|todo|tbd|placeholder"
-    rf"|lorem ipsum.{{0,60}}"
-    r"|(?:请)?(?:在|于)?(?:此处?|这里|这儿|下方|以下)(?:填写|输入|插入|写|作答).{0,20}|(?:请)?(?:填写|输入|插入)(?:你|您)?的?.{0,20}"
-    r"|(?:你|您)的?(?:答案|回答|回复|内容|解答)(?:在此|写在这里)?|答案|回答内容|内容|待补充|待填写",
-    re.IGNORECASE | re.DOTALL,
-)
-_UNBRACKETED = re.compile(
-    rf"(?:insert|enter|type|write|put) (?:your|the) (?:\w+ )?{_THING} here\.?|your (?:\w+ )?{_THING} (?:goes )?here\.?"
-    r"|todo:?|tbd|(?:请)?在(?:此处?|这里)(?:填写|输入|作答|写)(?:你|您)?的?(?:答案|回答|内容)?[。.]?",
+# Placeholders speak of what is to be filled in, by whom or where.
+_TO_FILL_IN = re.compile(
+    r"\b(?:insert|enter|type|write|add|put|fill|place|provide|your)\b.*\b(?:here|below|answer|response|text|content"
+    r"|solution|explanation|essay|code|output|story|poem|summary|message|name|description|details)\b"
+    r"|\b(?:answer|response|text|content|explanation) (?:goes )?(?:here|below)\b"
+    r"|lorem ipsum|^\W*(?:请)?(?:在此|此处|这里|在这里)处?(?:填写|输入|插入|作答|写)|^\W*(?:你|您)的(?:答案|回答)\W*$",
     re.IGNORECASE,
 )
 _TEMPLATES = re.compile(r"template|placeholder|fill[- ]in|form\b|format|boilerplate|模板|占位|格式|填空", re.IGNORECASE)
-_PREAMBLE = re.compile(
-    r"(?:(?:sure|certainly|of course|ok(?:ay)?|absolutely|alright|great question|no problem|gladly|yes"
-    r"|(?:i(?:'d| would|’d) be )?happy to help)\b[^\n:]{0,60}?[!,.:—-]\s*){0,2}"
-    r"(?:here(?:'s|’s| is| are| you go)|below(?: is| are)?|the following|let me|let(?:'s|’s)|i(?:'ll|’ll| will"
-    r"| can| have)"
-    r"|this is|see below)\b[^\n:]{0,150}[:：]"
-    r"|(?:好的?|当然(?:可以)?|没问题|可以|行|是的)?[，,！!。\s]*(?:以下|下面|如下|这是|这里|接下来|让我)[^\n：:。]{0,60}[：:]"
-    r"|(?:sure|certainly|of course|absolutely)[!,.]? here(?:'s|’s| is| are) [^\n:.]{1,100}[.!]",
-    re.IGNORECASE,
-)
 _TITLE_ASKED = re.compile(
     r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号"
     r"|markdown",
@@ -66,7 +52,8 @@ _TITLE_ASKED = re.compile(
 )
 _TEXT_ASKED = re.compile(
     r"\b(?:explain|describe|write|how|why|steps|list|compare|discuss|summari[sz]e|essay|story|poem|letter|article|guide|plan"
-    r"|code|implement|translate|give|tell|create)\b|解释|说明|描述|写|介绍|步骤|列出|为什么|怎么|如何|翻译|总结|分析|讲",
+    r"|code|implement|translate|give|tell|create)\b|解释|说明|描述|写|介绍|步骤|列出|为什么|怎么|如何|翻译|总结|分析|讲"
+    r"|\b(?:explique|explica|erkläre|schreib|rédige|escrib|descri|объясни|напиши)\w*|説明|書い|설명",
     re.IGNORECASE,
 )
 _GENERIC = re.compile(
@@ -74,20 +61,21 @@ _GENERIC = re.compile(
     r"|chapter|step|guide|about|the|and|for|with|of|to|in|on|an?|\d+)\b|答案|解答|回答|引言|介绍|概述|总结|简介|前言|结论|分析|正文|解析|[的与和一二三四五、.:：]",
     re.IGNORECASE,
 )
-
-
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LONG = 1_000  # characters: a longer answer is no frame, placeholder or announcement
+_FEW_WORDS = 25  # a longer answer is no courtesy
 
 
-@verifier("EmptyAnswer", family="gate", domain=BINARY, version=2, layer="global_quality")
+@verifier("EmptyAnswer", family="gate", domain=BINARY, version=3, layer="global_quality")
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 
     Passes: "4", "👍", "+", `[]`, `{}`, `?`, a tool call without text. Fails: nothing, spaces, invisible characters,
     HTML comments and empty elements, Markdown signs without content, only punctuation ("…"), thoughts without an
-    answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), an announcement and nothing
-    after it ("Sure! Here is an explanation:"), a heading alone that only names the subject. Not covered: an answer
-    that says nothing in other ways.
+    answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), a word for nothing
+    ("undefined", "[no response]"), courtesies alone ("Of course! I'd be happy to help."), an announcement and nothing
+    after it ("Sure! Here is an explanation:"), a heading alone that only names the subject. Missing: courtesies or
+    "None" where the prompt may have asked for no more. Not covered: an answer that says nothing in other ways.
     """
     if rollout.tool_calls:
         return True, "a tool is called"
@@ -99,13 +87,11 @@ def empty_answer(rollout: Rollout) -> Answer:
         return _judge_signs(rollout, answer, shown)
     shown = shown.strip()
     question = rollout.question
-    reason = (
-        _find_empty_frame(shown)
-        or _find_placeholder(shown, question)
-        or _find_announcement(shown)
-        or _find_bare_heading(shown, question)
-    )
-    return reason is None, reason or "there is an answer"
+    defect = _find_empty_frame(shown) or _find_placeholder(shown, question) or _find_announcement(shown)
+    defect = defect or _find_bare_heading(shown, question)
+    if defect:
+        return False, defect
+    return _judge_words(shown, question)
 
 
 def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
@@ -132,7 +118,7 @@ def _shows_something(answer: str) -> bool:
 
 
 def _find_empty_frame(shown: str) -> str | None:
-    inside = _NO_CONTENT.sub(" ", shown)
+    inside = _FRAME.sub(" ", shown)
     if len(inside) < 60:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
     has_content = any(unicodedata.category(char)[0] in "LNS" for char in inside)
@@ -142,18 +128,24 @@ def _find_empty_frame(shown: str) -> str | None:
 
 
 def _find_placeholder(shown: str, question: str) -> str | None:
+    """A text in brackets, or alone, that says what is to be filled in."""
     text = shown.strip("*_`# \n")
     if len(text) > 100 or _TEMPLATES.search(question):
         return None
     bracketed = _BRACKETED.fullmatch(text)
-    if (bracketed and _PLACEHOLDER.fullmatch(bracketed[1])) or _UNBRACKETED.fullmatch(text):
+    words = (bracketed[1] if bracketed else text).split()
+    if _TO_FILL_IN.search(text) and (bracketed or len(words) <= 8 or text.lower().startswith("lorem ipsum")):
         return f"a placeholder: {text!r}"
     return None
 
 
 def _find_announcement(shown: str) -> str | None:
+    """One line that ends with a colon, and nothing after it."""
     text = shown.strip("*_` \n")
-    if len(text) < 300 and _PREAMBLE.fullmatch(text):
+    is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
+    if not is_line or re.search("[\u0530-\u058f]", text):  # Armenian sentences end with a colon
+        return None
+    if len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:
         return f"announced and not given: {text[-60:]!r}"
     return None
 
@@ -171,3 +163,51 @@ def _find_bare_heading(shown: str, question: str) -> str | None:
     if question and (is_answer or is_number):
         return None
     return "a heading alone"
+
+
+# ---- words that say nothing -----------------------------------------------------------------------------------------
+
+
+@cache
+def _filler() -> tuple[frozenset[str], re.Pattern[str]]:
+    """Words that say nothing; and a pattern for those of scripts without spaces."""
+    words = {word for row in read_words("filler_words").values() for word in row}
+    unspaced = sorted((word for word in words if _UNSPACED.search(word)), key=len, reverse=True)
+    return frozenset(words), re.compile("|".join(unspaced))
+
+
+def _judge_words(shown: str, question: str) -> Answer:
+    """The verdict on an answer with letters: empty if its words say nothing, whatever was asked."""
+    text = shown.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
+    if len(text) > 250 or not text:
+        return True, "there is an answer"
+    null_words = read_words("null_words")
+    name = "_".join(text.removeprefix("error:").removeprefix("answer:").split())
+    is_in_question = text in question.lower()
+    if (name in null_words["sure"] or _repeats_word(name, null_words["sure"])) and not is_in_question:
+        return False, f"a word for nothing: {text!r}"
+    is_null = name in null_words["data"]
+    if not is_null and not _is_filler(text):
+        return True, "there is an answer"
+    if is_in_question:
+        return True, "it was asked for"
+    if _TEXT_ASKED.search(question) or (len(question) > 60 and not is_null):
+        return False, f"it says nothing: {text[:60]!r}"
+    return missing(f"{text[:60]!r} may be what was asked for")
+
+
+def _repeats_word(name: str, words: tuple[str, ...]) -> bool:
+    """Is it one of the words twice or more: "undefined undefined"?"""
+    parts = set(name.split("_"))
+    return len(parts) == 1 and next(iter(parts)) in words
+
+
+def _is_filler(text: str) -> bool:
+    """Does every word say nothing? Digits, the letter of an option and pictures say something."""
+    words, unspaced = _filler()
+    spelled = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", unspaced.sub(" ", text) if _UNSPACED.search(text) else text)
+    has_words = len(text) > 1 and any(map(str.isalpha, text))
+    if not has_words or len(spelled) > _FEW_WORDS or any(map(str.isdigit, text)):
+        return False
+    names_option = bool(spelled) and len(spelled[-1]) == 1  # "the answer is (a)"
+    return not names_option and all(word in words for word in spelled)
