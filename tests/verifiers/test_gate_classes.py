@@ -385,3 +385,116 @@ def test_good_answers_are_let_through(name):
         rows = [json.loads(line) for line in spread(list(lines))]
     stopped = sum(run(Rollout(prompt=row["prompt"], response=row["response"]))[0] == 0 for row in rows)
     assert stopped <= LIMITS[name] * len(rows)
+
+
+# ------------------------------------------------------------------------------------- what was once stopped by mistake
+
+
+@folded(
+    ("name", "text", "prompt"),
+    [
+        (
+            "RepeatSegment",
+            "[" + ", ".join(f'get_weather(city="{c}", unit="celsius", days=3)' for c in "ABCDEFGHIJKLMN") + "]",
+            "Weather?",
+        ),
+        (
+            "RepeatSegment",
+            "\n".join(f"{i}. {'TRUE' if i % 3 else 'FALSE'}" for i in range(1, 31)),
+            "Mark the statements.",
+        ),
+        ("GarbledText", "يستخدم الـGoogle والـAPI وبـPython والـLinux في العمل كل يوم. هذا الـServer جديد.", "ما هذا؟"),
+        (
+            "ThinkLeak",
+            "Hmm, let me think. I need to find the key before the guards come back.",
+            "Write an inner monologue.",
+        ),
+        (
+            "WrongLanguage",
+            "House Resolution 7004 byla předložena 14. března 2022.",
+            "Kdy byla předložena House Resolution 7004?",
+        ),
+        ("Verbosity", "Use a loop over all the numbers. " * 12, "Write a program. Print the answer in one line."),
+        ("ImproperWording", "“Bullshit,” said the captain.", "Write a short story about a captain."),
+    ],
+)
+def test_a_gate_does_not_stop(name, text, prompt):
+    assert value(name, text, prompt) != 0
+
+
+def test_rules_of_the_system_prompt_may_forbid_the_language_that_the_user_asks_for():
+    rules = {"role": "system", "content": "你只能用中文回答所有问题，不使用其他语言。"}
+    question = {"role": "user", "content": "Explain photosynthesis in English."}
+    assert value("WrongLanguage", CHINESE, [rules, question]) != 0
+
+
+def test_a_language_named_in_the_material_is_not_asked_for():
+    material = "The letter was written in French by a soldier. " + ENGLISH + "\n\n"
+    prompt = "Summarise the text below.\n\n" + material * 40 + "Write your summary in two sentences."
+    assert value("WrongLanguage", ENGLISH, prompt) != 0
+
+
+PARAGRAPH = "This paragraph is long enough. Nobody would write it again and again in an answer, and mean it. " * 2
+
+
+@folded(
+    "text",
+    [
+        "The cat sat. The dog ran off. " * 4,
+        " ".join(["We go up the hill.", "We go up the road.", "We go up the stairs."][i * i % 3] for i in range(12)),
+        "Some text first.\n\n" + f"{PARAGRAPH}\n\n" * 3,
+    ],
+)
+def test_loops_of_sentences(text):
+    assert value("RepeatSegment", text, "Tell me.") == 0
+
+
+@folded(
+    "text",
+    [
+        "Of course! I'd be happy to help you with that.",
+        "undefined",
+        "[no response]",
+        "Claro, aquí tienes la respuesta:",
+        "Natürlich! Hier ist die Antwort.",
+        "もちろんです！以下が回答です。",
+        "The next three parts of the plan are these:",
+    ],
+)
+def test_answers_that_say_nothing(text):
+    assert value("EmptyAnswer", text, "Explain how a plan like this is made, with an example.") == 0
+
+
+@folded("text", ["The answer is (A).", "None", "Okay.", "😊👍"])
+def test_short_answers_that_may_be_all_that_was_asked_for(text):
+    assert value("EmptyAnswer", text, "Which one is it?") != 0
+
+
+@folded(
+    "text",
+    [
+        "We need to answer the question about tides. Tides come from the moon.",
+        "El usuario quiere saber algo. Las mareas vienen de la luna.",
+        "Der Nutzer fragt nach den Gezeiten. Sie kommen vom Mond.",
+        "ユーザーは潮の満ち引きについて知りたがっています。月が原因です。",
+        "Tides come from the moon. [/INST] And why?",
+        "Tides come from the moon.\n\n### Human: And why?\n### Assistant: Because.",
+        "Tides come from the moon.\n\nUser: And why?\n\nAssistant: Because.",
+        "Tides.<|im_end|>\n<|im_start|>user\nwhy",
+    ],
+)
+def test_leaks_of_thinking_and_of_turns(text):
+    assert value("ThinkLeak", text, "Where do tides come from?") == 0
+
+
+@folded(
+    "text",
+    [
+        "Let me check that for you: tides come from the moon.",
+        "Users see tides twice a day.",
+        "To answer the question, tides come from the moon.",
+        "Okay, here is why you see tides.",
+    ],
+)
+def test_answers_that_speak_to_the_user(text):
+    assert value("ThinkLeak", text, "Where do tides come from?") == 1

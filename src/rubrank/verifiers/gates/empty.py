@@ -1,8 +1,8 @@
 """EmptyAnswer: is there an answer at all (1 = fine, 0 = the reward is stopped)?
 
 What a reader sees is looked at. It must hold a letter, a digit or a sign that was asked for; more than a frame
-(`\\boxed{}`), a placeholder ("[Your answer here]"), an announcement ("Here is the list:"), courtesies ("Of course! Happy to
-help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv.
+(`\\boxed{}`), a placeholder ("[Your answer here]"), an announcement ("Here is the list:"), courtesies ("Of course!
+Happy to help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv.
 """
 
 from __future__ import annotations

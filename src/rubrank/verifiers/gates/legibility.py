@@ -55,6 +55,7 @@ _TOGETHER = (
     {"Han", "Hangul"},
     {"Latin", "Thai"},
 )
+_LOOK_ALIKE = {"Latin", "Cyrillic"}
 _SOUP = 60  # a line with this many characters, mostly different signs, is not writing
 # In the next two, every alternative begins with a literal character, not with a group or a class. `re` then skips to
 # the places where one of these characters stands, which is five to ten times as fast.
@@ -78,7 +79,7 @@ _KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of rando
 _LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
-@verifier("GarbledText", family="gate", domain=BINARY, version=2, layer="global_quality")
+@verifier("GarbledText", family="gate", domain=BINARY, version=3, layer="global_quality")
 def garbled_text(rollout: Rollout) -> Answer:
     """The text can be read.
 
@@ -197,17 +198,25 @@ def _is_gbk_in_latin(run: str) -> bool:
 
 
 def _count_mixed_words(text: str) -> int:
-    """Count words that mix scripts which are never mixed in one word."""
+    """Count words that mix scripts which are never mixed in one word.
+
+    One change of script is grammar: an article or ending at a foreign name (الـGoogle, Google에서, iPhone'ом). Garbled
+    words change to and fro, or mix letters that look alike.
+    """
     count = 0
     end = -1
     scripts: set[str] = set()
+    changes = 0
     for run in _SCRIPT_RUN.finditer(text):
         script = run.lastgroup or ""
         if run.start() == end:
             scripts = scripts | {script}
-            count += not any(scripts <= pair for pair in _TOGETHER)
+            changes += 1
+            is_mixed = not any(scripts <= pair for pair in _TOGETHER)
+            count += is_mixed and (changes == 2 or (changes == 1 and scripts == _LOOK_ALIKE))
         else:
             scripts = {script}
+            changes = 0
         end = run.end()
     return count
 

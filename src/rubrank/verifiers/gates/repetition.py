@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Annotated
@@ -16,6 +17,7 @@ from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
+_MOST_CHARACTERS = 100_000  # of which sentences and compression are measured
 _SHORTEST = 16  # characters: shorter repeats cannot matter, because `least_length` is at least 20
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
 _LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
@@ -26,6 +28,11 @@ _COUNTER = re.compile(
     r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     re.IGNORECASE,
 )
+_CALL = re.compile(r"\s*[\[{]?\s*[A-Za-z_][\w.]*\(.*\)\s*[\]}]?[,;]?\s*$")  # a tool is called
+_PARAGRAPH = 120  # characters: three times in a row is a loop
+_ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
+_COMPRESSIBLE = 800  # characters from which on compression tells something
+_MOST_COMPRESSED = 0.12  # of good answers the most repetitive, tables of test cases, is compressed to 0.17
 _MANY_ENTRIES = 12
 _MANY_ROWS = 12
 _MANY_CODE_LINES = 25
@@ -34,7 +41,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=2, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=3, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -46,11 +53,13 @@ def repeat_segment(
     """The answer does not go round in circles.
 
     Fails: a segment of any length (also of Chinese) repeated in a row more than `most_times` times over at least
-    `least_length` characters (Chinese counts double); more than `most_copied` of the prose being long copies of what
-    was said before; most lines of a list being the same; twelve sentences or entries in a row that differ in a
-    counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred empty lines. Passes:
-    tables, code, rules, lists of alike entries, a chorus between verses, `refrains` given as parameters, and
-    repetition that the prompt asks for ("say it 20 times"). Not covered: the same thought in other words.
+    `least_length` characters (Chinese counts double), a paragraph three times in a row; more than `most_copied` of the
+    prose being long copies of what was said before; most sentences being there before, in whatever order; prose that
+    can be compressed to an eighth; most lines of a list being the same; twelve sentences or entries in a row that
+    differ in a counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred empty lines.
+    Passes: tables, code, rules, JSON, calls of tools, answer keys, lists of alike entries, a chorus between verses,
+    `refrains` given as parameters, and repetition that the prompt asks for ("say it 20 times"). Not covered: the same
+    thought in other words.
     """
     answer = rollout.answer
     prose = _select_prose(answer, refrains)
@@ -63,11 +72,23 @@ def repeat_segment(
         return False, "empty lines without end"
     if is_asked:
         return True, "repetition was asked for"
+    if _is_data(answer):
+        return True, "data may be alike"
+    paragraphs = [" ".join(part.split()) for part in answer[:_MOST_CHARACTERS].split("\n\n")]
+    for paragraph, alike in groupby(filter(None, paragraphs)):
+        times = len(list(alike))
+        if times >= 3 and len(paragraph) >= _PARAGRAPH:
+            return False, f"a paragraph stands {times} times in a row: {paragraph[:40]!r}"
     copied = _count_copied(prose, repeats)
     if copied > 150 and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
     if _has_same_lines(prose):
         return False, "most lines are the same"
+    repeated = _measure_repeated_sentences(prose)
+    if repeated:
+        return False, f"{repeated:.0%} of the sentences were said before"
+    if len(prose) >= _COMPRESSIBLE and _measure_compression(prose) < _MOST_COMPRESSED:
+        return False, "hardly anything is new: the text can be compressed to an eighth"
     loop = _find_counting_loop(answer, prose) or _find_code_loop(answer, len(prose))
     return loop is None, loop or "no loop found"
 
@@ -77,7 +98,8 @@ def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
     lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
     prose_lines = []
     for line in lines:
-        if line.strip() and not line.lstrip(" \t").startswith("|") and not is_rule(line):
+        is_prose = line.strip() and not line.lstrip(" \t").startswith("|") and not is_rule(line)
+        if is_prose and not _CALL.match(line):
             prose_lines.append(" ".join(line.split()))
     text = "\n".join(prose_lines)
     for refrain in refrains:
@@ -93,6 +115,8 @@ def _measure_size(text: str) -> int:
 
 def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> bool:
     span = repeat.length + repeat.distance
+    if repeat.distance >= _PARAGRAPH and repeat.times >= 3 and most_times < 25:  # not if repetition was asked for
+        return True
     if repeat.times <= most_times or span * 2 < least_length:
         return False
     period = text[repeat.start : repeat.start + repeat.distance]
@@ -122,8 +146,34 @@ def _count_copied(text: str, repeats: list[Repeat]) -> int:
 def _has_same_lines(text: str) -> bool:
     """Are most lines of a list the same, their numbers aside?"""
     lines = [_LINE_MARKER.sub("", line) for line in text.splitlines()]
-    lines = [line for line in lines if len(line) > 2]
+    lines = [line for line in lines if _measure_size(line) >= _ENTRY]  # answer keys (A, True) are alike
     return len(lines) >= 12 and len(set(lines)) <= 0.3 * len(lines)
+
+
+def _is_data(answer: str) -> bool:
+    """Is the whole answer JSON or a list of calls? Entries of data are alike; a loop would not end."""
+    text = answer.strip()
+    if text.startswith("```"):
+        text = text.split("\n", 1)[-1].removesuffix("```").strip()
+    return (text[:1], text[-1:]) in (("[", "]"), ("{", "}"))
+
+
+def _measure_repeated_sentences(prose: str) -> float:
+    """The share of sentences that were there before, if it is that of a loop; else 0."""
+    sentences = []
+    for sentence in split_sentences(prose[:_MOST_CHARACTERS]):
+        if _measure_size(sentence) >= 10:
+            sentences.append(sentence.strip().lower())
+    if len(sentences) < 6:
+        return 0.0
+    share = 1 - len(set(sentences)) / len(sentences)
+    return share if share >= (0.55 if len(sentences) >= 10 else 0.6) else 0.0
+
+
+def _measure_compression(prose: str) -> float:
+    """The size after compression, as a share of the size before."""
+    data = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
+    return len(zlib.compress(data)) / len(data)
 
 
 def _find_counting_loop(answer: str, prose: str) -> str | None:

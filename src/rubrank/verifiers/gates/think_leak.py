@@ -161,7 +161,8 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
     text = opening.lower().replace("’", "'")
     signs: list[str] = []
     talk = _match_talk(text)
-    if talk:
+    is_fiction = _FICTION_ASKED.search(prompt) is not None
+    if talk and not is_fiction:
         signs.append(talk.strip(" ,.…!，。！"))
         hesitates = _phrases("hesitation").match(talk) is not None
         needs = _phrases("need").match(text, len(talk)) is not None
@@ -170,7 +171,6 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
         ):
             signs += ["plans before it answers"] * 2
     is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
-    is_fiction = _FICTION_ASKED.search(prompt) is not None
     has_user = False
     for sentence in _SENTENCE.split(text[len(talk) :])[:3]:
         if _speaks_to_user(sentence):

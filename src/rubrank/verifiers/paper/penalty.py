@@ -95,6 +95,10 @@ _NOT_WHOLE = re.compile(  # a part of the answer, or one case of several
     r"|每|各|如果|若|否则|时[，,]|先|然后|最后|再|首|末|开头|结尾|标题|不要|不能|至少|以上|不少于|分别|并",
     re.IGNORECASE,
 )
+_ABOUT_OUTPUT = re.compile(  # the line is one that a program prints, or of a file
+    r"\b(?:print|output|input|program|code|function|script|stdout|stdin|file|csv|json|command|array|string)\b",
+    re.IGNORECASE,
+)
 _PART_OF = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _SHORT = 25  # words: too few to ramble in
 _LIMITS = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
@@ -144,7 +148,7 @@ def _find_brevity(question: str) -> _Brevity | None:
         few = _FEW.search(part)
         if not (one or few):
             continue
-        if _NOT_WHOLE.search(part):
+        if _NOT_WHOLE.search(part) or (one and "line" in one.groups() and _ABOUT_OUTPUT.search(request)):
             return None
         if one:
             unit = next(filter(None, one.groups())).lower()
@@ -160,19 +164,29 @@ _RUDE = (*word_list("fuck fucking motherfucker bullshit asshole dumbass dipshit 
 _RUDE_ZH = word_list("他妈的 操你妈 草泥马 傻逼 煞笔 滚你妈 去死吧 狗娘养 王八蛋 婊子 脑残 尼玛的")
 
 
+_MAY_CURSE = re.compile(
+    r"\b(?:story|novel|fiction\w*|dialog\w*|screenplay|script|scene|character|role-?play|monologue|rap|lyrics?|song|poem"
+    r"|verse|quot\w+|translat\w+|slang|swear\w*|curs\w+|profan\w+|vulgar|insult\w*|roast|villain|gangster|comedy"
+    r"|stand-?up|transcri\w+|analy[sz]e|explain the (?:word|phrase|meaning))\b"
+    r"|小说|故事|对话|剧本|角色|扮演|台词|歌词|诗|翻译|骂|脏话|粗口|吐槽"
+)
+
+
 @verifier("ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
 def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()) -> Answer:
     """The answer uses no improper words.
 
     Caught (0): gross insults and curses in English or Chinese, and the `words` given — unless the prompt uses the same
-    word. Otherwise missing: tone, discrimination and misused words are a judge's question. Never a sure pass.
-    Fails: an answer that curses. Not covered: other languages.
+    word, or asks for fiction, verse or a quotation, where people may curse. Otherwise missing: tone, discrimination and
+    misused words are a judge's question. Never a sure pass. Fails: an answer that curses. Not covered: other languages.
     """
     answer = fold_visible(rollout.text.shown.raw)
     question = fold_visible(rollout.question)
     phrases = [*_RUDE, *map(fold_phrase, words)]
     improper = [phrase for phrase in phrases if count_phrase(answer, phrase) and not count_phrase(question, phrase)]
     improper += [phrase for phrase in _RUDE_ZH if phrase in answer and phrase not in question]
+    if improper and not any(map(fold_phrase, words)) and _MAY_CURSE.search(question):
+        return missing("curses where the prompt asks for fiction or a quotation: a judge decides")
     if improper:
         return False, f"improper: {', '.join(map(repr, improper[:3]))}"
     return missing(_UNDECIDED)

@@ -28,6 +28,7 @@ _IN_NAMES = re.compile(  # Casa de la Luna, La Cucina: they tell where a name is
     r"(?<=[^\W_] )(?:(?:de|del|la|las|los|le|les|da|do|dos|di|du|des|von|van|der|den|al) ){1,3}(?=[A-ZÀ-Þ])"
     r"|(?<=[,:] )(?:La|Le|Les|El|Los|Il|Da|De|Die|Der|Das|Den)(?= [A-ZÀ-Þ])"
 )
+_FOREIGN_WORD = re.compile(r"(?<![^\W_])[a-z]*[ß-öø-ÿā-ž][a-zß-öø-ÿā-ž]*(?![^\W_])")
 SURE = 0.7
 """From here on the statistics were never wrong on the texts that they were compared on."""
 _LITTLE = 0.05  # probability that leaves no doubt
@@ -102,7 +103,15 @@ def is_other(text: str, languages: Collection[str]) -> bool:
         return False
     if script != "Latin":
         return True
+    # English has no such letters; names do, and names begin with a capital.
+    if language == "en" and has_foreign_letters(text):
+        return False
     return _is_prose(text, sure) and not _small_words_favour(languages, language, text)
+
+
+def has_foreign_letters(text: str, fewest: int = 1) -> bool:
+    """Are there words in small letters with letters that English does not have? "byla předložena" has, "café" too."""
+    return len(_FOREIGN_WORD.findall(text[:_MOST_CHARACTERS])) >= fewest
 
 
 def _is_prose(text: str, sure: float) -> bool:

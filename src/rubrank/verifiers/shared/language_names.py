@@ -103,6 +103,9 @@ _OF_PAIR = {"英": "en", "中": "zh", "汉": "zh", "日": "ja", "韩": "ko", "�
 _NOT = re.compile(
     r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b", re.IGNORECASE
 )
+_STATED = re.compile(  # the material tells what was: "the letter was written in French"
+    r"\b(?:was|were|(?:has|have|had) been|originally|wrote|spoke|said|published|released|sang)\b", re.IGNORECASE
+)
 _IF = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|depending|in case|either|optionally|si|wenn|falls|sonst|se|caso|cuando)\b"
     r"|如果|若|倘|假如|的话[，,]|否则|当[^。\n]{1,60}时|时[，,]|もし|場合|なら|만약|경우|если",
@@ -119,6 +122,8 @@ _PART = re.compile(
 _MORE = re.compile(r"\b(?:explain|explanation|comment|notes?|glossary|why)\b|解释|说明|讲解|注释", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+")
 _BLANK = re.compile(r"\n[ \t]*\n")
+_LONG = 3_000
+_END = 800  # characters of the beginning and the end of a long prompt in which a request is looked for
 _MOST_CHARACTERS = 20_000  # characters of a prompt in which an instruction is looked for
 
 
@@ -162,6 +167,8 @@ def find_request(prompt: str) -> Request:
     instructions = QUOTED.sub(" ", "\n".join(split_code(unquoted)[0]))
     if not NAMED.search(instructions.lower()) and "译" not in instructions:
         return Request()
+    if len(instructions) > _LONG:  # mostly material, which may speak of any language: requests stand at the ends
+        instructions = f"{instructions[:_END]}\n\n{instructions[-_END:]}"
     paragraphs = _BLANK.split(instructions)
     # If one paragraph asks for a translation, the others are what is to be translated, and may speak of any language.
     translating = [p for p in paragraphs if any(_find_targets(p, pattern) for pattern in _TRANSLATING)]
@@ -190,7 +197,8 @@ def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
     for match in pattern.finditer(sentence):
         if match[1] == "polish":  # the verb
             continue
-        if _NOT.search(sentence[max(0, match.start() - 12) : match.end()]):
+        around = sentence[max(0, match.start() - 12) : match.end()]
+        if _NOT.search(around) or _STATED.search(around):
             continue
         names = NAMED.findall(match[1].lower().replace(" chinese", "-chinese"))
         for name in names or [match[1]]:

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, split_code, without_code
-from rubrank.verifiers.shared.language import SURE, count_scripts, detect_language, is_other, script_of, select_letters
+from rubrank.verifiers.shared.language import (
+    SURE,
+    count_scripts,
+    detect_language,
+    has_foreign_letters,
+    is_other,
+    script_of,
+    select_letters,
+)
 from rubrank.verifiers.shared.language_names import QUOTED, find_request, named_languages
 
 _SPLIT = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
@@ -23,6 +31,7 @@ _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
 _CLEAR = 0.25
+_SHORT_RULES = 200  # characters: a shorter system prompt only greets
 _MOST_CHARACTERS = 200_000
 _CODE = re.compile(
     r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b"
@@ -161,7 +170,9 @@ def find_accepted(rollout: Rollout) -> Accepted:
     """What the prompt asks for; else every language that it is written in, names or makes possible."""
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
     request = find_request(rollout.question)
-    if request.whole:
+    # Rules of a system prompt may forbid what the user asks for.
+    may_overrule = len(rules) > _SHORT_RULES or bool(named_languages(rules))
+    if request.whole and not may_overrule:
         return Accepted(request.asked, whole=True, sure=True)
     rules_request = find_request(rules)
     if rules_request.whole and _ALWAYS.search(rules) and not _RULES_DIFFER.search(rules):
@@ -176,7 +187,16 @@ def find_accepted(rollout: Rollout) -> Accepted:
     if not written_in:
         return Accepted()
     languages = written_in | named_languages(everything) | request.asked | rules_request.asked
+    if _is_mostly_code(rollout.question):
+        return Accepted(languages | {"en"})
+    if languages == {"en"} and has_foreign_letters(_drop_code(rollout.question), 2):
+        sure = False  # a short prompt that is full of English names
     return Accepted(languages, sure=sure)
+
+
+def _is_mostly_code(prompt: str) -> bool:
+    """Is most of the prompt code? Its names and comments say little about the language of the answer."""
+    return 2 * weigh("\n".join(_select_prose_lines(prompt))) < weigh(prompt)
 
 
 def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
@@ -225,14 +245,19 @@ def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool
 
 def _drop_code(prompt: str) -> str:
     """The prompt without code, fenced or not, unless nothing else is there."""
+    prose = "\n".join(_select_prose_lines(prompt))
+    return prose if weigh(prose) >= LEAST else prompt
+
+
+def _select_prose_lines(prompt: str) -> list[str]:
+    """The lines outside fences that have few signs of code."""
     lines = split_code(prompt)[0] if has_fence(prompt) else prompt.splitlines()
-    kept_lines = []
+    prose_lines = []
     for line in lines:
         signs = len(_CODE.findall(line)) if line.isascii() else 0
         if not signs or 6 * signs < len(_WORDS.findall(line)):
-            kept_lines.append(line)
-    prose = "\n".join(kept_lines)
-    return prose if weigh(prose) >= LEAST else prompt
+            prose_lines.append(line)
+    return prose_lines
 
 
 def fits(code: str, accepted: Accepted) -> bool:
