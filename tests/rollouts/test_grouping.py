@@ -94,9 +94,14 @@ _ROWS = st.lists(
 
 
 def partition(rows):
-    """Rows by number → the rows that are with them."""
-    found = read_groups([{**r, "response": str(i)} for i, r in enumerate(rows)])
-    return {int(r.response): {int(o.response) for o in group.rollouts} for group in found for r in group.rollouts}
+    """Rows by number → the rows that are with them; None if the rows are refused."""
+    try:
+        groups = read_groups([{**r, "response": str(i)} for i, r in enumerate(rows)])
+    except InvalidInput as error:
+        if "the prompt of group" not in str(error):
+            raise
+        return None
+    return {int(r.response): {int(o.response) for o in group.rollouts} for group in groups for r in group.rollouts}
 
 
 @given(
@@ -104,6 +109,41 @@ def partition(rows):
 )
 def test_other_rows_of_a_file_never_regroup_the_first(some, others, kept):
     some, others = ([{name: r[name] for name in kept} for r in rows] for rows in (some, others))
-    alone, together = partition(some), partition([*some, *others])
+    rows = [*some, *others]
+    alone, together = partition(some), partition(rows)
+    prompts = {(r["group"], r["prompt"]) for r in rows} if kept == ("group", "prompt") else set()
+    is_refused = len(prompts) > len({group for group, _ in prompts})  # one group with two prompts
+    assert (together is None) == is_refused
     first = set(range(len(some)))
-    assert all(alone[i] == together[i] & first for i in first)
+    if together is not None:
+        assert all(alone[i] == together[i] & first for i in first)
+
+
+def test_one_id_with_two_prompts_is_refused_and_both_rows_are_named():
+    def rows(*prompts):
+        return [{"prompt_id": "q", "prompt": prompt, "response": str(i)} for i, prompt in enumerate(prompts)]
+
+    with pytest.raises(InvalidInput, match=r"row 3: the prompt of group 'q' must be the same .* row 1 has"):
+        read_groups(rows("p", "p", "r"))
+    with pytest.raises(InvalidInput, match=r"row 3: the prompt of group 'q' must be the same .* row 2 has"):
+        read_groups(rows(None, "p", [{"role": "user", "content": "p"}, {"role": "user", "content": "r"}]))
+    chat = [{"role": "user", "content": "p"}]
+    assert len(read_groups(rows("p", None, chat, ""))[0].rollouts) == 4  # the same prompt in two forms, or none
+    two = [Rollout(prompt=prompt, response="a", metadata={"group": "g"}) for prompt in "pr"]
+    with pytest.raises(InvalidInput, match=r"rollout 1: the prompt of group 'g' .* rollout 0 has"):
+        read_groups(two)
+    steps = [{**row, "step": i} for i, row in enumerate(rows("p", "r"))]
+    assert len(read_groups(steps)) == 2  # in different steps these are different groups
+
+
+@pytest.mark.parametrize("name", ["rollout", "rollout_id", "response_id", "completion_id"])
+def test_a_rollout_that_is_there_twice_is_refused(name):
+    rows = [{"prompt_id": "q", "prompt": "p", name: number, "response": f"r{number}"} for number in (0, 1, 0)]
+    with pytest.raises(InvalidInput, match=rf"row 3: the rollout must be there once; got {name} 0 of group 'q' again"):
+        read_groups(rows)
+    rows[2]["response"] = "something else"
+    with pytest.raises(InvalidInput, match="row 3: the rollout must be there once"):
+        read_groups(rows)
+    assert len(read_groups(rows[:2])[0].rollouts) == 2
+    same = [{**row, name: 7} for row in rows]  # it names the query
+    assert len(read_groups(same)[0].rollouts) == 3

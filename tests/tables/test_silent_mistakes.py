@@ -130,3 +130,13 @@ def test_records_are_no_scores(tmp_path, name):
     write_records(tmp_path / name, records_of(fused))
     with pytest.raises(BadTable, match="records of groups that were fused"):
         fuse_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_one_id_with_two_prompts_is_refused(tmp_path, suffix):
+    frame = pl.DataFrame({"uid": ["q", "q", "q"], "prompt": ["p", None, "r"], "Facts": [1, 0, 1]})
+    path = tmp_path / f"t.{suffix}"
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[suffix](path)
+    with pytest.raises(BadTable, match=r"(row|line) 3, the prompt of group 'q' .* got another than (row|line) 1 has"):
+        fuse_file(path)
+    assert fuse_file(frame[:2]).rollouts == 2

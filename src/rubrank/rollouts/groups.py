@@ -17,7 +17,8 @@ Which rows are one group:
   different groups, whatever their prompts. If some rows have an id and others have none, that is an error.
 - Without such a column the prompt decides.
 - If there is a column of training steps, the same query in two steps is two groups.
-- All rows of a group must have the same rubric; two different rubrics in one group are an error.
+- All rows of a group must have the same prompt and the same rubric; if they differ, that is an error, and so is a
+  rollout whose id is there twice.
 
 So the group of a row depends on that row alone.
 """
@@ -42,7 +43,7 @@ from rubrank.rollouts.messages import (
 )
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.rollouts.shapes import convert_shape
-from rubrank.tables.columns import COLUMNS, GROUP_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
+from rubrank.tables.columns import COLUMNS, GROUP_NAMES, ROLLOUT_ID_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
 from rubrank.tables.rows import Row, Source, read_rows
 from rubrank.tables.sources import describe_source, is_table
 
@@ -396,9 +397,41 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
             name = label
         else:
             name = f"{label} (step {rows[0].step})"  # the same query in another step has the same label
+        _check_one_prompt(name, rows)
+        _check_rollouts_once(name, rows)
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
         groups.append(Group(id=name, rollouts=rollouts, rubric=_find_common_rubric(name, rows)))
     return groups
+
+
+def _check_one_prompt(name: str, rows: Sequence[_RowPart]) -> None:
+    """Raise if rows of a group have different prompts: their responses answer different questions."""
+    with_prompt = [row for row in rows if row.rollouts and any(message.content for message in row.rollouts[0].prompt)]
+    for row in with_prompt[1:]:
+        if row.rollouts[0].prompt != with_prompt[0].rollouts[0].prompt:
+            got = f"another than {with_prompt[0].where.rpartition(': ')[2]} has"
+            remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
+            raise InvalidInput(row.where, f"the prompt of group {name!r}", "the same in all rows", got, remedy)
+
+
+def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
+    """Raise if a column of rollout ids has the same id twice in a group."""
+    if any(len(row.rollouts) != 1 for row in rows):
+        return  # rows with several responses have one id for all of them
+    columns = [column for column in ROLLOUT_ID_NAMES if rows[0].rollouts[0].metadata.get(column) is not None]
+    if not columns:
+        return
+    first_row_of: dict[str, str] = {}
+    repeated: list[tuple[_RowPart, str]] = []
+    for row in rows:
+        rollout_id = repr(row.rollouts[0].metadata.get(columns[0]))
+        if rollout_id in first_row_of:
+            repeated.append((row, rollout_id))
+        first_row_of.setdefault(rollout_id, row.where.rpartition(": ")[2])
+    if repeated and len(first_row_of) > 1:  # one id for the whole group does not identify rollouts
+        row, rollout_id = repeated[0]
+        got = f"{columns[0]} {rollout_id} of group {name!r} again, as in {first_row_of[rollout_id]}"
+        raise InvalidInput(row.where, "the rollout", "there once", got, "Remove the copies.")
 
 
 def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:

@@ -134,6 +134,7 @@ def find_layout(
         layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
     if columns.named_criteria is None:
         _check_similar_names(table, names)
+    _check_one_prompt(table, layout.labels)
     _check_rollouts_once(table, layout.labels)
     if not any_order:
         _check_adjacent(table, layout.labels, "group")
@@ -323,6 +324,23 @@ def _check_similar_names(table: Table, names: Sequence[str]) -> None:
             remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
             got = f"{earlier_name!r} and {name!r}"
             raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
+
+
+def _check_one_prompt(table: Table, labels: pl.Series) -> None:
+    """Raise if rows of a group have different prompts."""
+    frame = table.frame
+    if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
+        return
+    prompts = pl.DataFrame({"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}).drop_nulls()
+    firsts = prompts.group_by("label", maintain_order=True).agg(pl.col("prompt", "row").first().name.prefix("first_"))
+    paired = prompts.join(firsts, on="label", maintain_order="left")
+    different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
+    if len(different):
+        row = different.row(0, named=True)
+        got = f"another than {table.unit} {row['first_row']} has"
+        where = f"{table.unit} {row['row']}, the prompt of group {row['label']!r}"
+        remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
+        raise BadTable(str(table.path), where, "the same in all rows", got, remedy)
 
 
 def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
