@@ -235,3 +235,70 @@ def test_what_the_response_causes_counts_against_it(monkeypatch):
 
     monkeypatch.setattr(ground_truth, "call", fails_always)
     assert verdict(r"\boxed{\sum_{k=1}^{10^9} k}", "42", "math").value is None
+
+
+@folded(
+    ("answer", "letters"),
+    [
+        ("\\boxed{33.4}\n\nTherefore, the correct option is: B", "B"),
+        ("\\boxed{5.0 \\text{ m}}, which corresponds to option C", "C"),
+        ("The heat capacity is 16.16 Btu/lb-F", ""),
+        ("It is 40 °F outside", ""),
+        ("The charge is 3 C.", ""),
+        ("Oranges hold vitamin C", ""),
+        ("【答案】A. ①② B. ①③ C. ②③ D. ①④", ""),
+        ("【答案】A. ①② B. ①③", ""),
+        ("【答案】B. ①③", "B"),
+        ("答案是A、B、C、D中的B", "B"),
+    ],
+)
+def test_letters_that_are_units_names_or_lists_are_no_choice(answer, letters):
+    assert find_choice(answer).letters == letters
+
+
+HALFTIME = "Who performed the halftime show of the Super Bowl in 2017?"
+
+
+@folded(
+    ("answer", "truth", "question", "right"),
+    [
+        ("Lady Gaga performed the halftime show in Houston.", "Lady Gaga", HALFTIME, 1),
+        ("Lady Gaga performed the halftime show.", "Lady Gaga", "", 1),
+        ("The halftime show was headlined by Lady Gaga, with drones.", "Lady Gaga", HALFTIME, 1),
+        ("In 2017 Lady Gaga took the stage.", "lady gaga", HALFTIME, 1),
+        ("Balerína zemřela v obvodu Manhattan v New York City.", "Manhattan", "Kde zemřela balerína?", 1),
+        ("伏兔穴属于足阳明胃经的腧穴。", "足阳明胃经", "伏兔穴所属的经脉是什么？", 1),
+        ("She retired in three years.", "3 years", "When did she retire?", 1),
+        ("Lady Gaga did not perform it.", "Lady Gaga", HALFTIME, 0),
+        ("Beyoncé performed, like Lady Gaga before.", "Lady Gaga", HALFTIME, 0),
+        ("Perhaps Lady Gaga performed it.", "Lady Gaga", HALFTIME, 0),
+        ("Lady Gaga or Beyoncé performed it.", "Lady Gaga", HALFTIME, 0),
+        ("Paris Hilton lives in New York.", "Paris", "Where does she live?", 0),
+        ("It began in 1912 and ended in 1915.", "1915", "When did it begin?", 0),
+        ("Munar won the set against Tsitsipas.", "Tsitsipas", "Munar or Tsitsipas: who won the set?", 0),
+        ("He was born on 3. března.", "3", "How many brothers did he have?", 0),
+        ("The city lies north of Lyon.", "Lyon", "Where does the city lie?", 0),
+    ],
+)
+def test_sentences_that_answer_the_question(answer, truth, question, right):
+    assert verdict(answer, truth, question=question).value == right
+
+
+@folded(
+    ("answer", "truth", "right"),
+    [
+        ("The speed is $3.0 \\times 10^{8}$ m/s.", "300000 km/s", 1),
+        ("长度为1.5米", "150 cm", 1),
+        ("时速六十公里每小时", "60 km/h", 1),
+        ("3千克", "3000 g", 1),
+        ("压强是101千帕", "101 kPa", 1),
+        ("9.8 m·s⁻²", "9.8 m/s^2", 1),
+        ("5%", "0.05", 1),
+        ("1.5米", "15 cm", 0),
+        ("1.5米", "150 kg", 0),
+        ("$3.0 \\times 10^{7}$ m/s", "3e8 m/s", 0),
+    ],
+)
+def test_quantities_with_powers_and_chinese_units(answer, truth, right):
+    verifier = find_verifier("QuantityMatch")
+    assert verifier.verify(Rollout(response=answer), verifier.check_parameters({"truth": truth})).value == right

@@ -89,7 +89,7 @@ class _MentionFinder:
         self.options = options.upper()
         either = re.escape(self.options + self.options.lower())
         end = rf"(?![{_LATIN}]|['’][a-z]|\.[a-z])"
-        first = rf"(?<![{_LATIN}'’.]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}])[{either}]){end}"
+        first = rf"(?<![{_LATIN}'’.°^/-]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}°^/-])[{either}]){end}"
         later = rf"{_WORD}?{_OPEN}{{0,4}}[{either}]{end}"
         self._pattern = re.compile(
             rf"(?:{first}|(?<![{_LATIN}])(?P<run>[{re.escape(self.options)}]{{2,6}})(?![{_LATIN}]))"
@@ -124,7 +124,8 @@ _finder = lru_cache(maxsize=64)(_MentionFinder)
 
 
 _CHOOSE = re.compile(
-    r"(?:\b(?:choose|chose|pick|picked|select|selected|go(?:ing)? (?:with|for)|opt(?:ing)? for|choice is|option "
+    r"(?:\b(?:(?:corresponds? to|match(?:es)?|(?:this|that|which|it) is|closest to) (?:the )?(?:option|choice|answer)"
+    r"|choose|chose|pick|picked|select|selected|go(?:ing)? (?:with|for)|opt(?:ing)? for|choice is|option "
     r"is|settle on"
     r"|lean (?:towards?|to)|vote for|choisis|choisir|elijo|elegir|escojo|selecciono|marque|marco|escolho|scelgo"
     r"|wähle|nehme"
@@ -166,7 +167,10 @@ def find_choice(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Ext
         # A marked result is a letter, begins with one, or states one.
         inside = reading.text
         letters = _find_on_a_line(inside, finder) or _find_stated(inside, finder) or _find_called_right(inside, finder)
-        return Choice(letters, reading.how)
+        # A marked value such as \\boxed{33.4} is no letter; "the correct option is B" beside it names one.
+        if letters or not any(map(str.isalnum, inside)):
+            return Choice(letters, reading.how)
+        extractors = [name for name in extractors if name == "stated"]
     steps: list[tuple[Extractor, Callable[[str, _MentionFinder], str], str]] = [
         ("stated", _find_stated, "the last statement"),
         ("stated", _find_called_right, "what is called right"),
@@ -193,6 +197,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
     statements = find_statements(text)
     letters = ""
+    is_chosen_among = False
     for mention in finder.find_all(text):
         window = max(0, mention.start - 80)
         before = text[window : mention.start].rstrip("(（[【「<{\\$*_\"“'‘` \n")
@@ -202,7 +207,14 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             or _CHOOSE.search(before) is not None
             or _ends_statement(text, end_of_words)
         )
-        if is_stated and not _is_word(text, mention) and not is_denied(text, mention.start, mention.end):
+        if text.startswith("中", mention.end):  # 答案是A、B、C、D中的B
+            is_chosen_among = is_stated
+            continue
+        is_stated = is_stated or is_chosen_among
+        is_chosen_among = False
+        if not is_stated or _is_word(text, mention) or _is_unit(text, mention) or _lists_options(text, mention, finder):
+            continue
+        if not is_denied(text, mention.start, mention.end):
             letters = mention.letters
     return letters
 
@@ -223,6 +235,43 @@ def _is_word(text: str, mention: _Mention) -> bool:
     if sign in (")", "）", "]", "】", ".", ":", "："):
         return False
     return _ARTICLE.match(text, mention.after_first) is not None
+
+
+_MEASURED = re.compile(r"\d\s*(?:\\?,|~)?\s*(?:degrees?|deg\.?|°)?\s*(?:\\(?:text|mathrm|rm)\s*\{?)?\s*\Z")
+_NAMED = re.compile(
+    r"\b(?:vitamin|hepatitis|plan|type|grade|class|group|point|phase|factor|schedule|team|side|line|curve|block|sample"
+    r"|figure|appendix|section|part|step|table|model|company|city|person|case|example|direction)s?\s\Z",
+    re.IGNORECASE,
+)
+
+
+def _is_unit(text: str, mention: _Mention) -> bool:
+    """Is the letter a unit (3 C, 40 °F, Btu/lb-F) or part of a name (vitamin C)?"""
+    before = text[max(0, mention.start - 30) : mention.start]
+    return not mention.in_brackets and (_MEASURED.search(before) or _NAMED.search(before)) is not None
+
+
+def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
+    """Does a list of the options begin here: "A. ①② B. ①③ …"?"""
+    sign = text[mention.end : mention.end + 1]
+    place = finder.options.find(mention.letters)
+    if len(mention.letters) != 1 or sign not in (".", "．", "、", ":", "：", ")", "）") or place < 0:
+        return False
+    following = finder.options[place + 1 : place + 2]
+    next_option = rf"\s[(（]?{following}{re.escape(sign)}\s?[^\s]"
+    return bool(following) and re.search(next_option, text[mention.end : mention.end + 300]) is not None
+
+
+def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
+    """Does the option before it stand in front of it, with the same sign: "A. ①② B. ①③"?"""
+    sign = text[mention.end : mention.end + 1]
+    place = finder.options.find(mention.letters)
+    if len(mention.letters) != 1 or sign not in (".", "．", "、", ":", "：", ")", "）") or place < 1:
+        return False
+    before = text[max(0, mention.start - 300) : mention.start]
+    # The second of two needs a list that begins a line or follows a heading: "It isn't A. It's B." is none.
+    start = r"(?:^|[】:：])\s*" if place == 1 else r"(?<!\w)"
+    return re.search(f"{start}{finder.options[place - 1]}{re.escape(sign)}", before, re.MULTILINE) is not None
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:
@@ -260,6 +309,8 @@ def _read_line(line: str, finder: _MentionFinder) -> str:
     mention = finder.match(line, opening.end() if opening else 0)
     if mention is None or (opening and opening.end() > 8) or _is_word(line, mention):
         return ""
+    if _lists_options(line, mention, finder):
+        return ""
     rest = line[mention.end :].lstrip()
     sign = line[mention.end : mention.end + 1]
     if not rest.strip(")）]】」>}$*_\"”'’`.。!！ "):
@@ -286,6 +337,8 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
             continue
         is_pronoun = mention.first == "I" and not mention.in_brackets
         if is_pronoun and re.match(r"[.):]\s", text[mention.end : mention.end + 2]) is None:
+            continue
+        if _is_unit(text, mention) or _lists_options(text, mention, finder) or _ends_list(text, mention, finder):
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters

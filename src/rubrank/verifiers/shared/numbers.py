@@ -94,7 +94,8 @@ def _scale_words() -> dict[str, float]:
 @cache
 def _number_pattern() -> re.Pattern[str]:
     spelled = sorted((word for word in _scale_words() if word not in "만억천"), key=len, reverse=True)
-    scale = rf"[万萬亿億千百兆]+|[만억천]+(?=\D)|(?:{'|'.join(spelled)})\b"
+    # 千 before the name of a unit belongs to it: 千米, 千克.
+    scale = rf"(?:千(?![米克瓦帕焦伏赫卡])|[万萬亿億百兆])+|[만억천]+(?=\D)|(?:{'|'.join(spelled)})\b"
     return re.compile(
         r"(?P<sign>(?<![\w)])[-–+±]\s?|\b(?:minus|negative|moins|menos|meno|минус)\s|[负負]|マイナス)?"
         r"(?P<money>[$€£¥₹]\s?)?(?P<sign2>(?<=[$€£¥₹])-)?(?:"
@@ -108,7 +109,7 @@ def _number_pattern() -> re.Pattern[str]:
         r"|\s+(?:and\s+)?(?P<mixed_above>\d+)\s?/\s?(?P<mixed_below>\d+)(?![\d/])"
         r"|\s?\\[dtc]?frac\s?\{(?P<latex_above>\d+)\}\s?\{(?P<latex_below>\d+)\}|(?P<half>\s+and\s+a\s+half\b))?"
         # words
-        rf"|(?P<han>{HAN}+(?:[点點]{_HAN_DIGIT}+)?(?P<han_half>个半|個半|半)?)|(?P<korean>{SINO_KOREAN}{{2,}})"
+        rf"|(?P<han>(?<!\d)(?<!\d\s){HAN}+(?:[点點]{_HAN_DIGIT}+)?(?P<han_half>个半|個半|半)?)|(?P<korean>{SINO_KOREAN}{{2,}})"
         rf"|(?P<fraction>{ENGLISH_FRACTION})|(?P<english>{ENGLISH})(?P<english_half>\s+and\s+a\s+half\b)?)"
         # × 10^5, e5, million
         r"(?:\s?(?:[x×*·⋅]|\\times|\\cdot)\s?10\s?(?:\^|\*\*)\s?\{?\s?(?P<exponent>[-+]?\d{1,4})\}?"

@@ -100,7 +100,7 @@ RETRACTION = re.compile(
 )
 OR = r"(?:or|oder|ou|o|u|eller|tai|или|або|lub|nebo|alebo|ili|sau|vagy|veya|ya da|atau|hoặc|หรือ|أو|या|ή|או)"
 ALTERNATIVE = re.compile(
-    rf"\s*+[,，、;]?\s*+(?:\(?\s*+(?:and/or|{OR})(?!\w)|或者?|还是|還是|または|又は|もしくは|あるいは|か(?=[^\w]|[A-Z\d])"
+    rf"\s*+[,，、;]?\s*+(?:\(?\s*+(?<![^\W\d_])(?:and/or|{OR})(?!\w)|或者?|还是|還是|または|又は|もしくは|あるいは|か(?=[^\w]|[A-Z\d])"
     r"|또는|혹은|/|\||~|～|or perhaps|or maybe)[\s*_(（$\\]*",
     re.IGNORECASE,
 )

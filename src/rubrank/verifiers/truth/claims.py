@@ -5,6 +5,9 @@
 
 A claim is the truth in one of two places: at the end of a clause behind a word for "is" (or a colon), or at the
 beginning of the sentence before one. What is denied, hedged ("Paris or Lyon"), or only mentioned is no claim.
+
+If the question is known, more counts: a truth that the question does not name, and that nothing in its sentence denies,
+hedges, compares or sets beside others ("Lady Gaga performed the halftime show in 2017.").
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import re
 import unicodedata
 from itertools import islice
 
-from rubrank._plain import clean, word_set
+from rubrank._plain import clean, word_list, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import load_converter
 from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, is_denied
@@ -100,13 +103,21 @@ def claims(answer: str, truth: str, question: str = "") -> bool:
     if _sentence_claims(sentences[-1], truth, question):
         return True
     later = " ".join(sentences[1:])[:4000]
-    return not RETRACTION.search(later) and _sentence_claims(sentences[0], truth, question)
+    if RETRACTION.search(later):
+        return _mentions(sentences[-1:], truth, question)
+    if _sentence_claims(sentences[0], truth, question):
+        return True
+    return _mentions(list(dict.fromkeys([*sentences[:2], *sentences[-1:]])), truth, question)
 
 
 def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
     sentence = _simplify(sentence[:_LONGEST])
     truth = _simplify(truth).strip(" .。")
     if not truth or _DOUBT.search(sentence):
+        return False
+    if truth.isdigit() and question and _has_rival_number(sentence, [truth], question):
+        return False
+    if truth.isdigit() and re.search(rf"(?<!\d){truth}\.\s[^\W\d_]", sentence):  # "3. března": a day or an ordinal
         return False
     # The truth as whole words; its own words may be joined by hyphens.
     left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
@@ -175,3 +186,125 @@ def _is_apposition(after: str, question: str) -> bool:
     if phrase.split(maxsplit=1)[:1] and phrase.split(maxsplit=1)[0] in _SMALL_WORDS:
         return True
     return len(phrase) > 2 and phrase in _simplify(question)
+
+
+# ---- mentions in answers to a known question -----------------------------------------------------------------------
+
+_MOST_WORDS = 400
+_DROPPED = word_set("a an the The")  # "A" may be a name
+_NEGATION = re.compile(
+    r"\b(?:not|never|neither|nor|cannot|without|except|excluding|instead|rather|unlike|incorrect\w*|wrong\w*|false\w*"
+    r"|mistaken\w*|unknown|unclear|unable|sorry|nicht|keine?[rnms]?|pas|jamais|não|nunca|никогда|не|нет|není|nebyl\w*"
+    r"|nejsou|nejsem|nelze|nemohu|nie|niet|geen|inte|ikke|değil|bukan|không)\b|n['’]t\b"
+    r"|不是|并非|並非|而非|没有|沒有|不属于|不在|无法|不清楚|ではな|じゃな|아니",
+    re.IGNORECASE,
+)
+# What stands before a thing that is only compared with, or only helps to find another.
+_RELATED = re.compile(
+    r"(?:\b(?:than|near|unlike|like|outside|besides|beside|versus|vs|against|between|before|after|from|alongside|beyond"
+    r"|(?:north|south|east|west|outside|instead|ahead|because|regardless) of|similar to|compared (?:to|with)"
+    r"|relative to|als|que|mezi|než|nedaleko|poblíž|po|před)|比|像|除了|不同于|相比)[\s\"“'‘「《(*_]*\Z",
+    re.IGNORECASE,
+)
+_NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
+_START = re.compile(r"[\s*_\"“‘'#>-]*(?:The\s)?")
+_VERB = re.compile(
+    r"[*_\"”]*\s(?!(?:and|or|of|in|at|on|with|to|from|for|as|than|but|nor|not|near|by|who|which|that|vs|is|was|are)\b)"
+    r"[a-z]{3,}\s"
+)
+_SHORT_WORDS = word_set("yes no true false none zero one two")
+_NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        word_list("""
+            zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+            seventeen eighteen nineteen twenty
+        """)
+    )
+}
+_WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]{1,2}\b)?")
+
+
+def _mentions(sentences: list[str], truth: str, question: str) -> bool:
+    """Does one of the sentences answer the question with the truth?"""
+    truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
+    truth_words = [word for word, _, _ in _split_words(truth)]
+    is_number = len(truth_words) == 1 and truth_words[0].isdigit()
+    is_short = len("".join(truth_words)) < 2 or _SHORT_WORDS.issuperset(truth_words)
+    if (is_short and not is_number) or _find_words(question[-20_000:], truth_words):
+        return False
+    return any(_answers_with(sentence[:_LONGEST], truth_words, question) for sentence in sentences)
+
+
+def _answers_with(sentence: str, truth_words: list[str], question: str) -> bool:
+    places = _find_words(sentence, truth_words)
+    # Without a question, only the subject of the sentence counts: "Lady Gaga performed …".
+    if places and not question.strip() and not (_START.fullmatch(sentence[: places[0][0]]) and places[0][1] > 3):
+        return False
+    if places and not question.strip() and not _VERB.match(sentence, places[0][1]):
+        return False
+    if not places or _DOUBT.search(sentence) or sentence.rstrip(" \"”'").endswith(("?", "？")):
+        return False
+    start, end = places[0]
+    before = sentence[:start]
+    after = sentence[end:]
+    if is_denied(sentence, start, end) or _NOT.match(after) or _is_hedged(before, after) or _RELATED.search(before):
+        return False
+    clause = re.split(r"[,;:，；：]\s", before)[-1] + sentence[start:end] + re.split(r"[,;:，；：。.]", after)[0]
+    if _NEGATION.search(clause):
+        return False
+    if _NEXT_NAME.match(after) or re.search(r"[A-Z]\w*(?:-|‐)\Z", before):  # "Paris Hilton", "1.4.4.1"
+        return False
+    if sentence[start:end].isdigit() and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
+        return False
+    if re.search(r"[^\W\d_][,、]\s?\Z", before) and re.match(
+        r"\s?(?:[,、]|(?:and|or|und|et|a|y)\b)", after
+    ):  # one of many
+        return False
+    return not _has_rival_number(sentence, truth_words, question)
+
+
+def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> bool:
+    """Is there another number that might be the answer: of as many digits, and not in the question?"""
+    if len(truth_words) > 2 or not any(word.isdigit() for word in truth_words):
+        return False
+    length = max(len(word) for word in truth_words if word.isdigit())
+    asked = {word for word, _, _ in _split_words(question)}
+    for word, _, _ in _split_words(sentence):
+        if word.isdigit() and word not in truth_words and word not in asked and (len(word) == 4) == (length == 4):
+            return True
+    return False
+
+
+def _split_words(text: str) -> list[tuple[str, int, int]]:
+    """The words, without case, accents and articles, numbers in digits, with their places in the text."""
+    words = []
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word[0].isdigit():
+            word = re.sub(r",(?=\d{3}(?!\d))", "", word)
+        else:
+            word = unicodedata.normalize("NFKD", word.casefold())
+            word = "".join(char for char in word if char.isalnum())
+        if word and match[0] not in _DROPPED:
+            words.append((_NUMBER_WORDS.get(word, word), match.start(), match.end()))
+        if len(words) > _MOST_WORDS:
+            break
+    return words
+
+
+def _find_words(text: str, truth_words: list[str]) -> list[tuple[int, int]]:
+    """Where the words stand in a row; the last one may have an English plural or genitive. Han: as characters."""
+    if not all(char.isascii() or _is_spaced(char) for char in "".join(truth_words)):
+        start = text.find("".join(truth_words))
+        return [] if start < 0 else [(start, start + len("".join(truth_words)))]
+    words = _split_words(text)
+    places = []
+    n = len(truth_words)
+    last = truth_words[-1]
+    endings = {last} if last.isdigit() or len(last) < 3 else {last, f"{last}s", f"{last}es", last.removesuffix("s")}
+    for i in range(len(words) - n + 1):
+        row = [word for word, _, _ in words[i : i + n]]
+        if row[:-1] == truth_words[:-1] and row[-1] in endings:
+            places.append((words[i][1], words[i + n - 1][2]))
+    return places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -11,15 +12,43 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.arithmetic import spell_powers
+from rubrank.verifiers.shared.numerals import HAN, read_han
+from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:\s*(?:[eE]|[x×·]\s*10\s*\^?)\s*\{?[-+−]?\d{1,3}\}?)?"
+_NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
 _INTERVAL = re.compile(
     rf"[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]|({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})"
 )
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
+_TIMES = re.compile(r"\s*(?:\\(?:times|cdot)|[×⋅∙*])\s*(?=10\s*(?:\^|\*\*))")
+_HAN_NUMBER = re.compile(rf"{HAN}+(?:[点點]{HAN}+)?")
+
+
+@cache
+def _chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
+    """A pattern of the Chinese names of units, and what pint calls each."""
+    names = {name: symbol for symbol, row in read_table("chinese_units") for name in row.split()}
+    return re.compile("|".join(sorted(names, key=len, reverse=True))), names
+
+
+def _write_plainly(text: str) -> str:
+    """The text without LaTeX, with Chinese numerals and units as digits and symbols: 六十千米每小时 → 60 km/h."""
+    text = unicodedata.normalize("NFKC", spell_powers(text)).replace("−", "-")
+    text = _TIMES.sub(" × ", text).replace("**", "^")
+    if not text.isascii():
+        pattern, names = _chinese_units()
+        text = re.sub(
+            rf"(?<!\d)(?<!\d\s)({_HAN_NUMBER.pattern})(?={pattern.pattern})",
+            lambda match: f"{read_han(match[1]):g}",
+            text,
+        )
+        text = re.sub(rf"(?<=\d)\s*({pattern.pattern})", lambda match: f" {names[match[1]]}", text)
+        text = re.sub(rf"(?<=[A-Za-z])(?:每|/)({pattern.pattern})", lambda match: f"/{names[match[1]]}", text)
+    return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +81,8 @@ def count_digits(text: str) -> int:
 
 def read_measurement(text: str) -> Measurement | None:
     """The last quantity of a text."""
-    plain = re.sub(r"\s+", " ", _LATEX.sub(" ", text))
     last = None
-    for match in _QUANTITY.finditer(plain):
+    for match in _QUANTITY.finditer(_write_plainly(text)):
         last = match
     if last is None:
         return None
@@ -63,7 +91,7 @@ def read_measurement(text: str) -> Measurement | None:
     return Measurement(_read_number(last[1]), unit, last[1])
 
 
-@verifier("QuantityMatch", family="truth", domain=BINARY, version=1)
+@verifier("QuantityMatch", family="truth", domain=BINARY, version=2)
 def quantity_match(
     rollout: Rollout,
     *,
@@ -75,10 +103,11 @@ def quantity_match(
     """The answer's quantity is the true one: 5 km for "5000 m", 9.81 m/s² for "9.8 m/s^2" within `tolerance`.
 
     The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits` asks for
-    that many significant digits as written. Units are converted (pint), must be the same, or are ignored.
-    Passes: "about 5.0 km". Fails: another number; a number without its unit; kg for m; other digits than asked.
-    Missing: no truth; pint not installed where units differ; a unit of the truth that is not known. Not covered: sums
-    such as "5 km 200 m".
+    that many significant digits as written. Units are converted (pint), must be the same, or are ignored; Chinese
+    units and numerals are read too (1.5米 for "150 cm").
+    Passes: "about 5.0 km"; "$3.0 \\times 10^{8}$ m/s". Fails: another number; a number without its unit; kg for m;
+    other digits than asked. Missing: no truth; pint not installed where units differ; a unit of the truth that is not
+    known. Not covered: sums such as "5 km 200 m".
     """
     truths = (truth,) if truth is not None else find_truths(None, rollout.metadata).values
     if not truths:
@@ -98,12 +127,13 @@ def quantity_match(
 
 
 def _compare(measurement: Measurement, truth: str, tolerance: float, units: str) -> Answer:
-    interval = _INTERVAL.search(_LATEX.sub(" ", truth))
+    truth_text = _write_plainly(truth)
+    interval = _INTERVAL.search(truth_text)
     if interval:
         ends = [_read_number(end) for end in interval.groups() if end]
         low = min(ends)
         high = max(ends)
-        unit = truth[interval.end() :].strip()
+        unit = truth_text[interval.end() :].strip()
     else:
         expected = read_measurement(truth)
         if expected is None:
@@ -113,7 +143,9 @@ def _compare(measurement: Measurement, truth: str, tolerance: float, units: str)
         high = expected.value + room
         unit = expected.unit
     value = measurement.value
-    if units != "ignore" and unit != measurement.unit:
+    if {unit, measurement.unit} == {"%", ""} and units == "convert":
+        value = value / 100 if measurement.unit else value * 100
+    elif units != "ignore" and unit != measurement.unit:
         if units == "same" or not measurement.unit or not unit:
             return False, f"the unit is {measurement.unit or 'none'!r}, {unit or 'none'!r} asked"
         try:
@@ -143,8 +175,8 @@ def _convert(value: float, unit: str, target: str) -> float:
 
 def _spell_unit(unit: str) -> str:
     """The unit as pint writes it."""
-    for sign, spelled in (("²", "^2"), ("³", "^3"), ("⁻¹", "^-1"), ("·", "*"), ("μ", "µ")):
-        unit = unit.replace(sign, spelled)
-    unit = unit.strip()
+    unit = spell_powers(unit).replace("{", "").replace("}", "").replace("·", "*").replace("μ", "µ").strip()
+    unit = re.sub(r"\^\s+", "^", unit)
+    unit = re.sub(r"(?<=[a-zA-Z])\s(?=[a-zA-Z]+\^)", "*", unit)  # m s^-2
     names = {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}
     return names.get(unit, unit).replace("^", "**")

@@ -140,10 +140,10 @@ _FORMULA_BEFORE = re.compile(
 )
 # Behind it: a factor ("7y", "3\\pi", "3(x"), a power, an operator and an operand, a further coordinate.
 _FORMULA_AFTER = re.compile(
-    rf"\s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)|(?![eE]\d)[a-zA-Z](?![^\W\d_])(?!\s[a-z]{{3,}})|[_^]|\s?{_FUNCTION}(?![^\W\d_])|\([^()]{{0,40}}[a-z+*/^-]"
+    rf"\s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)|(?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{{3,}})|[_^]|\s?{_FUNCTION}(?![^\W\d_])|\([^()]{{0,40}}[a-z+*/^-]"
     r"|\s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)"
     rf"(?![a-zA-Z])|\s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()|(?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()"
-    r"|\s(?:mod|choose)\s|\s[b-z](?=\s*(?:[-+*/^=.]|\Z))"
+    r"|\s(?:mod|choose)\s|\s[nxyz](?=\s*(?:[-+*/^=.]|\Z))"
 )
 
 
@@ -156,7 +156,8 @@ def _is_in_formula(text: str, number: Number) -> bool:
         return True
     if number.unit or number.percent:
         return False
-    after = _FORMULA_AFTER.match(text[number.end : number.end + 60].replace("$", ""))
+    end = number.start + len(text[number.start : number.end].rstrip())
+    after = _FORMULA_AFTER.match(text[end : end + 60].replace("$", ""))
     if after is None:
         return False
     # A comma makes a pair only in brackets: "(3, 4)", but "We had 3, 4 of them red".
