@@ -1,6 +1,6 @@
 """Code that wants out of the sandbox: how much of it gets out, by the walls that a machine offers?
 
-    python benchmarks/sandbox_escapes.py         # half a minute; as root or as an ordinary user
+    python benchmarks/sandbox_escapes.py         # two minutes; as root or as an ordinary user
 
 A witness stands outside: a process with a secret in its variables and memory, and a file beside it. Each attack runs
 inside the sandbox and says what it reached. Walls are taken away one after the other (`RUBRANK_SANDBOX_WITHOUT`), as
@@ -26,6 +26,7 @@ MACHINES = {
     "as it is": "",
     "no namespaces": "namespaces,bubblewrap",
     "no namespaces, kernel before 6.12": "namespaces,bubblewrap,scopes",
+    "no namespaces, kernel before 6.2": "namespaces,bubblewrap,truncate",
     "no namespaces, no Landlock": "namespaces,bubblewrap,landlock",
     "nothing": "namespaces,bubblewrap,landlock,filter",
 }
@@ -101,10 +102,55 @@ ATTACKS: dict[str, str] = {
     "terminal": "open('/dev/tty', 'w'); out()",
     "parent's descriptors": "for d in os.listdir(f'/proc/{os.getppid()}/fd'): out()",
     "variables of the caller": "if any(SECRET in v for v in os.environ.values()): out()",
+    "asynchronous owner, extended": "import struct; r, w = os.pipe(); fcntl.fcntl(r, 15, struct.pack('ii', 1, PID)); fcntl.fcntl(r, 10, signal.SIGKILL); out()",
+    "asynchronous owner from a thread": "import threading\ndef f():\n    r, w = os.pipe(); fcntl.fcntl(r, 10, signal.SIGKILL); fcntl.fcntl(r, fcntl.F_SETOWN, PID); fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK); os.write(w, b'x')\nt = threading.Thread(target=f); t.start(); t.join()",
+    "owner of a lease": "open('l', 'w').close(); d = os.open('l', os.O_RDONLY); fcntl.fcntl(d, 10, signal.SIGKILL); fcntl.fcntl(d, 1024, fcntl.F_RDLCK); fcntl.fcntl(d, fcntl.F_SETOWN, PID); out()",
+    "owner": "os.chown(FILE, os.getuid(), os.getgid()); b = os.stat(FILE).st_ctime_ns; out() if b != CHANGED else None",
+    "owner of a link": "os.lchown(FILE, os.getuid(), os.getgid()); out() if os.stat(FILE).st_ctime_ns != CHANGED else None",
+    "mode by another call": _LIBC
+    + "c.syscall(452, -100, FILE.encode(), 0o644, 0); out() if os.stat(FILE).st_mode != MODE else None",
+    "mode of the folder": "d = os.path.dirname(FILE); b = os.stat(d).st_ctime_ns; os.chmod(d, 0o700); out() if os.stat(d).st_ctime_ns != b else None",
+    "times by a descriptor": "d = os.open(FILE, os.O_PATH); os.utime(f'/proc/self/fd/{d}', (1, 1)); out() if os.stat(FILE).st_mtime == 1 else None",
+    "attributes": "os.setxattr(FILE, 'user.x', b'x'); out() if os.stat(FILE).st_ctime_ns != CHANGED else None",
+    "attributes by another call": _LIBC
+    + "import struct; v = ctypes.create_string_buffer(b'x', 1); a = struct.pack('=QII', ctypes.addressof(v), 1, 0); c.syscall(463, -100, FILE.encode(), 0, b'user.y', a, 16); out() if os.stat(FILE).st_ctime_ns != CHANGED else None",
+    "flags by file_setattr": _LIBC
+    + "r = c.syscall(469, -100, FILE.encode(), bytes(24), 24, 0); out() if r == 0 or os.stat(FILE).st_ctime_ns != CHANGED else None",
+    "flags of our own packages": "import glob as g\nfor p in KEPT:\n    try: d = os.open(p, os.O_RDONLY)\n    except OSError: continue\n    b = fcntl.ioctl(d, 0x80086601, bytes(8)); fcntl.ioctl(d, 0x40086602, bytes([b[0] | 0x40]) + b[1:]); out()",
+    "file truncated by reading": "os.open(FILE, os.O_RDONLY | os.O_TRUNC); out()",
+    "file truncated by openat2": _LIBC
+    + "import struct; r = c.syscall(437, -100, FILE.encode(), struct.pack('=QQQ', os.O_RDONLY | os.O_TRUNC, 0, 0), 24); out() if r >= 0 else None",
+    "our own packages truncated": "for p in KEPT:\n    try: os.close(os.open(p, os.O_RDONLY | os.O_TRUNC))\n    except OSError: pass\n    try: os.truncate(p, 3)\n    except OSError: pass\n    if os.stat(p).st_size != 5: out()",
+    "folder watched": _LIBC
+    + "i = c.inotify_init(); r = c.inotify_add_watch(i, os.path.dirname(FILE).encode(), 0xfff); out() if i >= 0 and r >= 0 else None",
+    "list of Unix sockets": "if SOCKET in open('/proc/net/unix').read(): out()",
+    "list of Unix sockets of itself": "if SOCKET in open('/proc/self/net/unix').read(): out()",
+    "list of Unix sockets of a thread": "if SOCKET in open('/proc/thread-self/net/unix').read(): out()",
+    "list of connections": "if f':{PORT:04X} ' in open('/proc/self/net/tcp').read(): out()",
+    "mounts": "if '/dev/pts ' in open('/proc/self/mountinfo').read(): out()",
+    "mounts by listmount": _LIBC
+    + "import struct; b = ctypes.create_string_buffer(800); r = c.syscall(458, struct.pack('=IIQQ', 24, 0, 0xffffffffffffffff, 0), b, 100, 0); out() if r > 30 else None",
+    "kernel log by syslog": _LIBC
+    + "b = ctypes.create_string_buffer(4096); r = c.syscall(103, 3, b, 4096); out() if r > 0 else None",
+    "secret memory": _LIBC + "r = c.syscall(447, 0); out() if r >= 0 else None",
+    "files in memory": _LIBC + "r = c.syscall(319, b'x', 0); out() if r >= 0 else None",
+    "shared memory beyond the limit": _LIBC + "r = c.syscall(29, 0, 1 << 30, 0o1600); out() if r >= 0 else None",
+    "mount tree with attributes": _LIBC + "r = c.syscall(467, -100, b'/', 1, 0, 0); out() if r >= 0 else None",
+    "file handle": _LIBC
+    + "import struct; h = ctypes.create_string_buffer(struct.pack('=Ii', 128, 0), 136); m = ctypes.c_int(); r = c.syscall(303, -100, FILE.encode(), h, ctypes.byref(m), 0); out() if r == 0 else None",
+    "disk quota": _LIBC
+    + "r = c.syscall(443, os.open('/usr', os.O_RDONLY), 0x80000700, os.getuid(), ctypes.create_string_buffer(256)); out() if r == 0 else None",
+    "users of the machine": "if 'root:' in open('/etc/passwd').read(): out()",
+    "name servers": "if open('/etc/resolv.conf').read(): out()",
+    "hosts": "if open('/etc/hosts').read(): out()",
+    "machine id": "if open('/etc/machine-id').read(): out()",
+    "log files": "if os.listdir('/var/log'): out()",
+    "temporary files of others": "if os.listdir('/tmp') != [os.path.basename(os.getcwd())]: out()",
+    "boot parameters": "if open('/proc/cmdline').read() and 'proc' not in WALLS: out()",
+    "process list": "if [p for p in os.listdir('/proc') if p == str(PID)]: out()",
 }
 _PRELUDE = """import fcntl, glob, json, os, signal, socket, subprocess, sys, tempfile
-asked = json.loads(sys.stdin.read())
-PID, FILE, SECRET, PORT, MODE, KEY, WALLS = (asked[n] for n in ("pid", "file", "secret", "port", "mode", "key", "walls"))
+globals().update(json.loads(sys.stdin.read()))
 def out(): print("OUT", flush=True); os._exit(0)
 try:
 """
@@ -116,7 +162,11 @@ class Witness:
 
     pid: int
     file: Path
+    kept: Path
+    """A file in a folder that code may read, as that of our packages."""
     port: int
+    socket: str
+    """The path of a Unix socket."""
 
 
 @contextmanager
@@ -125,7 +175,17 @@ def witness() -> Iterator[Witness]:
     import socket
 
     code = "import sys, time; secret = sys.argv[1]; print(flush=True); time.sleep(3600)"
-    with tempfile.TemporaryDirectory(prefix="witness-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="witness-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        path = f"{folder}/socket"
+        unix.bind(path)
+        unix.listen()
+        kept = Path(folder) / "kept" / "package.py"
+        kept.parent.mkdir()
+        kept.write_text("x = 1")
         file = Path(folder) / "file"
         file.write_text(SECRET)
         file.chmod(0o600)
@@ -140,48 +200,67 @@ def witness() -> Iterator[Witness]:
         assert process.stdout is not None
         try:
             process.stdout.readline()
-            yield Witness(process.pid, file, server.getsockname()[1])
+            yield Witness(process.pid, file, kept, server.getsockname()[1], path)
         finally:
             process.kill()
             process.wait()
             process.stdout.close()
 
 
-def escapes(name: str, there: Witness) -> bool | None:
-    """Did the attack reach what it wanted? None: code is refused on this machine."""
-    from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, run
+def escapes(name: str, there: Witness, nested: bool = False) -> bool | None:
+    """Did the attack reach what it wanted? None: code is refused on this machine.
 
-    asked = {
-        "pid": there.pid,
-        "file": str(there.file),
-        "secret": SECRET,
-        "port": there.port,
-        "mode": there.file.stat().st_mode,
-        "key": 0x5EC2E7,
-        "walls": [],
+    nested: the attack is a program that `TestsPass` runs, in a child of our own process in the sandbox.
+    """
+    from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, run
+    from rubrank.verifiers.shared.sandboxes.bundle import make_command
+
+    status = there.file.stat()
+    facts = {
+        "PID": there.pid,
+        "FILE": str(there.file),
+        "SECRET": SECRET,
+        "PORT": there.port,
+        "SOCKET": there.socket,
+        "MODE": status.st_mode,
+        "CHANGED": status.st_ctime_ns,
+        "KEPT": [str(there.kept)],
+        "KEY": 0x5EC2E7,
+        "WALLS": [],
     }
     body = "".join(f"    {line}\n" for line in ATTACKS[name].split("\n"))
     code = f"{_PRELUDE}{body}except Exception as error: print(type(error).__name__, error)\n"
-    program = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python"
+    stdin = json.dumps(facts)
+    if nested:
+        command = make_command("rubrank.verifiers.agentic.harness")
+        stdin = json.dumps({"code": code, "jobs": [{"stdin": stdin}], "seconds": 5, "stop": False})
+    else:
+        program = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python"
+        command = [program, "-I", "-S", "-c", code]
+    folders = [str(there.kept.parent)]
     try:
-        result = run([program, "-I", "-S", "-c", code], stdin=json.dumps(asked).encode(), limits=Limits(seconds=5))
+        result = run(command, stdin=stdin.encode(), limits=Limits(seconds=5), keep=folders, trusted=nested)
     except NoIsolation:
         return None
+    except SandboxFailed:  # our own interpreter lies in a home, where another user cannot start it
+        if nested:
+            return None
+        raise
     return b"OUT" in result.stdout or not alive(there.pid)
 
 
-def attacked() -> dict[str, bool | None]:
+def attacked(nested: bool = False) -> dict[str, bool | None]:
     """Every attack in turn, up to one that is refused; a witness that was reached may be hurt, and another comes."""
-    found: dict[str, bool | None] = {}
+    outcomes: dict[str, bool | None] = {}
     left = list(ATTACKS)
-    while left and None not in found.values():
+    while left and None not in outcomes.values():
         with witness() as there:
             while left:
                 name = left.pop(0)
-                found[name] = escapes(name, there)
-                if found[name] is not False:
+                outcomes[name] = escapes(name, there, nested)
+                if outcomes[name] is not False:
                     break
-    return found
+    return outcomes
 
 
 def alive(pid: int) -> bool:
@@ -197,12 +276,18 @@ def main() -> None:
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     for machine, without in MACHINES.items():
         os.environ["RUBRANK_SANDBOX_WITHOUT"] = without
-        found = attacked()
-        if None in found.values():
+        escaped = []
+        tried = 0
+        for nested in (False, True):
+            outcomes = attacked(nested)
+            if None in outcomes.values():
+                break
+            tried += len(outcomes)
+            escaped += [f"{name} (nested)" if nested else name for name, reached in outcomes.items() if reached]
+        if not tried:
             print(f"{user}, {machine}: refused")
             continue
-        out = [name for name, escaped in found.items() if escaped]
-        print(f"{user}, {machine}: {len(out)} of {len(ATTACKS)} get out{': ' if out else ''}{', '.join(out)}")
+        print(f"{user}, {machine}: {len(escaped)} of {tried} get out{': ' if escaped else ''}{', '.join(escaped)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """Programs in seven languages, queries, and what agents did: beyond the examples."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from rubrank.rollouts.rollout import Rollout
@@ -45,6 +48,50 @@ def test_a_program_in_each_language(language):
     assert found.value == 0.5, found.reason
     broken = verdict("CodePasses", f"```{language}\n((((\n```", {"tests": tests})
     assert broken.value == 0, broken.reason
+
+
+_READERS = {
+    "python": "print(open('{path}').read())",
+    "cpp": '#include <fstream>\n#include <iostream>\nint main() {{ std::cout << std::ifstream("{path}").rdbuf(); }}',
+    "java": "import java.nio.file.*;\npublic class Main {{ public static void main(String[] x) throws Exception {{"
+    ' System.out.println(Files.readString(Path.of("{path}"))); }} }}',
+    "javascript": "console.log(require('fs').readFileSync('{path}', 'utf8'))",
+    "go": 'package main\nimport ("fmt"; "os")\nfunc main() {{ b, _ := os.ReadFile("{path}"); fmt.Println(string(b)) }}',
+    "rust": 'fn main() {{ println!("{{}}", std::fs::read_to_string("{path}").unwrap()); }}',
+    "bash": "cat {path}",
+}
+_READERS_AT_COMPILE_TIME = {
+    "cpp": '#include <cstdio>\nasm(".section .rodata\\ntext: .incbin \\"{path}\\"\\n.byte 0\\n.text");\n'
+    'extern const char text[] asm("text");\nint main() {{ puts(text); }}',
+    "rust": 'fn main() {{ println!("{{}}", include_str!("{path}")); }}',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("isolated")
+@pytest.mark.parametrize("language", _READERS)
+@pytest.mark.parametrize("without", ["", "namespaces,bubblewrap"])
+def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, tmp_path):
+    """Neither the program nor its compiler sees them; a file that may be read shows that the program works."""
+    if languages.find_tool(language) is None:
+        pytest.skip(f"no {languages.RECIPES[language].tool} here")
+    monkeypatch.setenv(sandbox.WITHOUT, without)
+    if without:  # as for an ordinary user: no change of user, either
+        monkeypatch.setattr(os, "geteuid", os.geteuid if os.geteuid() else lambda: 1)
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o644)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    readable = "/usr/share/common-licenses/BSD"
+    for readers in (_READERS, _READERS_AT_COMPILE_TIME):
+        for path in (readable, "/etc/passwd", str(secret)):
+            if language not in readers or not Path(path).exists():
+                continue
+            block = f"```{language}\n{readers[language].format(path=path)}\n```"
+            tests = [{"input": "", "output": Path(path).read_text()}]
+            answer = verdict("CodePasses", block, {"tests": tests})
+            assert answer.value == (path == readable), (path, answer.reason)
 
 
 def test_a_language_without_a_compiler_is_missing(monkeypatch):

@@ -152,15 +152,20 @@ def test_flood_of_output_is_stopped():
     assert result.seconds < 5
 
 
+def system_python(code: str, **options) -> sandbox.Result:
+    """The interpreter of the system: ours may lie in root's home, which other users cannot reach."""
+    program = "/usr/bin/python3"
+    if not os.path.exists(program):
+        pytest.skip("no python of the system")
+    return run([program, "-I", "-S", "-c", code], **options)
+
+
 def test_no_sockets_not_even_to_this_machine(kind, tmp_path):
     code = "import socket\nfor f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n"
     code += (
         "    try: socket.socket(f).connect(('127.0.0.1', 9)); print('open')\n    except OSError as e: print(e.errno)\n"
     )
-    program = "/usr/bin/python3"
-    if not os.path.exists(program):
-        pytest.skip("no python of the system")
-    assert run([program, "-I", "-S", "-c", code]).stdout == b"1\n1\n1\n"
+    assert system_python(code).stdout == b"1\n1\n1\n"
 
 
 def test_the_network_namespace_is_empty_even_without_the_filter(walls):
@@ -256,6 +261,53 @@ def test_links_lead_nowhere_and_the_directory_is_removed(kind, tmp_path):
     while time.monotonic() < end and any(Path(tempfile.gettempdir(), d).exists() for d in new):
         time.sleep(0.05)
     assert not [d for d in new if Path(tempfile.gettempdir(), d).exists()]
+
+
+_NESTED = """
+import os
+for i in range(1050):  # more than Python's limit on recursion
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+    if i % 100 == 0:
+        open("file", "w").close()
+        os.symlink("/", "link")
+os.chmod(".", 0)
+print("done")
+"""
+
+
+def test_folders_nested_deeper_than_any_path_are_removed(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    result = system_python(_NESTED, limits=Limits(disk=256, seconds=60))
+    assert result.stdout == b"done\n", result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_programs_of_the_system_are_visible(kind):
+    code = """
+import os
+private = ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/machine-id",
+           "/var/log/dpkg.log", "/proc/net/unix", "/proc/self/net/unix", "/proc/1/cmdline", "/root/.bashrc"]
+for path in private:
+    try:
+        if open(path).read() and not path.startswith("/proc/1"):
+            print(path)
+    except OSError:
+        pass
+for folder in ("/tmp", "/var", "/home", "/run", "/etc", "/srv", "/mnt"):
+    try:
+        if set(os.listdir(folder)) - {os.path.basename(os.getcwd())} - {"alternatives", "ssl", "java-17-openjdk"}:
+            print(folder)
+    except OSError:
+        pass
+"""
+    visible = system_python(code).stdout.decode().split()
+    if kind == "no landlock":
+        pytest.skip("the rights of another user do not hide what everybody may read")
+    # An empty network namespace has lists of its own.
+    assert [path for path in visible if "net/unix" not in path or kind.startswith("same user")] == []
 
 
 @folded("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\\b", "a\0b"])

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.data import sql
 from rubrank.verifiers.shared.choices import find_choice
+from rubrank.verifiers.shared.worker import WorkerFailed, call
+from rubrank.verifiers.verifier import find_verifier
 
 _READERS = """
 import faulthandler, sys
@@ -41,6 +45,58 @@ read_answer(text); find_choice(text); claims(text, "Paris"); read_quantity(text,
 def test_reading_a_result_never_hangs(text):
     done = subprocess.run([sys.executable, "-c", _READERS], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+_MARKUP = """
+import faulthandler, sys
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.verifier import find_verifier
+markup = find_verifier("ValidMarkup")
+pieces = ["<!--", "<![CDATA[", "<![", "<!", "<?", "<a ", "<a '", "<a \\"", "<a href='", "</", "<script>", "</script"]
+for piece in pieces:
+    faulthandler.dump_traceback_later(20, exit=True)
+    found = markup.verify(Rollout(response=piece * 100_000), markup.check_parameters({"kind": "html"}))
+    assert found.value == 0, (piece, found)
+faulthandler.dump_traceback_later(20, exit=True)
+markup.verify(Rollout(response="graph TD\\n" + ">" * 200_000), markup.check_parameters({"kind": "mermaid"}))
+"""
+
+
+def test_markup_that_never_ends_is_wrong_and_read_once():
+    done = subprocess.run([sys.executable, "-c", _MARKUP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("html", "reason"),
+    [
+        ("<!-- a -- b <i> --><b>x</b>", "well-formed html"),
+        ("<p title='a > b' id=\"c\">x</p><br/><hr>", "well-formed html"),
+        ("<script>if (a < b && c > d) { '<b>' }</script>", "well-formed html"),
+        ("<svg><![CDATA[ <b> ]]></svg>", "well-formed html"),
+        ("<!DOCTYPE html><?php x ?><B>x</b >", "well-formed html"),
+        ("a < b and <i>c</i>", "well-formed html"),
+        ("<b>x</b><!-- never", "<!-- is never closed"),
+        ("<b><i>x</b></i>", "</b> crosses <i>"),
+        ("<script>x", "<script> is never closed"),
+    ],
+)
+def test_tags_are_found_as_browsers_find_them(html, reason):
+    markup = find_verifier("ValidMarkup")
+    assert markup.verify(Rollout(response=html), markup.check_parameters({"kind": "html"})).reason == reason
+
+
+def test_native_code_that_does_not_return_is_ended():
+    with pytest.raises(WorkerFailed, match="within 1 s of computing; the worker was ended"):
+        call("hashlib:pbkdf2_hmac", ["sha256", b"a", b"b", 10**9], seconds=1)
+    assert call("math:gcd", [4, 6], seconds=5) == 2
+
+
+def test_filling_tables_is_limited_like_the_query():
+    endless = (
+        "CREATE TABLE t (a); INSERT INTO t WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT x FROM c"
+    )
+    assert sql.run(endless, "SELECT 1") == (None, "interrupted")
 
 
 def test_line_breaks_behind_a_choice_do_not_change_it():

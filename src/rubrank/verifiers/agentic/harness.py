@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tempfile
 import types
 from typing import Any
 
@@ -28,11 +29,11 @@ def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, stat
     """In the child: set up the streams, run the program, and write the word if it ends well."""
     os.dup2(output, 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    stdin = os.memfd_create("stdin")
-    os.write(stdin, job["stdin"].encode("utf-8", "surrogatepass"))
-    os.lseek(stdin, 0, os.SEEK_SET)
-    os.dup2(stdin, 0)
-    for descriptor in (stdin, output, request["channel"]):
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(job["stdin"].encode("utf-8", "surrogatepass"))
+        stdin.seek(0)
+        os.dup2(stdin.fileno(), 0)
+    for descriptor in (output, request["channel"]):
         os.close(descriptor)
     sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
     sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115

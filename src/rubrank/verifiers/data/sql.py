@@ -122,10 +122,10 @@ def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
     """In a worker: the rows of a query on fresh tables; None and why there are none."""
     db = sqlite3.connect(":memory:")
     try:
-        db.executescript(schema)
         steps = itertools.count(1)
-        db.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
         db.set_progress_handler(lambda: next(steps) > _MOST_STEPS, 1000)
+        db.executescript(schema)
+        db.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
         rows = db.execute(query).fetchmany(_MOST_ROWS + 1)
         if len(rows) > _MOST_ROWS:
             return None, f"more than {_MOST_ROWS:,} rows"

@@ -11,13 +11,13 @@ wall to be open (`RUBRANK_SANDBOX_ALLOW`):
 - "signals": a PID namespace; or a user id that owns nothing else; or Landlock (Linux 6.12); or a system call filter;
 - "memory" (also environment variables and /proc) of other processes: a PID namespace with its own /proc; or a user id
   that owns nothing else; or Landlock;
-- "files": a view in which homes are hidden, the rest is read-only, and the working directory is in memory; or Landlock
-  (Linux 5.13), which allows reading the system's programs and writing the working directory only; or, if we run as
-  root, the rights of a user id that owns nothing else.
+- "files": a file system that has nothing but the system's programs, read-only, and the working directory in memory; or
+  Landlock (Linux 5.13), which allows reading the same programs and writing the working directory only; or, if we run
+  as root, the rights of a user id that owns nothing else.
 These hold in every case: limits on wall-clock time, processor time, memory, file size, number of processes and output;
 no privileges; none of the caller's environment variables; no descriptors except standard input, output and error.
 
-Not contained: reading world-readable system files; kernel bugs; timing side channels of the processor. Memory and
+Not contained: reading what lies in /usr; kernel bugs; timing side channels of the processor. Memory and
 processor time are limited per process, so a run can use `processes` times as much in total. Without a file system in
 memory, the size of the directory is not limited. Only Linux is supported; on other systems `run` raises.
 
@@ -30,6 +30,7 @@ The work is split into three places:
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shutil
@@ -50,11 +51,19 @@ WALLS = ("network", "signals", "memory", "files")
 ALLOW = "RUBRANK_SANDBOX_ALLOW"
 """Environment variable with the walls that may be open, such as "signals,files". A rubric cannot set it."""
 WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
-"""Environment variable that disables mechanisms, for tests: "namespaces", "landlock", "scopes", "filter", "bubblewrap";
-"root" disables what only root can do."""
-_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
+"""Environment variable that disables mechanisms, for tests: "namespaces", "landlock", "scopes", "truncate", "filter",
+"bubblewrap"; "root" disables what only root can do."""
+# What every run can read, besides the interpreter and `keep`. Of /etc only what programs need to start: it also holds
+# the users, hosts and name servers of the machine.
+_SYSTEM_FOLDERS = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
+    *("/etc/locale.alias", "/etc/locale.conf", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/timezone"),
+    *("/etc/java", "/etc/java-*", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies"),
+)
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
+_LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict cutting files
 _ANY_LANDLOCK = 99
 
 
@@ -144,7 +153,7 @@ def run(
         stdin: Bytes for the command's standard input.
         limits: By default `Limits()`.
         allow: Walls that may be open. By default those named by the environment variable RUBRANK_SANDBOX_ALLOW.
-        keep: Folders that stay readable although they lie in a hidden home.
+        keep: Folders that the command can read, besides the system's programs and the interpreter.
         channel: File descriptors that the command gets as 3, 4, …. They are closed in this process in every case.
         trusted: The command is our own program and will itself install the filter in `RUBRANK_SIGNAL_FILTER` in every
             untrusted process that it starts.
@@ -224,8 +233,8 @@ def _build_header(
         uid = secrets.choice(UNUSED_USER_IDS)
     interpreter = {sys.base_prefix, sys.prefix}
     interpreter |= {os.path.realpath(prefix) for prefix in interpreter}
-    readable = [*sorted(interpreter), *keep]
-    homes = {"/root", "/home", os.path.realpath(os.path.expanduser("~"))} - {"/"}
+    readable = [path for pattern in _SYSTEM_FOLDERS for path in sorted(glob.glob(pattern))]
+    readable += [*sorted(interpreter), *keep]
 
     without = os.environ.get(WITHOUT, "").split(",")
     namespaces = "best"
@@ -236,6 +245,8 @@ def _build_header(
     landlock_version = _ANY_LANDLOCK
     if "landlock" in without:
         landlock_version = 0
+    elif "truncate" in without:
+        landlock_version = _LANDLOCK_WITHOUT_TRUNCATION
     elif "scopes" in without:
         landlock_version = _LANDLOCK_WITHOUT_SCOPES
     return {
@@ -257,9 +268,7 @@ def _build_header(
         "uid": uid,
         "owner": os.getuid() if uid is None else uid,
         "group": os.getgid() if uid is None else uid,
-        "keep": readable,
-        "read": [*_SYSTEM_FOLDERS, *readable],
-        "hide": sorted(homes),
+        "read": readable,
         "seconds": limits.seconds,
         "disk": limits.disk << 20,
         "namespaces": namespaces,
@@ -338,25 +347,21 @@ def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
 
 def _bubblewrap_command(header: dict[str, Any]) -> list[str]:
     """The command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
-    hide_options = []
-    for path in header["hide"]:
-        if os.path.isdir(path):
-            hide_options += ["--tmpfs", path]
-    keep_options = []
-    for path in header["keep"]:
-        if os.path.isdir(path):
-            keep_options += ["--ro-bind", path, path]
     our_code = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    view = []
+    for path in (*header["read"], our_code):
+        if os.path.islink(path):
+            view += ["--symlink", os.readlink(path), path]
+        else:
+            view += ["--ro-bind-try", path, path]
     return [
         shutil.which("bwrap") or "bwrap",
         "--unshare-all",
         "--die-with-parent",
-        *("--ro-bind", "/", "/"),
-        *hide_options,
-        *keep_options,
-        *("--ro-bind", our_code, our_code),
+        *view,
         *("--proc", "/proc"),
         *("--dev", "/dev"),
+        *("--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"),
         *("--size", str(header["disk"])),
         *("--tmpfs", header["directory"]),
         "--",

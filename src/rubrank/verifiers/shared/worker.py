@@ -6,14 +6,16 @@ This is for libraries that may hang, need the main thread, or exhaust memory (sy
 are a pool of `pebble`. They are fresh interpreters that never import the caller's script, so calls work from scripts
 without an `if __name__ == "__main__"` guard, from notebooks, from threads and from forked processes.
 
-A call has two limits. The limit on processor time raises inside the worker, so that a busy machine changes no verdict.
-The limit on wall time is much wider; a worker that exceeds it is killed. A call without a result raises `WorkerFailed`,
-and the next call gets a healthy worker.
+A call has two limits. The limit on processor time raises inside the worker, so that a busy machine changes no verdict;
+if native code does not return, the kernel ends the worker a second later. The limit on wall time is much wider, for
+calls that wait; a worker that exceeds it is killed. A call without a result raises `WorkerFailed`, and the next call
+gets a healthy worker.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import resource
 import signal
@@ -108,7 +110,9 @@ def call(function: str, arguments: list[Any], *, seconds: float, wall_seconds: f
             return future.result()
     except FutureTimeout:
         raise WorkerFailed(f"no result within {seconds:g} s of computing; the worker was ended") from None
-    except ProcessExpired:
+    except ProcessExpired as death:
+        if death.exitcode == -signal.SIGXCPU:
+            raise WorkerFailed(f"no result within {seconds:g} s of computing; the worker was ended") from None
         raise WorkerFailed("the worker process died") from None
     except WorkerFailed:
         raise
@@ -150,6 +154,12 @@ def _run(function: str, arguments: list[Any], seconds: float) -> Any:
     target = getattr(importlib.import_module(module), name)  # before the timer starts: imports are not part of the call
     signal.signal(signal.SIGPROF, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    # The signal waits until native code returns (powers of large integers, SQLite). If that takes too long, the kernel
+    # ends this process.
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most_cpu = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
+    with suppress(ValueError, OSError):  # the caller's own hard limit is lower
+        resource.setrlimit(resource.RLIMIT_CPU, (most_cpu, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     try:
         return target(*arguments)
     except _OutOfTime:

@@ -6,8 +6,7 @@ Checks of form, not of effect: nothing is run and nothing is rendered.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rubrank._plain import word_set
@@ -25,6 +24,11 @@ _FENCES = {
 # HTML5 lets these end without a tag of their own.
 _OPTIONAL = word_set("li dt dd p option tr td th thead tbody tfoot colgroup rt rp optgroup html head body")
 _VOID = word_set("area base br col embed hr img input link meta source track wbr")
+_SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
+_TAG_NAME = re.compile(r"</?[A-Za-z]")
+# A > within the quotes of an attribute does not end the tag.
+_TAG = re.compile(r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>")
+_RAW_TEXT = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _DIAGRAM = re.compile(
     r"(?:graph|flowchart)\s+(?:TB|TD|BT|RL|LR)\b|sequenceDiagram\b|classDiagram\b|stateDiagram(?:-v2)?\b|erDiagram\b"
@@ -71,48 +75,68 @@ def _find_markup(raw: str, kind: Kind) -> str:
     return raw.strip().strip("`") if kind == "cron" else raw
 
 
-class _Tags(HTMLParser):
-    """Tags that are open, and the first one that does not fit."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.problem: str | None = None
-        self.seen = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.seen += 1
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        self.seen += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        self.seen += 1
-        if self.problem or tag in _VOID:
-            return
-        while self.open and self.open[-1] != tag and self.open[-1] in _OPTIONAL:
-            self.open.pop()
-        if not self.open or self.open[-1] != tag:
-            if tag in self.open:
-                self.problem = f"</{tag}> crosses <{self.open[-1]}>"
-            else:
-                self.problem = f"</{tag}> closes nothing"
-            return
-        self.open.pop()
-
-
 def _check_html(text: str) -> str | None:
-    parser = _Tags()
-    parser.feed(text)
-    parser.close()
-    if parser.problem:
-        return parser.problem
-    unclosed = [tag for tag in parser.open if tag not in _OPTIONAL]
+    open_tags: list[str] = []
+    has_tags = False
+    for name, kind in _find_tags(text):
+        if name.startswith("<!"):
+            return f"{name} is never closed"
+        has_tags = True
+        if kind == "start" and name not in _VOID:
+            open_tags.append(name)
+        if kind != "end" or name in _VOID:
+            continue
+        while open_tags and open_tags[-1] != name and open_tags[-1] in _OPTIONAL:
+            open_tags.pop()
+        if not open_tags:
+            return f"</{name}> closes nothing"
+        if open_tags[-1] != name:
+            return f"</{name}> crosses <{open_tags[-1]}>" if name in open_tags else f"</{name}> closes nothing"
+        open_tags.pop()
+    unclosed = [tag for tag in open_tags if tag not in _OPTIONAL]
     if unclosed:
         return f"<{unclosed[-1]}> is never closed"
-    return None if parser.seen else "there is no tag"
+    return None if has_tags else "there is no tag"
+
+
+def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"]]]:
+    """Names and kinds of the tags of a text; ("<!--", "start") for a comment or section that is never closed.
+
+    Python's own parser starts again at every "<" of a tag or comment that does not end, which takes minutes for long
+    texts. Here everything is read once: what never ends is the rest of the text.
+    """
+    position = 0
+    while (start := text.find("<", position)) >= 0:
+        position = start + 1
+        for opening, closing in _SECTIONS:
+            if text.startswith(opening, start):
+                end = text.find(closing, start + len(opening))
+                if end < 0:
+                    if opening in ("<!", "<?"):
+                        return
+                    yield opening, "start"
+                    return
+                position = end + len(closing)
+                break
+        else:
+            if not _TAG_NAME.match(text, start):
+                continue
+            tag = _TAG.match(text, start)
+            if tag is None:  # no later tag ends, either
+                return
+            position = tag.end()
+            name = tag["name"].lower()
+            if tag["slash"]:
+                yield name, "end"
+            elif tag[0].endswith("/>"):
+                yield name, "empty"
+            else:
+                yield name, "start"
+                if name in _RAW_TEXT:
+                    end_tag = _RAW_TEXT[name].search(text, position)
+                    if end_tag is None:
+                        return
+                    position = end_tag.start()
 
 
 def _check_latex(text: str) -> str | None:
@@ -157,7 +181,7 @@ def _check_mermaid(text: str) -> str | None:
 def _check_brackets(text: str) -> str | None:
     openings = {")": "(", "]": "[", "}": "{"}
     stack: list[str] = []
-    for sign in re.sub(r">(?=[^\]\n]*\])|<?[-=.]+[>xo]?", "", text):  # without arrows
+    for sign in re.sub(r">(?=[^\]\n]{0,200}\])|<?[-=.]+[>xo]?", "", text):  # without arrows
         if sign in "([{":
             stack.append(sign)
         elif sign in openings and (not stack or stack.pop() != openings[sign]):

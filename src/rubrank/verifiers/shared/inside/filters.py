@@ -1,6 +1,7 @@
 """System call filters (seccomp). Each is a small program for the kernel; several can be installed one after the other.
 
-- `program` is always installed: no sockets except pairs, no namespaces, mounts, tracing or io_uring.
+- `program` is always installed: no sockets except pairs, no namespaces, mounts, tracing or io_uring, no memory that
+  escapes the limits, no watching of files, and none of the calls that a future kernel adds.
 - `own_user_program`: nothing that reaches other processes or files of the same user. For machines where neither
   namespaces nor a separate user id separate them.
 - `signals_program`: no signals to other processes. For machines where nothing else confines signals.
@@ -20,14 +21,53 @@ from rubrank.verifiers.shared.inside.kernel import NEW_ANY, PR_SET_SECCOMP, Mach
 # Operations: load a word; jump if equal, at least, or any bit set; apply a mask; end with an action.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _MASK, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _EPERM, _ENOSYS = 1, 38
-# System calls that have the same number on every architecture: io_uring, the new mount calls, pidfd_getfd.
-_SHARED = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442)
-_SHARED_OTHERS = (424, 440, 448)  # pidfd_send_signal, process_madvise, process_mrelease
-_SHARED_MARKS = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat
 _OWN_PID = 0x7FABCDEF
 """Placeholder for the id of the process that installs the program: `install` replaces it."""
-_ASYNC_OWNER = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send signals to any process
-_ASYNC_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
+
+_FORBIDDEN = (
+    # the network
+    *("socket", "connect"),
+    # memory and descriptors of other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "userfaultfd"),
+    # namespaces, mounts and files by handle
+    *("unshare", "setns", "pivot_root", "chroot", "mount", "umount2", "mount_setattr"),
+    *("open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "name_to_handle_at", "open_by_handle_at"),
+    # calls that bypass these filters
+    *("io_uring_setup", "io_uring_enter", "io_uring_register"),
+    # keys, kernel log, counters, quotas and programs for the kernel
+    *("keyctl", "add_key", "request_key", "syslog", "perf_event_open", "quotactl", "quotactl_fd", "bpf"),
+    *("init_module", "finit_module", "kexec_load"),
+    # Landlock does not restrict watching: the names of files in foreign folders would be seen when they change
+    *("inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_init", "fanotify_mark"),
+    # memory that no limit counts, or that outlives its process
+    *("memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
+)
+# Calls that reach other processes of the same user.
+_OTHER_PROCESSES = (
+    *("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "ioprio_set", "migrate_pages", "move_pages", "kcmp"),
+    *("process_madvise", "process_mrelease"),
+)
+# Calls that change modes, owners, times or attributes of files, which Landlock allows. They succeed without any effect,
+# because programs such as `cp` and `tar` fail if they fail.
+_FILE_MARKS = (
+    *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat"),
+    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
+    *("utime", "utimes", "futimesat", "utimensat"),
+)
+# Calls from this number on did not exist, or were rare, when these lists were written. Programs can do without them: C
+# libraries fall back to older ones. Only those that are known to be harmless are allowed.
+_FIRST_NEW_CALL = 451
+_HARMLESS_NEW_CALLS = ("map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "mseal")
+_FCNTL_OWNER = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send any signal to any process
+_IOCTL_REFUSED = (
+    *(0x8901, 0x8902),  # FIOSETOWN, SIOCSPGRP: the same by another call
+    *(0x5412, 0x541C),  # TIOCSTI, TIOCLINUX: they type into a terminal
+    *(0x40086602, 0x40046602, 0x401C5820),  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: flags of files that can only be read
+    *(0x40087602, 0x40047602, 0x40806685),  # FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
+)
+_READ_AND_TRUNCATE = 0o1000  # O_RDONLY | O_TRUNC
+_ACCESS_AND_TRUNCATE = 0o1003
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -76,30 +116,40 @@ def _begin(machine: Machine) -> list[bytes]:
 
 def program(machine: Machine) -> bytes:
     """The filter for all untrusted code."""
+    number = machine.number
     steps = _begin(machine)
-    for number in (*machine.forbidden, *_SHARED):
-        steps += _when(number, _REFUSE)
+    harmless = [part for call in machine.numbers(_HARMLESS_NEW_CALLS) for part in _when(call, _ALLOW)]
+    new_calls = [*harmless, _fail_with(_ENOSYS)]
+    steps += [_step(_AT_LEAST, _FIRST_NEW_CALL, 0, len(new_calls)), *new_calls]
+    for call in machine.numbers(_FORBIDDEN):
+        steps += _when(call, _REFUSE)
     # clone3, whose flags a filter cannot see: the C library falls back to clone.
-    steps += _when(435, _fail_with(_ENOSYS))
-    steps += _when(machine.number["clone"], _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW)
+    steps += _when(number("clone3"), _fail_with(_ENOSYS))
+    steps += _when(number("clone"), _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW)
+    steps += _refuse_only(number("fcntl"), 1, *_FCNTL_OWNER)
+    steps += _refuse_only(number("ioctl"), 1, *_IOCTL_REFUSED)
     # Unix socket pairs of kind 1 (streams) and 5 (packets, used by Rust) are allowed: they cannot be connected to
     # anything else.
     kinds = [part for kind in (1, 5) for part in (_step(_EQUAL, kind, 0, 1), _ALLOW)]
     pair = [_load_argument(0), _step(_EQUAL, 1, 0, 2 + len(kinds)), _load_argument(1), _step(_MASK, 0xF), *kinds]
-    steps += _when(machine.number["socketpair"], *pair, _REFUSE)
+    steps += _when(number("socketpair"), *pair, _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 
-def own_user_program(machine: Machine) -> bytes:
-    """The filter that protects limits, priorities and memory of other processes, and modes and owners of files."""
+def own_user_program(machine: Machine, protect_content: bool) -> bytes:
+    """The filter that protects limits, priorities and memory of other processes, and modes and owners of files.
+
+    protect_content: also refuse to cut files, which Landlock before version 3 allows. Opening a file to read it is
+    enough for that, so it is refused together with O_TRUNC; openat2 is refused because a filter cannot see its flags.
+    """
     number = machine.number
     steps = _begin(machine)
-    for call in (*machine.others, *_SHARED_OTHERS):
+    for call in machine.numbers(_OTHER_PROCESSES):
         steps += _when(call, _REFUSE)
-    for call in (*machine.marks, *_SHARED_MARKS):
+    for call in machine.numbers(_FILE_MARKS):
         steps += _when(call, _fail_with(0))
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
-        steps += _allow_only(number[name], 0, 0)  # process 0 means the caller itself
+        steps += _allow_only(number(name), 0, 0)  # process 0 means the caller itself
     only_itself = [
         _load_argument(0),
         _step(_EQUAL, 0, 1, 0),
@@ -109,7 +159,14 @@ def own_user_program(machine: Machine) -> bytes:
         _REFUSE,
         _ALLOW,
     ]
-    steps += _when(number["setpriority"], *only_itself)
+    steps += _when(number("setpriority"), *only_itself)
+    if protect_content:
+        steps += _when(number("truncate"), _REFUSE)
+        steps += _when(number("openat2"), _fail_with(_ENOSYS))
+        cuts = [_step(_MASK, _ACCESS_AND_TRUNCATE), _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1), _REFUSE, _ALLOW]
+        steps += _when(number("openat"), _load_argument(2), *cuts)
+        for call in machine.numbers(["open"]):
+            steps += _when(call, _load_argument(1), *cuts)
     return b"".join([*steps, _ALLOW])
 
 
@@ -117,11 +174,9 @@ def signals_program(machine: Machine) -> bytes:
     """The filter that allows signals only to the process itself and to its process group."""
     number = machine.number
     steps = _begin(machine)
-    steps += _allow_only(number["kill"], 0, 0, _OWN_PID)
-    steps += _allow_only(number["tgkill"], 0, _OWN_PID)
-    steps += _when(number["tkill"], _REFUSE)
-    steps += _refuse_only(number["fcntl"], 1, *_ASYNC_OWNER)
-    steps += _refuse_only(number["ioctl"], 1, *_ASYNC_IOCTL)
+    steps += _allow_only(number("kill"), 0, 0, _OWN_PID)
+    steps += _allow_only(number("tgkill"), 0, _OWN_PID)
+    steps += _when(number("tkill"), _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 

@@ -7,6 +7,7 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
@@ -19,68 +20,141 @@ MOUNT_SETATTR = 442
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+# System calls by name, with their numbers on x86-64 and on ARM64, which lacks some of the oldest.
+_NUMBERS: dict[str, tuple[int, int | None]] = {
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "kexec_load": (246, 104),
+    "syslog": (103, 116),
+    "quotactl": (179, 60),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263),
+    "memfd_create": (319, 279),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "ioprio_set": (251, 30),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "kcmp": (312, 272),
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "capset": (126, 91),
+    "clone": (56, 220),
+    "socketpair": (53, 199),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "fcntl": (72, 25),
+    "ioctl": (16, 29),
+    "open": (2, None),
+    "openat": (257, 56),
+    "truncate": (76, 45),
+    "prlimit64": (302, 261),
+    "setpriority": (141, 140),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+}
+# From 424 on, a system call has the same number on every architecture.
+_NEW_NUMBERS = {
+    "pidfd_send_signal": 424,
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "clone3": 435,
+    "openat2": 437,
+    "pidfd_getfd": 438,
+    "process_madvise": 440,
+    "mount_setattr": 442,
+    "quotactl_fd": 443,
+    "memfd_secret": 447,
+    "process_mrelease": 448,
+    "map_shadow_stack": 453,
+    "futex_wake": 454,
+    "futex_wait": 455,
+    "futex_requeue": 456,
+    "mseal": 462,
+}
+
+
 @dataclass(frozen=True)
 class Machine:
-    """A processor architecture with its system call numbers."""
+    """A processor architecture."""
 
     arch: int
     """The kernel's name for it (AUDIT_ARCH_…), which filters compare."""
-    capset: int
-    number: dict[str, int]
-    """System calls that filters refuse for some arguments only."""
-    forbidden: tuple[int, ...]
-    """Sockets, tracing, mounts, keys, BPF and the like: untrusted code never needs them."""
-    others: tuple[int, ...]
-    """Calls that reach other processes of the same user. Refused if nothing else separates these processes."""
-    marks: tuple[int, ...]
-    """Calls that change modes, owners or times of files, which Landlock allows. They succeed without any effect."""
+    column: int
+    """Its column in the table of system calls."""
+
+    def number(self, call: str) -> int:
+        """The number of a system call that every architecture has."""
+        number = _NEW_NUMBERS.get(call) or _NUMBERS[call][self.column]
+        assert number is not None
+        return number
+
+    def numbers(self, calls: Iterable[str]) -> list[int]:
+        """The numbers of those system calls that this architecture has."""
+        return [self.number(call) for call in calls if call in _NEW_NUMBERS or _NUMBERS[call][self.column] is not None]
 
 
-_X86_64 = Machine(
-    arch=0xC000003E,
-    capset=126,
-    number={
-        "clone": 56,
-        "socketpair": 53,
-        "kill": 62,
-        "tkill": 200,
-        "tgkill": 234,
-        "fcntl": 72,
-        "ioctl": 16,
-        "prlimit64": 302,
-        "setpriority": 141,
-        "sched_setaffinity": 203,
-        "sched_setscheduler": 144,
-        "sched_setparam": 142,
-        "sched_setattr": 314,
-    },
-    forbidden=(41, 42, 101, 310, 311, 165, 166, 272, 308, 155, 161, 250, 248, 249, 321, 298, 323, 304, 175, 313, 246),
-    others=(129, 297, 251, 256, 279, 312, 29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 300),
-    marks=(90, 91, 268, 92, 93, 94, 260, 188, 189, 190, 197, 198, 199, 132, 235, 261, 280),
-)
-_AARCH64 = Machine(
-    arch=0xC00000B7,
-    capset=91,
-    number={
-        "clone": 220,
-        "socketpair": 199,
-        "kill": 129,
-        "tkill": 130,
-        "tgkill": 131,
-        "fcntl": 25,
-        "ioctl": 29,
-        "prlimit64": 261,
-        "setpriority": 140,
-        "sched_setaffinity": 122,
-        "sched_setscheduler": 119,
-        "sched_setparam": 118,
-        "sched_setattr": 274,
-    },
-    forbidden=(198, 203, 117, 270, 271, 40, 39, 97, 268, 41, 51, 219, 217, 218, 280, 241, 282, 265, 105, 273, 104),
-    others=(138, 240, 30, 238, 239, 272, 194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181, 262),
-    marks=(52, 53, 54, 55, 5, 6, 7, 14, 15, 16, 88),
-)
-_MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
+_MACHINES = {"x86_64": Machine(0xC000003E, 0), "aarch64": Machine(0xC00000B7, 1)}
 
 
 def machine() -> Machine | None:
@@ -114,7 +188,7 @@ def drop_everything() -> None:
     processor = machine()
     if processor is not None:
         libc.syscall(
-            processor.capset, struct.pack("=Ii", 0x20080522, 0), bytes(24)
+            processor.number("capset"), struct.pack("=Ii", 0x20080522, 0), bytes(24)
         )  # version 3 of the call; empty sets
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)

@@ -169,7 +169,8 @@ def restrict_itself(header: dict[str, Any], walls: list[str], environment: dict[
         elif filters.install(signal_filter):
             new_walls.append("signals")
     if not has_own_user and not {"pids", "files"} <= set(walls):
-        filters.install(filters.own_user_program(processor))
+        content_is_safe = landlock_version >= landlock.FIRST_WITH_TRUNCATION
+        filters.install(filters.own_user_program(processor, protect_content=not content_is_safe))
     if filters.install(filters.program(processor)):
         new_walls.append("calls")
     return new_walls

@@ -1,4 +1,4 @@
-"""Namespaces: a network without interfaces, a process tree of its own, and a separate view of the file system."""
+"""Namespaces: a network without interfaces, a process tree of its own, and a file system with a few folders only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ from rubrank.verifiers.shared.inside.kernel import (
     checked,
     drop_bounding,
     libc,
+    machine,
     prctl,
 )
+from rubrank.verifiers.shared.inside.landlock import DEVICES
 
 _NAMESPACES = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET
 # Flags of mount(2).
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
-# Flags of mount_setattr(2).
-_FDCWD, _RECURSIVE = -100, 0x8000
+# Flags of mount_setattr(2) and umount2(2).
+_FDCWD, _RECURSIVE, _DETACH = -100, 0x8000, 2
+_CPUS = "/sys/devices/system/cpu"  # how many processors there are
+# What the kernel tells everybody about the machine, and no program needs.
+_MASKED = ("cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "modules", "partitions", "timer_list")
 
 
 def become(uid: int) -> None:
@@ -74,42 +79,76 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def build_view(header: dict[str, Any]) -> list[str]:
-    """Hide homes, make everything else read-only, and mount a small file system in memory as the working directory.
+    """Move into a file system that has the readable folders only, all read-only, and the working directory in memory.
 
-    Returns ["files"], and also "proc" if /proc could be replaced by one that shows our processes only. Raises OSError
-    if the view cannot be built.
+    Nothing else of the machine can be seen, not even that it exists. Returns ["files"], and also "proc" if there is a
+    /proc that shows our processes only. Raises OSError if the view cannot be built.
     """
     with contextlib.suppress(OSError):
         _mount("none", "/", "", _REC | _PRIVATE)
-    # Open the folders to keep before their homes are hidden: afterwards they can be reached by descriptor only.
-    folders_to_keep = [
-        (path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in header["keep"] if os.path.isdir(path)
-    ]
-    homes = [path for path in header["hide"] if os.path.isdir(path)]
-    for home in homes:
-        _mount("tmpfs", home, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=0755")
-    for path, descriptor in folders_to_keep:
-        if any(path == home or path.startswith(home + "/") for home in homes):
-            os.makedirs(path, exist_ok=True)
-            _mount(f"/proc/self/fd/{descriptor}", path, "", _BIND | _REC)
-        os.close(descriptor)
-    os.makedirs(header["directory"], exist_ok=True)  # it may lie in a home, which is empty now
-    _make_read_only()
-    options = f"size={header['disk']},nr_inodes=20000,mode=0700,uid={header['owner']},gid={header['group']}"
-    for path in (header["directory"], "/dev/shm"):
-        if os.path.isdir(path):
-            _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, options)
+    root = header["directory"]  # an empty folder; the new root is built on it
+    _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=0755")
     try:
-        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
-    except OSError:  # the kernel refuses this if parts of the outer /proc are masked, as in many containers
-        return ["files"]
-    return ["files", "proc"]
+        for path in (*header["read"], *DEVICES, _CPUS):
+            _show(root, path)
+        for path in ("/dev/shm", "/proc", header["directory"]):
+            os.makedirs(root + path, exist_ok=True)
+        os.symlink("/proc/self/fd", f"{root}/dev/fd")
+        _make_read_only(root)
+        options = f"size={header['disk']},nr_inodes=20000,mode=0700,uid={header['owner']},gid={header['group']}"
+        for path in ("/dev/shm", header["directory"]):
+            _mount("tmpfs", root + path, "tmpfs", _NOSUID | _NODEV, options)
+        has_own_proc = _mount_proc(f"{root}/proc")
+        processor = machine()
+        assert processor is not None
+        os.chdir(root)
+        # The old root is mounted over the new one, and then removed from there: no folder is needed for it.
+        checked(libc.syscall(processor.number("pivot_root"), b".", b"."), "pivot_root")
+        checked(libc.umount2(b".", _DETACH), "umount2")
+    except OSError:
+        os.chdir("/")
+        libc.umount2(root.encode(), _DETACH)
+        raise
+    os.chdir("/")
+    return ["files", "proc"] if has_own_proc else ["files"]
 
 
-def _make_read_only() -> None:
-    """Make every mount read-only in one call (Linux 5.12)."""
+def _show(root: str, path: str) -> None:
+    """Make a file or folder of the machine visible in the new root, under its own name."""
+    target = root + path
+    # It is there already if it lies in another folder that is shown.
+    if os.path.lexists(target) or not os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return
+    if os.path.isdir(path):
+        os.mkdir(target)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+    _mount(path, target, "", _BIND | _REC)
+
+
+def _mount_proc(target: str) -> bool:
+    """Mount a /proc of our own. If the kernel refuses (parts of the outer one are masked, as in many containers), show
+    the outer one and return False: then other walls must protect the processes in it.
+    """
+    try:
+        _mount("proc", target, "proc", _NOSUID | _NODEV | _NOEXEC)
+    except OSError:
+        _mount("/proc", target, "", _BIND | _REC)
+        return False
+    for name in _MASKED:
+        if os.path.exists(f"{target}/{name}"):
+            _mount("/dev/null", f"{target}/{name}", "", _BIND)
+    return True
+
+
+def _make_read_only(root: str) -> None:
+    """Make every mount in the new root read-only in one call (Linux 5.12)."""
     attributes = struct.pack("=QQQQ", _RDONLY, 0, 0, 0)
     result = libc.syscall(
-        MOUNT_SETATTR, _FDCWD, b"/", ctypes.c_uint(_RECURSIVE), attributes, ctypes.c_size_t(len(attributes))
+        MOUNT_SETATTR, _FDCWD, root.encode(), ctypes.c_uint(_RECURSIVE), attributes, ctypes.c_size_t(len(attributes))
     )
     checked(result, "mount_setattr")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ except ImportError:  # not Linux; runs are refused there anyway
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX = "rubrank-run-"  # used by nothing else, so that a sweep removes folders of runs only
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEAST_AGE = 60.0  # seconds: a younger folder may not be locked yet
 UNUSED_USER_IDS = range(61184, 65520)
 """User ids that systemd reserves for transient services: no files belong to them."""
@@ -82,11 +83,50 @@ def _is_abandoned(path: Path, older: float) -> bool:
 
 
 def remove(directory: str) -> bool:
-    """Delete the folder, even if the command took away permissions. Links are not followed. True if it is gone."""
-    shutil.rmtree(directory, ignore_errors=True)
-    if os.path.lexists(directory):
-        for root, _, _ in os.walk(directory):
-            with contextlib.suppress(OSError):
-                os.chmod(root, 0o700)
-        shutil.rmtree(directory, ignore_errors=True)
+    """Delete the folder, even if the command took away permissions or nested folders deeper than a path can name.
+
+    Links are not followed. True if it is gone.
+    """
+    with contextlib.suppress(OSError):
+        if not os.path.islink(directory):
+            os.chmod(directory, 0o700)
+        top = os.open(directory, _OPEN_FOLDER)
+        try:
+            _empty_folder(top)
+        finally:
+            os.close(top)
+        os.rmdir(directory)
     return not os.path.lexists(directory)
+
+
+def _empty_folder(top: int) -> None:
+    """Delete everything in an open folder.
+
+    Folders within its folders are moved to the top before their parent is deleted. So the depth does not matter: there
+    is no recursion, no long path and no more than one other open folder.
+    """
+    prefix = secrets.token_hex(8)
+    moved = 0
+    while names := os.listdir(top):
+        for name in names:
+            if _delete_file(name, top):
+                continue
+            folder = os.open(name, _OPEN_FOLDER, dir_fd=top)
+            try:
+                for inner_name in os.listdir(folder):
+                    if not _delete_file(inner_name, folder):
+                        os.rename(inner_name, f"{prefix}-{moved}", src_dir_fd=folder, dst_dir_fd=top)
+                        moved += 1
+            finally:
+                os.close(folder)
+            os.rmdir(name, dir_fd=top)
+
+
+def _delete_file(name: str, folder: int) -> bool:
+    """Delete a file or link. False if it is a folder, which is then given the permissions to be read and moved."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        os.chmod(name, 0o700, dir_fd=folder)
+        return False
+    return True
