@@ -218,3 +218,21 @@ def test_siblings_have_the_same_prompt(tmp_path):
                 await cohorts.enter(other)
 
     run(main)
+
+
+def test_an_answer_for_one_prompt_is_not_given_for_another(tmp_path):
+    """Two trainers that number groups and samples alike, whose policies write the same text."""
+
+    async def main():
+        async with gathered(tmp_path) as cohorts:
+            first = await caller(cohorts, sample("Yes.", name="0", size=1))
+            other = replace(sample("Yes.", name="0", size=1), rollout=Rollout(prompt="another", response="Yes."))
+            second = await caller(cohorts, other)
+            again = await caller(cohorts, other)
+            return first, second, again
+
+    first, second, again = run(main)
+    assert not second.repeated
+    assert first.group != second.group
+    assert again.repeated
+    assert again.group == second.group

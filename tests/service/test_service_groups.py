@@ -212,3 +212,31 @@ def test_what_uvicorn_has_waited_is_part_of_the_time_at_the_end(tmp_path, monkey
         return waited
 
     assert asyncio.run(main()) == [pytest.approx(10.0)]
+
+
+def test_a_full_disk_is_a_503_and_no_record_is_written_twice(tmp_path, monkeypatch):
+    """Records are written when answers cannot be stored; callers try again."""
+    import sqlite3
+
+    from rubrank.service.store import ServiceStore
+
+    async def fail(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    sample = {"prompt": PROMPT, "response": SAID[0], "label": '{"group_id": "g", "sample_id": "0", "group_size": 1}'}
+    with serving(tmp_path, records="records.jsonl") as served:
+        with monkeypatch.context() as full:
+            full.setattr(ServiceStore, "add_answer", fail)
+            full.setattr(ServiceStore, "add_answers", fail)
+            for path, request in (("/v1/groups", body(request_id="r")), ("/slime", sample)):
+                for _ in range(2):
+                    status, answer, headers = served.call(path, request)
+                    assert status == 503, answer
+                    assert headers["retry-after"]
+                    assert str(tmp_path) not in json.dumps(answer)
+        status, answer, _ = served.call("/v1/groups", body(request_id="r"))
+        assert status == 200
+        assert same_bits(answer["groups"][0]["rewards"], in_process(body()["groups"]).rewards[0])
+        assert served.call("/slime", sample)[0] == 200
+        assert served.call("/v1/groups", body(request_id="r"))[0] == 200
+    assert len(list(read_records(tmp_path / "records.jsonl"))) == 2

@@ -15,7 +15,7 @@ import pytest
 from cases import folded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service.serving import config_at, serving
+from service.serving import RUBRIC, config_at, serving
 from typer.testing import CliRunner
 
 from rubrank import InvalidInput
@@ -195,6 +195,29 @@ def test_presets_may_be_named(served):
         assert "EmptyAnswer" in answer["groups"][0]["scores"]
 
 
+def test_rubrics_that_the_operator_configured_may_be_named(tmp_path):
+    (tmp_path / "base.yaml").write_text("criteria: [EmptyAnswer]")
+    (tmp_path / "house.yaml").write_text("extends: [base.yaml]\ncriteria: [Postscript]")
+    with serving(tmp_path, rubrics={"house": "house.yaml"}) as served:
+        for rubric in ("house", {"extends": ["house"], "criteria": RUBRIC[1:]}):
+            group = {"prompt": "p", "responses": ["One two three.", ""], "rubric": rubric}
+            status, answer, _ = served.call("/v1/groups", {"groups": [group]})
+            assert status == 200, answer
+            assert {"EmptyAnswer", "Postscript"} <= set(answer["groups"][0]["scores"])
+        for path in ("house.yaml", "base.yaml", "no-such.yaml"):
+            group = {"prompt": "p", "responses": ["x"], "rubric": {"extends": path}}
+            refused(served.call("/v1/groups", {"groups": [group]}), 422)
+
+
+@pytest.mark.parametrize("rubrics", [{"gates": "r.yaml"}, {"a/b": "r.yaml"}, {"x": "no-such.yaml"}, {"x": "bad.yaml"}])
+def test_rubrics_that_cannot_be_named(tmp_path, rubrics):
+    (tmp_path / "r.yaml").write_text("criteria: [EmptyAnswer]")
+    (tmp_path / "bad.yaml").write_text("criteria: [NoSuchCriterion]")
+    config, folder = load_service(config_at(tmp_path, rubrics=rubrics))
+    with pytest.raises(InvalidInput):
+        config.read_rubrics(folder)
+
+
 def test_one_bad_request_spoils_no_other(served):
     good = {"groups": [{"prompt": "p", "responses": ["One two three. Four five.", "x"]}]}
     bad = {"groups": [{"prompt": "p", "responses": ["a"], "rubric": [{"name": "NoSuchCriterion"}]}]}
@@ -333,6 +356,79 @@ def test_a_trainer_that_cannot_complete_its_groups_is_told_so(tmp_path):
         with ThreadPoolExecutor(4) as pool:
             whole = list(pool.map(lambda body: served.call("/slime", body), calls))
         assert [status for status, _, _ in whole] == [200] * 4
+
+
+def open_connections(served, number, start):
+    """Connections that send `start` and then nothing."""
+    host, port = served.url.removeprefix("http://").split(":")
+    connections = []
+    for _ in range(number):
+        connection = socket.create_connection((host, int(port)), timeout=10)
+        connection.sendall(start)
+        connections.append(connection)
+    return connections
+
+
+def count_closed(connections):
+    closed = 0
+    for connection in connections:
+        connection.settimeout(0.05)
+        try:
+            closed += connection.recv(1) == b""
+        except TimeoutError:
+            pass
+        except ConnectionError:
+            closed += 1
+    return closed
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"token": "s3cret"}, b"POST /v1/score HTTP/1.1\r\nHost: x\r\n"),
+        ({}, b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"),
+    ],
+    ids=["half headers without a token", "half bodies where no token is needed"],
+)
+def test_callers_that_only_hold_connections_give_way(tmp_path, monkeypatch, options, start):
+    monkeypatch.setattr(http_server, "MOST_STRANGERS", 20)
+    monkeypatch.setattr(http_server, "STRANGER_SECONDS", 0.0)
+    headers = {"Authorization": "Bearer s3cret"} if options else {}
+    with serving(tmp_path, **options) as served:
+        held = open_connections(served, 100, start)
+        try:
+            score = {"prompt": "p", "response": "One two three."}
+            assert served.call("/v1/score", score, headers=headers)[0] == 200
+            assert count_closed(held) >= 80
+        finally:
+            for connection in held:
+                connection.close()
+
+
+def test_callers_with_the_token_keep_their_connections(tmp_path, monkeypatch):
+    monkeypatch.setattr(http_server, "MOST_STRANGERS", 5)
+    head = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\nContent-Length: 100\r\n\r\n{"
+    with serving(tmp_path, token="s3cret") as served:
+        uploads = open_connections(served, 10, head)
+        assert served.call("/healthz")[0] == 200  # the headers above have been read
+        monkeypatch.setattr(http_server, "STRANGER_SECONDS", 0.0)
+        strangers = open_connections(served, 40, b"GET /healthz HTTP/1.1\r\n")
+        try:
+            assert served.call("/healthz")[0] == 200
+            assert count_closed(uploads) == 0
+            assert count_closed(strangers) >= 30
+        finally:
+            for connection in (*uploads, *strangers):
+                connection.close()
+
+
+def test_a_burst_of_a_trainer_is_not_cut(tmp_path, monkeypatch):
+    """All its connections are new: none is closed, although they are more than the limit for strangers."""
+    monkeypatch.setattr(http_server, "MOST_STRANGERS", 5)
+    with serving(tmp_path, group_size=1) as served, ThreadPoolExecutor(40) as pool:
+        bodies = [{"prompt": f"p{n}", "response": "One two three."} for n in range(40)]
+        statuses = [status for status, _, _ in pool.map(lambda body: served.call("/slime", body), bodies)]
+    assert statuses == [200] * 40
 
 
 # -------------------------------------------------------------------------------------------------------------- access

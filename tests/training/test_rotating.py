@@ -196,6 +196,14 @@ def test_a_day_has_a_budget_of_its_own(tmp_path, monkeypatch, caplog):
     ]
 
 
+def test_a_restart_on_the_same_day_has_no_new_allowance(tmp_path):
+    path = tmp_path / "r.jsonl"
+    train(Recording(path, most_bytes_a_day=10), range(2))
+    train(Recording(path, most_bytes_a_day=10), range(2, 4))
+    assert sorted({record.step for record in read_records(path) if record.responses is not None}) == [0]
+    assert sorted({record.step for record in read_records(path)}) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("wrong", [{"rotate": -1}, {"most_bytes": 0}, {"most_bytes_a_day": -5}])
 def test_limits_that_are_refused(wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):

@@ -4,9 +4,14 @@
     writer.write(records, step=20)       hands them to a thread; raises what went wrong with earlier ones
     writer.wait()                        returns when all is on disk, or raises
 
+If the file cannot be written, an `InvalidInput` about it is raised, with and without a thread. A batch is written whole
+or not at all. After a failure in the thread, batches that were accepted are lost, so the writer accepts no more: every
+later call raises the same error, until a resumed run has cut the file back (`reset`). Going on would leave a hole.
+
 Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
 a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
-it is logged once (the daily limit once a day).
+it is logged once (the daily limit once a day). The size at the start of a day is kept in a hidden file beside the
+records, so that a run which is restarted on the same day has no new allowance.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from rubrank._files import atomic_write
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files, split_suffix, write_records
 from rubrank.records.record import GroupRecord
@@ -79,10 +85,11 @@ class RecordWriter:
         self._thread: ThreadPoolExecutor | None = None
         self._pending: deque[Future[None]] = deque()
         self._last_file: Path | None = None
-        self._today: date | None = None
+        self._day: date | None = None
         self._size_at_midnight = 0
         self._limits_logged: set[str] = set()
-        self._failed = False
+        self._failure: InvalidInput | None = None
+        """What went wrong in the thread."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"recording": self.recording}  # a thread belongs to its process
@@ -96,6 +103,7 @@ class RecordWriter:
 
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
+        self._raise_failure()
         batch = list(records)
         if not self.recording.texts or self._is_full():
             batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
@@ -114,6 +122,14 @@ class RecordWriter:
         """Return when everything is on disk; raises the first thing that went wrong."""
         while self._pending:
             self._wait_for_first()
+        self._raise_failure()
+
+    def reset(self) -> None:
+        """Write what can be written, and forget a failure: the file will be cut back, and written again from there."""
+        with suppress(InvalidInput):
+            self.wait()
+        self._pending.clear()
+        self._failure = None
 
     def find_end(self) -> dict[str, Any]:
         """Folder, file and size at which the records end, once all are on disk: where a resumed run cuts them."""
@@ -135,9 +151,9 @@ class RecordWriter:
             return False
         size = sum(file.stat().st_size for file in record_files(recording.path, missing_ok=True))
         today = datetime.now(UTC).date()
-        if self._today != today:
-            self._today = today
-            self._size_at_midnight = size
+        if self._day != today and recording.most_bytes_a_day is not None:
+            self._day = today
+            self._size_at_midnight = self._load_size_at_midnight(today, size)
         if recording.most_bytes is not None and size >= recording.most_bytes:
             self._log_limit(recording.most_bytes, "the run")
             return True
@@ -146,6 +162,19 @@ class RecordWriter:
             return True
         return False
 
+    def _load_size_at_midnight(self, today: date, size: int) -> int:
+        """The size of the records at the start of the day, as the first process of the day found it."""
+        file = self.recording.path.with_name(f".{self.recording.path.name}.day")
+        try:
+            noted_day, noted_size = file.read_text("ascii").split()
+            if noted_day == today.isoformat():
+                return int(noted_size)
+        except (OSError, ValueError):  # there is none yet, or it is damaged
+            pass
+        with suppress(OSError), atomic_write(file) as temporary:
+            temporary.write_text(f"{today.isoformat()} {size}", "ascii")
+        return size
+
     def _log_limit(self, limit: int, period: str) -> None:
         if period not in self._limits_logged:
             self._limits_logged.add(period)
@@ -153,36 +182,24 @@ class RecordWriter:
             _log.warning("%s: further records have no texts", reached)
 
     def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
-        if self._failed:
-            # An earlier batch is missing: writing this one would leave a hole.
+        if self._failure is not None:
             return
         try:
             _append(file, records)
-        except BaseException:
-            self._failed = True
+        except InvalidInput as error:
+            self._failure = error
+        except BaseException as error:
+            got = f"{self.recording.path}: {type(error).__name__}: {error}"
+            self._failure = InvalidInput("records", "path", "written", got, "Then resume.")
             raise
 
     def _wait_for_first(self) -> None:
-        try:
-            self._pending[0].result()
-        except OSError as error:
-            self._drop_pending()
-            got = f"{self.recording.path}: {error.strerror or error}"
-            raise InvalidInput("records", "path", "a file that can be written", got, "Then resume.") from None
-        except BaseException:
-            self._drop_pending()
-            raise
-        self._pending.popleft()
+        self._pending.popleft().result()
+        self._raise_failure()
 
-    def _drop_pending(self) -> None:
-        """Discard what is pending after an error. The run must resume from a checkpoint: its file would have a hole."""
-        for future in self._pending:
-            future.cancel()
-        self._pending.clear()
-        if self._thread is not None:
-            self._thread.shutdown()
-        self._thread = None
-        self._failed = False
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 def _append(file: Path, records: list[GroupRecord]) -> None:
@@ -190,7 +207,8 @@ def _append(file: Path, records: list[GroupRecord]) -> None:
     size_before = file.stat().st_size if file.exists() else 0
     try:
         write_records(file, records, append=True)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             os.truncate(file, size_before)
-        raise
+        got = f"{file}: {error.strerror or error}"
+        raise InvalidInput("records", "path", "a file that can be written", got, "Then resume.") from None

@@ -6,11 +6,12 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -21,8 +22,9 @@ from rubrank.errors import InvalidInput
 
 
 def presets() -> tuple[str, ...]:
-    """Names that `extends` knows."""
-    return tuple(sorted(path.name.removesuffix(".yaml") for path in _preset_folder().iterdir()))
+    """Names that `extends` knows: of presets, and within `refuse_files` also those that the operator gave."""
+    names = {path.name.removesuffix(".yaml") for path in _preset_folder().iterdir()}
+    return tuple(sorted(names.union(_operators_rubrics.get() or {})))
 
 
 _Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C reads ten times as fast
@@ -105,22 +107,23 @@ def _preset_folder() -> Any:
     return files("rubrank") / "rubrics" / "presets"
 
 
-_files_are_refused: ContextVar[bool] = ContextVar("files_are_refused", default=False)
+_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar("operators_rubrics", default=None)
+"""Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
 
 
 @contextmanager
-def refuse_files() -> Iterator[None]:
-    """Within this context a rubric may name presets but no files: for rubrics of callers that are not trusted."""
-    token = _files_are_refused.set(True)
+def refuse_files(rubrics: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Within this context a rubric may name presets and `rubrics` but no files: for callers that are not trusted."""
+    token = _operators_rubrics.set(rubrics)
     try:
         yield
     finally:
-        _files_are_refused.reset(token)
+        _operators_rubrics.reset(token)
 
 
 def check_may_read(source: str | Path, where: str = "rubric") -> None:
     """Raise within `refuse_files`, in the same words whether or not the file exists."""
-    if _files_are_refused.get():
+    if _operators_rubrics.get() is not None:
         allowed = f"the content of a rubric, or a preset ({', '.join(presets())})"
         got = shortened(repr(str(source)), 80)
         raise InvalidInput(where, "rubric", allowed, got, "Send the rubric itself: files are not read for callers.")
@@ -129,6 +132,9 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
 def read_data(source: str | Path) -> Any:
     """What a rubric file, or a preset, holds."""
     if isinstance(source, str) and source in presets():
+        operators_rubrics = _operators_rubrics.get() or {}
+        if source in operators_rubrics:
+            return operators_rubrics[source]
         return load_yaml((_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
     check_may_read(source)
     return read_settings(source, f"Presets: {', '.join(presets())}.")

@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import errno
 import hashlib
 import hmac
 import json
 import logging
+import sqlite3
 from typing import Any
 
 from pydantic_core import from_json
@@ -27,6 +29,7 @@ from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFail
 from rubrank.service.schemas import to_json
 
 _log = logging.getLogger("rubrank.service")
+_SEE_LOG = "Try again later; the log of the service says more."
 _RETRY_AFTER = "5"  # seconds
 _DEEPEST = 200  # levels of nesting, as pydantic allows: recursive code would overflow the stack
 
@@ -51,14 +54,23 @@ class Token:
     def __init__(self, secret: str | None) -> None:
         self._digest = None if secret is None else _digest(secret)
 
-    def check(self, request: Request) -> None:
-        """Raise RequestRefused if the request does not have the token."""
+    @property
+    def is_needed(self) -> bool:
+        """Do callers need a token?"""
+        return self._digest is not None
+
+    def is_right(self, request: Request) -> bool:
+        """Does the request have the token, if one is needed?"""
         if self._digest is None:
-            return
+            return True
         sent = _find_token(request)
         # Digests are compared in constant time, so that response times reveal nothing about the token.
-        if sent is None or not hmac.compare_digest(_digest(sent), self._digest):
-            got = "none" if sent is None else "another"
+        return sent is not None and hmac.compare_digest(_digest(sent), self._digest)
+
+    def check(self, request: Request) -> None:
+        """Raise RequestRefused if the request does not have the token."""
+        if not self.is_right(request):
+            got = "none" if _find_token(request) is None else "another"
             raise refuse(401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN.")
 
 
@@ -143,14 +155,26 @@ def _not_json(problem: str) -> RequestRefused:
 
 
 def make_error_response(error: BaseException) -> Response:
-    """The response for an error: a mistake of the caller (4xx), failing judges (503), or a bug of the service (500)."""
+    """The response for an error: a mistake of the caller (4xx), failing judges or disks (503), or a bug (500).
+
+    Callers see nothing of the host: the addresses of judges, paths and tracebacks are in the log only.
+    """
     if isinstance(error, RequestRefused):
         return _make_response(error.status, error.error)
+    if isinstance(error, JudgingFailed | GradingFailed):
+        _log.error("%s", error)
+        got = f"{error.missing:,} of {error.asked:,} missing"
+        return _make_response(503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG))
+    if isinstance(error, JudgeOutage) or (isinstance(error, InvalidInput) and _is_about_judge(error)):
+        _log.error("%s", error)
+        got = "a judge that does not answer, or refuses its key or model"
+        return _make_response(503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG))
+    if _is_about_disk(error):
+        _log.error("%s", error)
+        answer = InvalidInput("service", "disk", "one that can be written", "full, or failing", _SEE_LOG)
+        return _make_response(503, answer)
     if isinstance(error, InvalidInput):
-        return _make_response(503 if _is_about_judge(error) else 422, error)
-    if isinstance(error, JudgingFailed | JudgeOutage | GradingFailed):
-        answer = InvalidInput("judges", "answers", "enough to continue", str(error), "Try again when judges answer.")
-        return _make_response(503, answer, message=str(error))
+        return _make_response(422, error)
     if isinstance(error, RubrankError):
         answer = InvalidInput("request", "body", "usable", str(error), "")
         return _make_response(422, answer, message=str(error))
@@ -162,6 +186,15 @@ def make_error_response(error: BaseException) -> Response:
 def _is_about_judge(error: InvalidInput) -> bool:
     """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
     return error.owner.startswith("judge ") and error.parameter in ("api_key_env", "model", "base_url", "endpoints")
+
+
+def _is_about_disk(error: BaseException) -> bool:
+    """Can records or answers not be written?"""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+    if isinstance(error, sqlite3.OperationalError):
+        return any(word in str(error) for word in ("full", "readonly", "disk I/O"))
+    return isinstance(error, InvalidInput) and error.owner == "records"
 
 
 def _make_response(status: int, error: InvalidInput, message: str | None = None) -> Response:

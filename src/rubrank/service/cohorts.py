@@ -247,43 +247,54 @@ class Cohorts:
         self._delete_old()
         cohort = self._find_cohort(sample.key)
         if cohort is None:
-            return self._join(self._open(sample), sample, owner)
-        same = [member for member in cohort.members if member.identity == sample.member]
-        has_new_text = sample.named and bool(same) and same[0].text != digest_sampled(sample.rollout)
+            return self._start_group(sample, owner)
         if cohort.state == "done":
-            return self._enter_done(cohort, sample, [] if has_new_text else same, owner)
-        check_siblings(cohort.first, sample)
-        if has_new_text:
-            if same[0].callers:
-                got = "another text, while the one before is waited for"
-                raise InvalidInput("request", "sample_id", "the name of one sample", got, "Give each sample its own.")
-            return self._join(self._open(sample), sample, owner)
-        # If the sample has no id and the caller with the same text is still connected, it is another sample.
-        repeated = same if sample.named else [member for member in same if not member.callers]
-        if repeated:
-            self._on_event("repeated")
-            return self._attach(cohort, repeated[0], owner)
+            return self._enter_done(cohort, sample, owner)
+        return self._enter_unfinished(cohort, sample, owner)
+
+    def _enter_unfinished(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
+        """A sample of a group that waits or is being scored: a repeated call, a sibling, or one of the next group."""
+        difference = find_difference(cohort.first, sample)
+        if difference is not None:
+            raise difference
+        for member in cohort.members:
+            if member.identity != sample.member:
+                continue
+            if sample.named and member.text != digest_sampled(sample.rollout):
+                if member.callers:
+                    got = "another text, while the one before is waited for"
+                    remedy = "Give each sample its own."
+                    raise InvalidInput("request", "sample_id", "the name of one sample", got, remedy)
+                return self._start_group(sample, owner)
+            # Without a sample_id, the same text is another sample while the caller that sent it is still connected.
+            if sample.named or not member.callers:
+                self._on_event("repeated")
+                return self._attach(cohort, member, owner)
         if cohort.is_full:
-            return self._join(self._open(sample), sample, owner)
+            return self._start_group(sample, owner)
         if cohort.state == "closed" and not cohort.callers:  # all callers had left: wait for siblings again
             cohort.state = "open"
             self._start_timer(cohort)
-        if cohort.state == "open":
-            return self._join(cohort, sample, owner)
+        return self._join(cohort, sample, owner, late=cohort.state != "open")
+
+    def _enter_done(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket | SampleAnswer:
+        """A sample of a group that was scored: a repeated call, a late sibling, or the first of a new group."""
+        difference = find_difference(cohort.first, sample)
+        if difference is None:
+            text = digest_sampled(sample.rollout)
+            for member in cohort.members:
+                if member.identity == sample.member and member.text == text and member.answer is not None:
+                    self._on_event("repeated")
+                    return replace(member.answer, repeated=True)
+        is_recent = time.monotonic() - cohort.done_at < self._deadline
+        if cohort.is_full or not is_recent:
+            return self._start_group(sample, owner)
+        if difference is not None:
+            raise difference
         return self._join(cohort, sample, owner, late=True)
 
-    def _enter_done(
-        self, cohort: _Cohort, sample: ServiceSample, same: Sequence[_Member], owner: str
-    ) -> Ticket | SampleAnswer:
-        """A sample of a group that was scored: a repeated call, a late sibling, or the first of a new group."""
-        for member in same:
-            if member.answer is not None:
-                self._on_event("repeated")
-                return replace(member.answer, repeated=True)
-        is_recent = time.monotonic() - cohort.done_at < self._deadline
-        if not cohort.is_full and is_recent:
-            check_siblings(cohort.first, sample)
-            return self._join(cohort, sample, owner, late=True)
+    def _start_group(self, sample: ServiceSample, owner: str) -> Ticket:
+        """Open a cohort with this sample as its first member."""
         return self._join(self._open(sample), sample, owner)
 
     def _open(self, sample: ServiceSample) -> _Cohort:
@@ -542,14 +553,15 @@ def digest_sampled(rollout: Rollout) -> bytes:
     return blake2b(sampled.encode("ascii"), digest_size=16).digest()
 
 
-def check_siblings(first: ServiceSample, other: ServiceSample) -> None:
-    """Raise if two samples of a group do not belong together."""
+def find_difference(first: ServiceSample, other: ServiceSample) -> InvalidInput | None:
+    """The error if two samples under the same key do not belong together; None if they do."""
     if first.size != other.size:
-        raise InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(other.size), "")
+        return InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(other.size), "")
     if first.rubric != other.rubric:
         remedy = "Send it with every sample, or give another group another group_id."
-        raise InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
+        return InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
     if first.rollout.prompt != other.rollout.prompt:
         # Two trainers may use the same group ids; their samples must not be ranked against each other.
         remedy = "Give every prompt its own group_id, and trainers that share a service different ones."
-        raise InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)
+        return InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)
+    return None

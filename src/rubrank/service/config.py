@@ -21,6 +21,7 @@ wait for siblings, and answers.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from functools import partial
@@ -34,11 +35,14 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from rubrank._files import check_folder, require_file
 from rubrank._plain import in_our_words, labelled, word_list
 from rubrank.errors import InvalidInput
+from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.rubric import load_rubric, merge_extended
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
 
 PAGE = "docs/service.md"
 _OWNER = "serve"
+_RUBRIC_NAME = re.compile(r"[\w-]{1,100}")
 END_TOKENS = word_list("""
     <|im_end|> <|endoftext|> <|eot_id|> <|end_of_text|> <|eom_id|> <|end|> <|return|> <end_of_turn> <eos> </s>
     <｜end▁of▁sentence｜> [EOS]
@@ -60,6 +64,8 @@ class ServiceConfig(RewardConfig):
     certificate: str | None = None
     """A PEM file; together with `private_key` it turns on TLS."""
     private_key: str | None = None
+    rubrics: dict[str, str] = Field(default_factory=dict)
+    """Files of rubrics by the names under which callers may use them, as `rubric` or in `extends`."""
     group_size: int | None = Field(default=None, ge=1)
     """Samples of a query, for trainers that send one at a time without `group_size`."""
     deadline: float = Field(default=90.0, gt=0.0, allow_inf_nan=False)
@@ -130,6 +136,19 @@ class ServiceConfig(RewardConfig):
         if not secret.isascii() or not secret.isprintable():
             raise InvalidInput(_OWNER, where, "printable ASCII, as a header can hold it", "other characters", "")
         return secret
+
+    def read_rubrics(self, folder: Path) -> dict[str, Any]:
+        """The content of `rubrics`, with everything that they extend; InvalidInput if one cannot be used."""
+        contents: dict[str, Any] = {}
+        for name, file in self.rubrics.items():
+            if not _RUBRIC_NAME.fullmatch(name) or name in presets():
+                allowed = "letters, digits, - and _, and not the name of a preset"
+                raise InvalidInput(_OWNER, f"the name of {file} in rubrics", allowed, repr(name), "")
+            path = folder / file
+            require_file(path, owner=_OWNER, what=f"rubrics {name}")
+            load_rubric(path)
+            contents[name] = merge_extended(read_data(path), str(path), path.parent)
+        return contents
 
     def find_tls_files(self, folder: Path) -> tuple[Path, Path] | None:
         """Certificate and key; None: plain HTTP."""
@@ -228,6 +247,7 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
         "token": secret is not None,
         "rule": engine.rule.name,
         "criteria": [] if engine.rubric is None else [criterion.name for criterion in engine.rubric.criteria],
+        "rubrics": sorted(config.read_rubrics(folder)),
         "judges": judges,
         "records": None if engine.records is None else str(engine.records),
         "folder": str(config.state_folder(folder)),
@@ -255,6 +275,8 @@ def describe_plan(plan: dict[str, Any]) -> str:
         line("address", f"{plan['address']}; {token}"),
         line("reward", f"{plan['rule']}; {criteria}"),
     ]
+    if plan["rubrics"]:
+        lines.append(line("rubrics", f"callers may name {', '.join(plan['rubrics'])}"))
     for judge in plan["judges"]:
         models = ", ".join(judge["models"])
         lines.append(line("judge", f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"))

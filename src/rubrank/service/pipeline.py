@@ -73,10 +73,20 @@ class _Job:
 
 
 class Pipeline:
-    """Belongs to one event loop; `close` ends its thread. on_batch: called with the number of rollouts of a batch."""
+    """Belongs to one event loop; `close` ends its thread.
 
-    def __init__(self, engine: RewardEngine, on_batch: Callable[[int], None] = lambda rollouts: None) -> None:
+    on_batch: called with the number of rollouts of a batch.
+    named_rubrics: content of the rubrics that callers may name.
+    """
+
+    def __init__(
+        self,
+        engine: RewardEngine,
+        on_batch: Callable[[int], None] = lambda rollouts: None,
+        named_rubrics: Mapping[str, Any] | None = None,
+    ) -> None:
         self.engine = engine
+        self._named_rubrics = named_rubrics or {}
         self.waiting = 0
         """Rollouts in the queue or in work."""
         self._on_batch = on_batch
@@ -125,7 +135,8 @@ class Pipeline:
     def resolve_rubrics(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with their rubrics parsed. Invalid rubrics raise InvalidInput before any judge is asked.
 
-        Callers are not trusted: a rubric may name presets, but not files on this machine.
+        Callers are not trusted: a rubric may name presets and what the operator configured, but no files of this
+        machine.
         """
         resolved = []
         for group in groups:
@@ -135,7 +146,7 @@ class Pipeline:
             digest = blake2b(repr(group.rubric).encode("utf-8", "surrogatepass"), digest_size=16).digest()
             if digest not in self._rubrics:
                 where = f"group {group.id!r}"
-                with refuse_files():
+                with refuse_files(self._named_rubrics):
                     rubric = to_rubric(group.rubric, where)
                     self.engine.check_rubric(rubric, where)
                 if len(self._rubrics) >= _MOST_RUBRICS:

@@ -12,28 +12,33 @@ import asyncio
 import gc
 import logging
 import math
+import resource
 import signal
 import socket
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.requests import Request
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
-from rubrank.service.access import make_error_response, refuse
+from rubrank.service.access import Token, make_error_response, refuse
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.config import ServiceConfig
 from rubrank.service.service import Service, open_service
 
 _OWNER = "serve"
 _BACKLOG = 2048
+_MOST_DESCRIPTORS = 65536
 _KEEP_ALIVE = 75  # seconds; trainers pause longer between steps, but proxies close idle connections earlier
 
 LARGEST_HEAD = 512 * 2**10
@@ -44,17 +49,66 @@ MOST_PIPELINED = 64
 """Pipelined requests of one connection: those that wait for the answer to an earlier one."""
 
 
+MOST_STRANGERS = 256
+"""Connections of one address without a trusted request; of all addresses together, a quarter of the descriptors."""
+STRANGER_SECONDS = 5.0
+"""A connection of this age is closed for a new one beyond the limit. Younger ones may be a trainer's burst."""
+
+
+class ConnectionLimits:
+    """What the connections of a server have in common: limits, and the list of those that nobody vouches for.
+
+    A connection is a stranger until it sends the token or, in a service without a token, a complete request. Trainers
+    do that within milliseconds. So if there are too many strangers, the oldest one is closed: whoever holds
+    connections open without a token takes no place from those who have one.
+    """
+
+    def __init__(self, token: Token, slowest_body: float) -> None:
+        self.token = token
+        self.slowest_body = slowest_body
+        """Seconds until the body is complete, whether or not a handler reads it."""
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_in_total = max(16, descriptors // 4)
+        self._strangers: dict[LimitedProtocol, tuple[str, float]] = {}
+        """Their addresses, and when they came; oldest first."""
+        self._by_address: dict[str, dict[LimitedProtocol, None]] = {}
+
+    def add_stranger(self, connection: LimitedProtocol, address: str) -> None:
+        """Register a new connection, and close an older one if there are too many."""
+        neighbours = self._by_address.setdefault(address, {})
+        if len(self._strangers) >= self._most_in_total:
+            self._close(next(iter(self._strangers)))
+        elif len(neighbours) >= MOST_STRANGERS:
+            oldest = next(iter(neighbours))
+            if time.monotonic() - self._strangers[oldest][1] >= STRANGER_SECONDS:
+                self._close(oldest)
+        self._strangers[connection] = (address, time.monotonic())
+        self._by_address.setdefault(address, {})[connection] = None
+
+    def _close(self, connection: LimitedProtocol) -> None:
+        self.remove_stranger(connection)
+        connection.transport.abort()
+
+    def remove_stranger(self, connection: LimitedProtocol) -> None:
+        """The connection is trusted now, or closed."""
+        entry = self._strangers.pop(connection, None)
+        if entry is None:
+            return
+        neighbours = self._by_address[entry[0]]
+        del neighbours[connection]
+        if not neighbours:
+            del self._by_address[entry[0]]
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """One connection, with limits on what a caller may send before its token is checked.
 
-    uvicorn itself has no timeout for headers and bodies, and accepts any number of pipelined requests.
+    uvicorn itself has no timeout for headers and bodies, and accepts any number of connections and pipelined requests.
     """
 
-    slowest_body = 120.0
-    """Seconds until the body is complete, whether or not a handler reads it."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits = limits
         self._head_bytes = 0
         self._in_body = False
         self._timer: asyncio.TimerHandle | None = None
@@ -62,11 +116,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """The connection is open, and the first request is awaited."""
         super().connection_made(transport)
+        self._limits.add_stranger(self, self.client[0] if self.client else "")
         self._limit(SLOWEST_HEAD, "headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
         self._stop_timer()
+        self._limits.remove_stranger(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -87,8 +143,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """The body follows, if there is one."""
         self._in_body = True
         self._head_bytes = 0
-        self._limit(self.slowest_body, "body")
+        self._limit(self._limits.slowest_body, "body")
         super().on_headers_complete()
+        token = self._limits.token
+        if token.is_needed and token.is_right(Request(self.scope)):
+            self._limits.remove_stranger(self)
         if len(self.pipeline) > MOST_PIPELINED:
             self.transport.abort()
 
@@ -96,6 +155,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request is complete."""
         self._in_body = False
         self._stop_timer()
+        if not self._limits.token.is_needed:
+            self._limits.remove_stranger(self)
         super().on_message_complete()
 
     def _limit(self, seconds: float, what: str) -> None:
@@ -201,12 +262,12 @@ def make_server(
     tls = config.find_tls_files(folder)
     files: dict[str, Any] = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
 
-    class Protocol(LimitedProtocol):
-        slowest_body = config.body_timeout + 5.0  # later than `access.read_body`, which has a better error
-
+    _raise_descriptor_limit()
+    # The limit on bodies is later than that of `access.read_body`, which has a better error.
+    limits = ConnectionLimits(Token(config.read_secret(folder)), config.body_timeout + 5.0)
     settings = uvicorn.Config(
         make_app(make_opener(config, folder, failures)),
-        http=Protocol,
+        http=partial(LimitedProtocol, limits),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -228,6 +289,15 @@ def make_server(
         on_listening(url)
 
     return _Server(settings, start), listener, url
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow as many connections as the system does: the usual 1,024 is one trainer's step."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listen(config: ServiceConfig) -> socket.socket:

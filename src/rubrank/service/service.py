@@ -17,7 +17,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -39,6 +39,7 @@ from rubrank.training.state import drop_half_record
 
 _log = logging.getLogger("rubrank.service")
 _DIGEST_BYTES = 16
+_MOST_UNSAVED = 1000  # results that are kept in memory while the disk is full
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
 _WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 
@@ -51,6 +52,7 @@ async def open_service(
     cohorts: the shared cohorts, if there are several replicas. replica: the name of this one.
     """
     engine = config.make_engine(folder, replica=replica)
+    named_rubrics = config.read_rubrics(folder)
     if engine.records is not None:
         engine.records.parent.mkdir(parents=True, exist_ok=True)
     name = f"service-{replica}.sqlite" if replica else "service.sqlite"
@@ -61,14 +63,19 @@ async def open_service(
     state = store.find_state()
     if state is not None and engine.remembers:
         engine.load_state_dict(state)
-    return Service(config, engine, store, cohorts)
+    return Service(config, engine, store, cohorts, named_rubrics)
 
 
 class Service:
     """One process of the service; belongs to one event loop. `open_service` makes it."""
 
     def __init__(
-        self, config: ServiceConfig, engine: RewardEngine, store: ServiceStore, cohorts: CohortApi | None = None
+        self,
+        config: ServiceConfig,
+        engine: RewardEngine,
+        store: ServiceStore,
+        cohorts: CohortApi | None = None,
+        named_rubrics: Mapping[str, Any] | None = None,
     ) -> None:
         self.config = config
         self.engine = engine
@@ -79,7 +86,7 @@ class Service:
             self.local_cohorts = Cohorts(store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count)
         self._cohorts: CohortApi = cohorts or self.local_cohorts  # type: ignore[assignment]
         self._store = store
-        self.pipeline = Pipeline(engine, self._count_batch)
+        self.pipeline = Pipeline(engine, self._count_batch, named_rubrics)
         self.is_ready = False
         self.is_ending = False
         self._ending_since: float | None = None
@@ -88,6 +95,8 @@ class Service:
         """Work that goes on even if its caller disconnects."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """Request id → digest of the body, and the work on it."""
+        self._unsaved: dict[Hashable, Any] = {}
+        """Results whose answers could not be stored, by request id and digest, or by cohort; oldest first."""
         self._pairs: dict[int, ArrivingPairs] = {}
         """Cohort → pairs of its samples that are judged before the cohort is complete."""
         self._recent: deque[bool] = deque(maxlen=config.window)
@@ -144,11 +153,23 @@ class Service:
 
     async def _score_and_keep(self, request: GroupsRequest, request_id: str, digest: bytes) -> bytes:
         try:
-            answer = await self._score_groups(request)
-            await self._cohorts.add_answer(request_id, digest + answer)
+            answer = self._unsaved.pop((request_id, digest), None)
+            if answer is None:
+                answer = await self._score_groups(request)
+            try:
+                await self._cohorts.add_answer(request_id, digest + answer)
+            except Exception:
+                self._keep_unsaved((request_id, digest), answer)
+                raise
             return answer
         finally:
             del self._running[request_id]
+
+    def _keep_unsaved(self, key: Hashable, answer: Any) -> None:
+        """Keep a result that could not be stored: its records are written, and must not be written again."""
+        self._unsaved[key] = answer
+        while len(self._unsaved) > _MOST_UNSAVED:
+            del self._unsaved[next(iter(self._unsaved))]
 
     async def _score_groups(self, request: GroupsRequest) -> bytes:
         config = self.config
@@ -215,12 +236,20 @@ class Service:
         if isinstance(result, SampleAnswer):
             return result
         try:
-            answers = await self._score_cohort(result, pairs)
-            await self._cohorts.publish(result.ticket, answers)
+            answers = self._unsaved.pop(ticket.cohort, None)
+            if answers is None or result.late is not None or len(answers) != len(result.group.rollouts):
+                answers = await self._score_cohort(result, pairs)
+            try:
+                await self._cohorts.publish(result.ticket, answers)
+            except Exception:
+                if result.late is None:
+                    self._keep_unsaved(ticket.cohort, answers)
+                raise
         except Exception as error:
             await self._cohorts.fail(result.ticket, error)
             raise
-        return answers[ticket.number]
+        answer: SampleAnswer = answers[ticket.number]
+        return answer
 
     def _compare_with_siblings(self, ticket: Ticket, single: Group, graded: Graded) -> None:
         """Ask judges that compare two rollouts about this sample and the siblings that have come."""

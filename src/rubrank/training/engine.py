@@ -440,7 +440,8 @@ class RewardEngine:
         """
         from rubrank.training.state import rewind_records
 
-        self.finish_records()
+        if self.recording is not None:
+            self.recording.reset()
         return 0 if self.records is None else rewind_records(self.records, step, place)
 
     def drop_half_record(self) -> None:
