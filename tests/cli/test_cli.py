@@ -263,6 +263,14 @@ def test_explain(table: Path) -> None:
     assert one["criteria"][0]["gamma"].keys() == {"tokens"}
 
 
+def test_explain_of_a_rule_without_utilities_shows_rewards_alone(table: Path) -> None:
+    scale = ("--set", "domain.Style=0:10")
+    text = run("explain", table, "--group", "q2", "--rule", "weighted-mean", "--attributes", "tokens", *scale).output
+    assert "rewards by rollout" in text
+    assert "nan" not in text
+    assert "tokens: " in text
+
+
 def test_explain_of_one_rollout_shows_its_comparisons_alone(tmp_path: Path) -> None:
     rows = [{"uid": "q", "scores": {"A": i, "B": i % 7}} for i in range(64)]
     (tmp_path / "s.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

@@ -157,6 +157,15 @@ def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
     assert found["taken"] == [0.5]
 
 
+def test_how_much_of_a_criterion_control_took_out(record_of: Make) -> None:
+    """A: 0, 1 → 0.25, 0.75, a quarter of the variance is left; B is spread further, so nothing was taken out of it."""
+    plain = counted(GammaSummary(), gamma_record(record_of, [0.3, 0.1], utilities=None, values=None))
+    assert plain.result()["shares"] == [["A", pytest.approx(0.75)]]
+    ranked = {"utilities": ((-1.0, 1.0), (1.0, -1.0)), "values": ((-1.0, 1.0), (1.0, -1.0)), "scale": (2.0, 1.0)}
+    fitted = counted(GammaSummary(), gamma_record(record_of, [0.3, 0.1], **ranked))
+    assert fitted.result()["shares"] == [["A", pytest.approx(0.75)]]
+
+
 def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> None:
     """t·se over the groups behind the estimate, not the spread over groups, which is 0."""
     pooled = {"pool": "batch", "se": ((0.05,), (0.2,)), "shrunk": ((0.2,), (0.0,)), "n": (41.0, 21.0)}

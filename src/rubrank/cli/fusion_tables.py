@@ -138,14 +138,19 @@ def _wins(outcome: np.ndarray) -> int:
 
 
 def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
+    """Utilities and rewards; rewards alone under a rule that has no utilities."""
+    rewards = [["reward", *(f"{r:.2f}" for r in group.reward[rollouts])]]
+    if group.gated is not None:
+        rewards.insert(0, ["ranking", *(f"{r:.2f}" for r in group.ranking[rollouts])])
+    if np.isnan(group.utilities).any():
+        table("rewards by rollout", ["", *map(str, rollouts)], rewards, most=None, total=1)
+        return
     rows = []
     for k, name in _scored_criteria(group):
         cells = ["–" if math.isnan(group.scores[i, k]) else _format_signed(group.values[i, k]) for i in rollouts]
         rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
     rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
-    if group.gated is not None:
-        rows.append(["ranking", "", "", *(f"{r:.2f}" for r in group.ranking[rollouts])])
-    rows.append(["reward", "", "", *(f"{r:.2f}" for r in group.reward[rollouts])])
+    rows += [[name, "", "", *cells] for name, *cells in rewards]
     headings = ["criterion", "weight", "share", *map(str, rollouts)]
     table("utilities by rollout", headings, rows, most=None, total=1)
 

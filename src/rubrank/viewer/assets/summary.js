@@ -214,7 +214,7 @@ function correlations({ attributes, rules, r, half, groups }) {
         title: (d, i) => `${attributes[d].name}, ${rules[i]}: ${signed(r[d][i])}${isNumber(half[d][i]) ? ` ± ${half[d][i].toFixed(2)}` : ""}, ${plural(groups[d][i], "group")}` })));
 }
 
-function gammas({ attributes, criteria, points, taken }) {
+function gammas({ attributes, criteria, points, taken, shares }) {
   const body = h("div", {});
   const name = (k) => criteria[k] || "all criteria, by weight";
   function draw(k) {
@@ -232,6 +232,7 @@ function gammas({ attributes, criteria, points, taken }) {
   draw(0);
   return h("div", { class: "card" }, h("h3", {}, "What winning goes with: γ"),
     h("p", { class: "lead" }, "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its 95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that tell no rollouts apart in a group, or that a program decided, do not count there."),
+    shares.length > 0 && h("p", {}, `Control takes out ${shares.map(([criterion, share]) => `${percent(share)} of ${criterion}`).join(", ")} (of its variance within groups). If these differences are quality, control is wrong.`),
     choice("On", criteria.map((_, k) => [String(k), name(k)]), "0", (k) => draw(Number(k))), body);
 }
 

@@ -24,8 +24,9 @@ class GammaSummary:
     """γ by attribute, criterion and step.
 
     {"attributes": ["length"], "criteria": ["", "Facts"], "points": {"0|0": [[step, γ̂, half width, groups], …]},
-     "taken": [0.12]}
+     "taken": [0.12], "shares": [["Facts", 0.31]]}
 
+    `shares`: how much of a criterion's variance within groups control took out, largest first.
     Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has a standard error of
     its own: the half width is t·se. Where γ was fitted in every group by itself, it is the interval of the mean over
     groups. A criterion counts in a group only if it tells rollouts apart there and is controlled.
@@ -36,6 +37,8 @@ class GammaSummary:
         """(attribute, criterion, step) → sums."""
         self._attributes: dict[str, None] = {}
         self._taken: dict[str, Moments] = {}
+        self._squares: dict[str, np.ndarray] = {}
+        """Criterion → sums of squares around the group's mean, before and after control."""
         self._used: Counter[str] = Counter()
 
     def add(self, group: GroupArrays) -> None:
@@ -57,6 +60,11 @@ class GammaSummary:
             share = weights / weights.sum()
             # Half widths add up like γ itself, which makes the common one an upper bound.
             self._add_point(record, _ALL_CRITERIA, share @ gamma, share[used] @ half[used], share[used] @ groups[used])
+        if record.taken is not None and record.mean_contrasts is not None:
+            before, after = _values_around_mean(group, shape)
+            for k in np.flatnonzero(used):
+                squares = self._squares.setdefault(group.names[k], np.zeros(2))
+                squares += np.nansum(before[:, k] ** 2), np.nansum(after[:, k] ** 2)
         if record.taken is not None:
             taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
             for d, attribute in enumerate(record.attribute_names):
@@ -72,7 +80,15 @@ class GammaSummary:
             for k, criterion in enumerate(criteria)
         }
         taken = [self._taken[name].mean if name in self._taken else None for name in attributes]
-        return {"attributes": attributes, "criteria": criteria, "points": points, "taken": taken}
+        shares = [(name, 1.0 - after / before) for name, (before, after) in self._squares.items() if after < before]
+        shares.sort(key=lambda share: -share[1])
+        return {
+            "attributes": attributes,
+            "criteria": criteria,
+            "points": points,
+            "taken": taken,
+            "shares": [list(share) for share in shares[:_MOST_CRITERIA]],
+        }
 
     def _merge_steps(self, attribute: str, criterion: str) -> list[tuple[int | None, _GammaPoint]]:
         """The points of one curve in order; beyond 240 steps, neighbours share a point."""
@@ -122,6 +138,22 @@ class _GammaPoint:
             half = self.half_width / n if np.isfinite(self.half_width) else None
             return self.gamma.mean, half, round(self.groups / n, 1)
         return self.gamma.mean, self.gamma.half_width, n
+
+
+def _values_around_mean(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(G, K) before and after control, minus their group's mean: utilities, or scores of a rule without utilities."""
+    record = group.record
+    if record.utilities is not None and record.values is not None:
+        before = to_array(record.utilities, (record.size, group.ranked))
+        after = to_array(record.values, before.shape) / np.array(record.scale or 1.0)
+    else:
+        scores = group.scores[:, : group.ranked].T
+        before = np.array([c.cleanness(column) for c, column in zip(record.ranked, scores, strict=True)]).T
+        assert record.mean_contrasts is not None
+        assert record.taken is not None
+        contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
+        after = before - contrasts @ to_array(record.taken, shape).T
+    return before - mean_of_present(before), after - mean_of_present(after)
 
 
 def _pooled_intervals(record: GroupRecord, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
