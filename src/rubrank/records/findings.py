@@ -13,7 +13,7 @@ Findings and their thresholds:
     missing        ≥ 10% of a criterion's scores are missing
     gate           a hard gate stops ≥ 30% of the rollouts
     tied           a criterion is tied in ≥ 80% of its groups
-    follows        a judged criterion follows an attribute: γ̃ ≥ 0.3; without attributes, mean τ with the length ≥ 0.4
+    follows        a judged criterion follows an attribute: γ̃ after control ≥ 0.3, or mean τ with the length ≥ 0.4
     dominates      a criterion has ≥ 80% of the effective weight with ≤ 50% of the weight
     redundant      two criteria agree in ≥ 95% of the pairs that both decide
     reversed       a criterion disagrees with the sum of the others: mean τ ≤ −0.3
@@ -190,7 +190,7 @@ class FindingCounts:
         for name, counts in self.criteria.items():
             importance = counts.weight / max(total_weight, 1e-12)
             missing = counts.missing / max(1, counts.rollouts)
-            if missing >= MISSING:
+            if missing >= MISSING and counts.groups >= LEAST_GROUPS:
                 sentence = f"{missing:.0%} of the scores of {name} are missing."
                 action = "The reasons stand in the records; a missing score is not compared."
                 yield Finding("missing", sentence, action, missing * (0.5 + importance / 2), {"share": missing})
@@ -222,8 +222,8 @@ class FindingCounts:
         for attribute, gammas in counts.gammas.items():
             gamma = float(np.mean(gammas))
             if abs(gamma) >= FOLLOWS_GAMMA:
-                sentence = f"{name} follows {attribute} (γ {gamma:+.2f})."
-                action = f"Control it with --attributes {attribute}; “taken out” shows what that removes."
+                sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
+                action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
                 yield Finding("follows", sentence, action, min(1.0, abs(gamma)) * importance, {"gamma": gamma})
         if not counts.gammas and len(counts.length_taus) >= LEAST_GROUPS and np.mean(counts.length_taus) >= FOLLOWS_TAU:
             tau = float(np.mean(counts.length_taus))
@@ -299,25 +299,22 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         is_solved=bool(record.no_signal and K and np.all(oriented_GK == best)),
         stopped=stopped,
         lengths=None if record.responses is None else np.array([len(text) for text in record.responses], dtype=float),
-        gammas=_read_gammas(
-            [c.name for c in ranked],
-            record.attribute_names,
-            None if record.shrunk is None else to_array(record.shrunk, (K, len(record.attribute_names))),
-        ),
+        gammas=_remaining_gammas(record),
         certainties=certainties,
     )
 
 
-def _read_gammas(
-    names: Iterable[str], attributes: tuple[str, ...], shrunk_KD: np.ndarray | None
-) -> dict[str, dict[str, float]]:
-    if shrunk_KD is None:
+def _remaining_gammas(record: GroupRecord) -> dict[str, dict[str, float]]:
+    """Criterion → attribute → the influence that control did not take out."""
+    if record.shrunk is None:
         return {}
+    shape = (len(record.ranked), len(record.attribute_names))
+    remaining_KD = to_array(record.shrunk, shape)
+    if record.taken is not None:
+        remaining_KD = remaining_KD - np.nan_to_num(to_array(record.taken, shape))
     gammas = {}
-    for name, row in zip(names, shrunk_KD, strict=True):
-        gammas[name] = {
-            attribute: float(value) for attribute, value in zip(attributes, row, strict=True) if not np.isnan(value)
-        }
+    for criterion, row in zip(record.ranked, np.nan_to_num(remaining_KD), strict=True):
+        gammas[criterion.name] = dict(zip(record.attribute_names, row.tolist(), strict=True))
     return gammas
 
 
