@@ -235,7 +235,7 @@ def _check_judges(judges: Judges) -> None:
     # Kinds of the library are registered by the name of their module, those of a user as a function.
     library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
     for judge in judges.judges:
-        for member in (judge, *judge.members):
+        for member in (judge, *judge.leaves):
             if member.kind not in library:
                 where = f"kind of judge {judge.name!r}"
                 allowed = f"of the library ({', '.join(library)})"

@@ -2,7 +2,7 @@
 
     judge.py      configuration and contract: Judge, Judges, Call, Reply, Question, Judgment
     step.py       one step: which cells are judged, all judges at once, what is missing
-    kinds/        absolute, batched, decision, pairwise, listwise, panel
+    kinds/        absolute, batched, decision, pairwise, listwise, panel; cascade.py: a better judge for what is unsure
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
     client/       Call → Reply over HTTP, with a cache, limits and retries; batches/: the same through batch APIs
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -139,14 +140,36 @@ def count_calls(question: Question, judge: Judge) -> int:
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)
-    return Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
+    calls = Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
+    if judge.fallback is not None:
+        from rubrank.judges.kinds.cascade import most_escalated
+
+        calls += min(most_escalated(question, judge), count_calls(question, judge.fallback))
+    return calls
 
 
 async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
-    """The judgment of a judge or panel. asker_of: returns the asker that answers the calls of a judge or member."""
+    """The judgment of a judge or panel, and of its fallback where it is unsure.
+
+    asker_of: returns the asker that answers the calls of a judge or member.
+    """
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)
     if judge.is_panel:
-        return await Panel(kind).judge(question, judge, asker_of)
-    return await kind.judge(question, judge, asker_of(judge))
+        judgment = await Panel(kind).judge(question, judge, asker_of)
+    else:
+        judgment = await kind.judge(question, judge, asker_of(judge))
+    if judge.calibration:
+        from rubrank.judges.calibration import calibrate_judgment
+
+        calibrate_judgment(judgment, question, judge)
+    if judge.fallback is None:
+        return judgment
+    from rubrank.judges.kinds.cascade import choose_escalated, merge_judgments
+
+    escalated = choose_escalated(question, judge, judgment)
+    if not escalated.any():
+        return judgment
+    second = await judge_question(replace(question, wanted=escalated), judge.fallback, asker_of)
+    return merge_judgments(question, judgment, second)

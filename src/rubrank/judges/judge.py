@@ -38,7 +38,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.judges import kind_names
+from rubrank.judges import COMPARES, kind_names
 from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
@@ -158,6 +158,23 @@ class Retry(_Confidential):
     breaker_pause: float = Field(default=20.0, ge=0.0)
 
 
+class Escalation(_Confidential):
+    """Which answers of a judge go to its fallback; a number alone is `most`."""
+
+    most: float = Field(default=1.0, ge=0.0, le=1.0, allow_inf_nan=False)
+    """Largest share of the answers that is escalated, the least sure first."""
+    threshold: float = Field(default=1.0, ge=0.0, le=1.0, allow_inf_nan=False)
+    """Answers of a smaller margin may be escalated; the margin is how much likelier the likeliest value is than the
+    next."""
+    thresholds: Mapping[str, float] = {}
+    """The same by criterion; `rubrank judge calibrate` measures them."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_share(cls, value: Any) -> Any:
+        return {"most": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 class Judge(_Confidential):
     """One judge: what it decides, how it is asked, and its endpoints."""
 
@@ -202,6 +219,13 @@ class Judge(_Confidential):
     members: tuple[Self, ...] = ()
     """Several judges that answer the same questions; their answers are combined."""
     combine: Combine = "majority"
+    # cascade
+    escalate: Escalation | None = None
+    fallback: Self | None = None
+    """A better judge, for answers that this one is not sure of."""
+    calibration: Mapping[str, tuple[tuple[float, float], ...]] = {}
+    """Criterion → pairs of a probability that the judge gives and the one that is right, as `rubrank judge calibrate`
+    measures them; between the pairs, straight lines."""
     examples: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     """Few-shot examples by criterion: {prompt, response, reasoning, verdict}."""
     seed: int = 0
@@ -249,6 +273,11 @@ class Judge(_Confidential):
         if self.probabilities and self.kind not in ("absolute", "batched"):
             allowed = 'used with kind "absolute" or "batched"'
             raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
+        self._check_cascade()
+        for name, pairs in self.calibration.items():
+            if list(pairs) != sorted(pairs) or not all(0.0 <= p <= 1.0 for pair in pairs for p in pair) or not pairs:
+                allowed = "pairs of probabilities that do not fall"
+                raise self.wrong(f"calibration of {name!r}", allowed, repr(pairs)[:80], "See rubrank judge calibrate.")
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})
@@ -256,6 +285,26 @@ class Judge(_Confidential):
             got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
             raise self.wrong("members", f"judges of the panel's kind {self.kind!r}", got, "Give all the same kind.")
         return self
+
+    def _check_cascade(self) -> None:
+        fallback = self.fallback
+        if fallback is None:
+            if self.escalate is not None:
+                raise self.wrong("fallback", "given with escalate", "none", "Name the better judge.")
+            return
+        for judge in (self, fallback):
+            if judge.kind in COMPARES:
+                allowed = "a kind that scores, in a cascade"
+                raise self.wrong("kind", allowed, repr(judge.kind), "Comparisons say how sure they are by themselves.")
+        if fallback.fallback is not None or fallback.criteria is not None:
+            got = "a fallback of its own" if fallback.fallback is not None else "criteria"
+            raise self.wrong("fallback", "a plain judge", got, "It is asked what this judge is unsure of.")
+        if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
+            allowed = "used by a judge that says how sure it is"
+            remedy = "Set probabilities: true, samples, members, or kind: decision."
+            raise self.wrong("fallback", allowed, f"kind {self.kind!r} without probabilities", remedy)
+        if self.escalate is None:
+            raise self.wrong("escalate", "given with a fallback", "none", "Such as escalate: 0.15.")
 
     def wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
         """An error about one of its settings."""
@@ -267,9 +316,14 @@ class Judge(_Confidential):
         return bool(self.members) or self.samples > 1
 
     @property
-    def leaves(self) -> tuple[Judge, ...]:
-        """The judges that send calls: the members of a panel, or the judge itself."""
+    def voters(self) -> tuple[Judge, ...]:
+        """The judges whose answers are combined: the members of a panel, or the judge itself."""
         return self.members or (self,)
+
+    @property
+    def leaves(self) -> tuple[Judge, ...]:
+        """The judges that send calls: its voters, and those of its fallback."""
+        return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
 class Judges(_Confidential):

@@ -238,7 +238,7 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
         check_folder(engine.records, owner=_OWNER, what="records")
     judges = []
     for judge in () if engine.judges is None else engine.judges.judges:
-        endpoints = [endpoint for member in (judge.members or (judge,)) for endpoint in member.endpoints]
+        endpoints = [endpoint for leaf in judge.leaves for endpoint in leaf.endpoints]
         models = sorted({endpoint.model for endpoint in endpoints})
         cache = None if engine.judges is None else engine.judges.cache
         judges.append({"name": judge.name, "kind": judge.kind, "models": models, "cache": cache})

@@ -1,7 +1,8 @@
-"""The verbs about judges: `rubrank judge check`, `show`, `stats`, `audit`. Each calls one function of the library."""
+"""The verbs `rubrank judge check`, `show`, `stats`, `audit` and `calibrate`. Each calls one function of the library."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,13 +22,14 @@ from rubrank.cli.common import (
     table_columns,
 )
 from rubrank.cli.terminal import print_json, print_line, table
-from rubrank.errors import counted
+from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from rubrank.grading.preview import Shown
     from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
     from rubrank.studies.audit.result import Audit
+    from rubrank.studies.calibration import CascadeCalibration
 
 _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
 
@@ -35,12 +37,14 @@ _Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were gra
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     judge = typer.Typer(
-        help="Judges: check endpoints, show prompts, usage and cost, audit their verdicts.", no_args_is_help=True
+        help="Judges: check endpoints, show prompts, usage and cost, audit and calibrate their verdicts.",
+        no_args_is_help=True,
     )
     add_verb(judge, check)
     add_verb(judge, show)
     add_verb(judge, stats)
     add_verb(judge, audit)
+    add_verb(judge, calibrate)
     app.add_typer(judge, name="judge")
 
 
@@ -52,8 +56,7 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
     judges = load_judges(file)
     check_judges(judges)
     for judge in judges.judges:
-        members = judge.members or (judge,)  # a panel has members; any other judge stands for itself
-        models = ", ".join(sorted({endpoint.model for member in members for endpoint in member.endpoints}))
+        models = ", ".join(sorted({endpoint.model for leaf in judge.leaves for endpoint in leaf.endpoints}))
         print_line(f"{judge.name}: {judge.kind}, {models}: healthy")
 
 
@@ -174,6 +177,86 @@ def audit(
     show_audit(result, details)
     if picture is not None:
         print_line(f"\npicture: {picture}")
+
+
+def calibrate(
+    scores: Annotated[
+        list[Path] | None, typer.Argument(help="Two score files: of the cheap judge, and of the better one.")
+    ] = None,
+    judges: Annotated[
+        Path | None,
+        typer.Option(help="Instead of score files: judges with a fallback and a cache; kept replies count."),
+    ] = None,
+    rubric: Annotated[str | None, typer.Option(help="With --judges: the rubric.")] = None,
+    rollouts: Annotated[Path | None, typer.Option(help="With --judges: the rollouts.")] = None,
+    agreement: Annotated[
+        float, typer.Option(help="Wanted share of answers on which the cascade says what the better judge would say.")
+    ] = 0.95,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Take probabilities as they are: no isotonic calibration.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="Write the settings for the file of judges: .yaml.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find out where a cheap judge may decide, and where a better one must be asked; no call is made."""
+    from rubrank._files import atomic_write, check_output_path
+    from rubrank.scores.files import read_scores
+    from rubrank.studies.calibration import calibrate as calibrate_tables
+    from rubrank.studies.calibration import replay_judges
+
+    if output is not None:
+        inputs = [*(scores or ()), judges, rollouts]
+        check_output_path(output, (".yaml",), inputs=inputs, force=force, verb="judge calibrate", option="output")
+    is_replay = judges is not None and rubric is not None and rollouts is not None and not scores
+    if not is_replay and (len(scores or ()) != 2 or judges is not None):
+        allowed = "two score files, or --judges, --rubric and --rollouts"
+        raise InvalidInput("judge calibrate", "scores", allowed, str(len(scores or ())), "See docs/judges.md.")
+    if is_replay:
+        quick, careful = replay_judges(rollouts, rubric, judges)
+    else:
+        assert scores is not None
+        quick, careful = read_scores(scores[0]), read_scores(scores[1])
+    result = calibrate_tables(quick, careful, agreement=agreement, isotonic=not raw)
+    if output is not None:
+        import yaml
+
+        with atomic_write(output) as temporary:
+            text = yaml.safe_dump(result.settings(), allow_unicode=True, sort_keys=False, default_flow_style=None)
+            temporary.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json(result.as_dict())
+        return
+    _show_calibration(result)
+    if output is not None:
+        print_line(f"settings: {output}")
+
+
+def _show_calibration(result: CascadeCalibration) -> None:
+    """Print a line for each criterion, and what cascades of several sizes achieve."""
+    rows = []
+    for criterion in result.criteria:
+        figures = (criterion.agreement, criterion.threshold, criterion.escalated, criterion.reached)
+        errors = (criterion.error_before, criterion.error_after)
+        cells = ["–" if math.isnan(figure) else f"{figure:.2f}" for figure in (*figures, *errors)]
+        rows.append((criterion.name, f"{criterion.cells:,}", *cells))
+    headings = (
+        "criterion",
+        "answers",
+        "agreement",
+        "threshold",
+        "escalated",
+        "then",
+        "error",
+        "calibrated",
+    )
+    table(f"thresholds for an agreement of {result.agreement:g}", headings, rows, most=None)
+    rows = []
+    for point in result.curve:
+        cost = "–" if point.cost is None else f"{point.cost:.0%}"
+        rows.append((f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost))
+    headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
+    table("all criteria, the least sure answers first", headings, rows, most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:

@@ -75,6 +75,10 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
         raise InvalidInput("grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
     if judges.cache_only:
         raise InvalidInput("grade", "batch", "used without `cache_only`", "both", "")
+    for judge in judges.judges:
+        if judge.fallback is not None:
+            remedy = "Its second question depends on the first answer: grade without batches."
+            raise judge.wrong("fallback", "left out with batches", "given", remedy)
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput("grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)

@@ -48,13 +48,14 @@ _INHERITED = word_list("""
 
 
 def complete_members(judge: Judge) -> Judge:
-    """The judge, with the panel's settings in members that left them out."""
+    """The judge, with the panel's settings in members that left them out; the same for its fallback."""
     settings = {name: getattr(judge, name) for name in _INHERITED if name in judge.model_fields_set}
     members = []
     for member in judge.members:
         update = {name: value for name, value in settings.items() if name not in member.model_fields_set}
         members.append(member.model_copy(update=update))
-    return judge.model_copy(update={"members": tuple(members)})
+    fallback = None if judge.fallback is None else complete_members(judge.fallback)
+    return judge.model_copy(update={"members": tuple(members), "fallback": fallback})
 
 
 class Panel:
@@ -65,12 +66,12 @@ class Panel:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """The calls of all members and samples."""
-        return sum(member.samples * self._kind.calls(question, member) for member in judge.leaves)
+        return sum(member.samples * self._kind.calls(question, member) for member in judge.voters)
 
     async def judge(self, question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
         """Ask all members, and combine their judgments."""
         coroutines = []
-        for member in judge.leaves:
+        for member in judge.voters:
             for sample in range(member.samples):
                 asker = SampledAsker(asker_of(member), sample)
                 coroutines.append(self._kind.judge(question, member, asker))

@@ -1,0 +1,298 @@
+"""Calibrate a cascade offline: where may a cheap judge decide, and where must a better one be asked?
+
+    result = calibrate(quick, careful, agreement=0.95)      two score tables of the same rollouts
+    result.criteria[0].threshold                            margin below which Tone must be escalated
+    result.curve                                            share escalated → agreement and cost
+    result.settings()                                       escalate and calibration, for the file of judges
+
+Nothing is asked: both tables come from replies that were kept (`replay_judges` grades from the cache of a cascade's two
+judges). The better judge is the reference. A cell of the cheap judge is kept if its margin reaches the threshold; the
+cascade agrees on escalated cells by construction, so its agreement is that of the kept cells and 1 for the rest. Cells
+that the better judge did not answer are left out; those that the cheap one did not answer are always escalated.
+
+Probabilities are calibrated by isotonic regression before margins are taken, unless `isotonic` is false. The error
+after it is measured on groups that it was not fitted to (two halves, each with the other's fit).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.judges.calibration import Knots, calibrate_distribution, fit_isotonic
+from rubrank.judges.judge import Judges, load_judges
+from rubrank.scores.probabilities import Distribution, most_probable, sureness
+from rubrank.scores.table import ScoreTable
+
+_OWNER = "judge calibrate"
+_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+_BINS = 10  # of the calibration error
+_MIN_CELLS = 20  # for a calibration of its own
+
+
+@dataclass(frozen=True)
+class CriterionCalibration:
+    """One criterion: how well the cheap judge does alone, and what it takes for the agreement that was asked for."""
+
+    name: str
+    cells: int
+    agreement: float
+    """Share of the cells on which the cheap judge says what the better one says."""
+    threshold: float
+    """Margin below which a cell must be escalated for the agreement that was asked for."""
+    escalated: float
+    """Share of the cells below it."""
+    reached: float
+    """Agreement of the cascade with this threshold."""
+    error_before: float
+    """Mean distance of the cheap judge's cumulative probabilities from observed frequencies; 0 = calibrated."""
+    error_after: float
+    """The same after isotonic calibration, on groups that it was not fitted to."""
+    knots: Knots
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """What a cascade of a given size achieves over all criteria."""
+
+    escalated: float
+    threshold: float
+    agreement: float
+    cost: float | None
+    """As a share of asking the better judge about everything; None if the tables do not say what they cost."""
+
+
+@dataclass(frozen=True)
+class CascadeCalibration:
+    """Everything that was measured."""
+
+    agreement: float
+    """That was asked for."""
+    criteria: tuple[CriterionCalibration, ...]
+    curve: tuple[CurvePoint, ...]
+
+    def settings(self) -> dict[str, Any]:
+        """For the cheap judge in the file of judges."""
+        thresholds = {criterion.name: round(criterion.threshold, 4) for criterion in self.criteria}
+        settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
+        calibration = {
+            criterion.name: [[round(given, 4), round(right, 4)] for given, right in criterion.knots]
+            for criterion in self.criteria
+            if criterion.knots
+        }
+        if calibration:
+            settings["calibration"] = calibration
+        return settings
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "settings": self.settings()}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One rollout on one criterion."""
+
+    group: str
+    distribution: Distribution
+    """Of the cheap judge; empty if it did not answer."""
+    reference: float
+    """Score of the better judge."""
+
+
+@only_our_errors
+def calibrate(
+    quick: ScoreTable, careful: ScoreTable, *, agreement: float = 0.95, isotonic: bool = True
+) -> CascadeCalibration:
+    """Measure where the cheap judge may decide.
+
+    quick, careful: scores of the same rollouts by the cheap judge, with probabilities, and by the better one.
+    agreement: wanted share of cells on which the cascade says what the better judge would say.
+    """
+    if not 0.0 <= agreement <= 1.0:
+        raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
+    cells_of = _match_cells(quick, careful)
+    measured = []
+    all_margins = []
+    all_agree = []
+    for name, cells in cells_of.items():
+        higher = next(iter(careful.variants(name))).direction == "higher"
+        knots = _fit(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
+        margins, agrees = _measure_margins(cells, knots, higher)
+        threshold, escalated, reached = _find_threshold(margins, agrees, agreement)
+        answered = [cell for cell in cells if cell.distribution]
+        measured.append(
+            CriterionCalibration(
+                name,
+                len(cells),
+                float(_measure_margins(cells, (), higher)[1].mean()),
+                threshold,
+                escalated,
+                reached,
+                _calibration_error(*_cumulative(answered, ())),
+                _held_out_error(answered) if knots else math.nan,
+                knots,
+            )
+        )
+        all_margins.append(margins)
+        all_agree.append(agrees)
+    curve = _draw_curve(np.concatenate(all_margins), np.concatenate(all_agree), _cost_ratio(quick, careful))
+    return CascadeCalibration(agreement, tuple(measured), curve)
+
+
+def replay_judges(
+    rollouts: Any, rubric: Any, judges: Any, columns: Mapping[str, Any] | None = None
+) -> tuple[ScoreTable, ScoreTable]:
+    """The scores of the cheap and of the better judge of a cascade, from kept replies alone."""
+    from rubrank.grading.grade import grade
+
+    loaded: Judges = load_judges(judges)
+    cascades = [judge for judge in loaded.judges if judge.fallback is not None]
+    if not cascades or loaded.cache is None:
+        got = "no cache" if cascades else "no judge with a fallback"
+        raise InvalidInput(_OWNER, "judges", "a cascade with the cache of its replies", got, "See docs/judges.md.")
+    cheap = []
+    better = []
+    for judge in loaded.judges:
+        alone = judge.model_copy(update={"fallback": None, "escalate": None, "calibration": {}})
+        cheap.append(alone)
+        if judge.fallback is not None:
+            better.append(judge.fallback.model_copy(update={"name": judge.name, "criteria": judge.criteria}))
+        else:
+            better.append(alone)
+    tables = []
+    for chosen in (cheap, better):
+        update = {"judges": tuple(chosen), "cache_only": True, "most_missing": 1.0}
+        tables.append(grade(rollouts, rubric, judges=loaded.model_copy(update=update), columns=columns))
+    return tables[0], tables[1]
+
+
+def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell]]:
+    """Criterion → the cells that the better judge has scored, of criteria that have probabilities."""
+    cells: dict[str, list[_Cell]] = {}
+    uncertain = {name for group in quick for name in group.probabilities}
+    sizes = {group.id: len(group.scores) for group in quick}
+    for group in careful:
+        if sizes.get(group.id) != len(group.scores):
+            allowed = f"group {group.id!r} with {len(group.scores)} rollouts in both tables"
+            raise InvalidInput(_OWNER, "scores", allowed, f"{sizes.get(group.id, 'none')}", "Grade the same rollouts.")
+        cheap = quick[group.id]
+        for name in group.names:
+            if name not in uncertain or name not in cheap.names:
+                continue
+            distributions = cheap.probabilities.get(name, ((),) * len(group.scores))
+            for i, distribution in enumerate(distributions):
+                reference = group.score(i, name)
+                if not math.isnan(reference):
+                    cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
+    if not cells:
+        allowed = "of a judge that says how sure it is, and of a better one on the same criteria"
+        remedy = "Grade with kind: decision, probabilities: true or samples."
+        raise InvalidInput(_OWNER, "scores", allowed, "no probabilities in the first table", remedy)
+    return cells
+
+
+def _cumulative(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
+    """P(value ≥ level) as the judge says it, and whether it is so, over all cells and all levels but the lowest."""
+    said = []
+    observed = []
+    for cell in cells:
+        distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        at_least = 1.0
+        for (_, probability), (value, _) in pairwise(distribution):
+            at_least -= probability
+            said.append(min(max(at_least, 0.0), 1.0))
+            observed.append(float(cell.reference >= value - 1e-9))
+    return np.array(said), np.array(observed)
+
+
+def _fit(cells: Sequence[_Cell]) -> Knots:
+    said, observed = _cumulative([cell for cell in cells if cell.distribution], ())
+    return fit_isotonic(said.tolist(), observed.tolist()) if len(said) else ()
+
+
+def _calibration_error(said: np.ndarray, observed: np.ndarray) -> float:
+    """Mean distance of probability and frequency over ten bins of equal width, weighted by their cells."""
+    if not len(said):
+        return math.nan
+    bins = np.minimum((said * _BINS).astype(int), _BINS - 1)
+    total = 0.0
+    for number in range(_BINS):
+        inside = bins == number
+        if inside.any():
+            total += inside.sum() * abs(float(said[inside].mean() - observed[inside].mean()))
+    return total / len(said)
+
+
+def _held_out_error(cells: Sequence[_Cell]) -> float:
+    """The calibration error of each half of the groups under the fit of the other half."""
+    halves: tuple[list[_Cell], list[_Cell]] = ([], [])
+    for cell in cells:
+        halves[blake2b(cell.group.encode("utf-8", "replace"), digest_size=1).digest()[0] % 2].append(cell)
+    said = []
+    observed = []
+    for half, other_half in (halves, halves[::-1]):
+        knots = _fit(other_half)
+        if half and knots:
+            part = _cumulative(half, knots)
+            said.append(part[0])
+            observed.append(part[1])
+    return _calibration_error(np.concatenate(said), np.concatenate(observed)) if said else math.nan
+
+
+def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The margin of every cell (−1 without an answer), and whether the cheap judge says what the better one says."""
+    margins = []
+    agrees = []
+    for cell in cells:
+        if not cell.distribution:
+            margins.append(-1.0)
+            agrees.append(False)
+            continue
+        distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        margins.append(sureness(distribution))
+        agrees.append(abs(most_probable(distribution, higher) - cell.reference) < 1e-6)
+    return np.array(margins), np.array(agrees)
+
+
+def _find_threshold(margins: np.ndarray, agrees: np.ndarray, wanted: float) -> tuple[float, float, float]:
+    """The smallest threshold for the wanted agreement, the share below it, and the agreement that it gives."""
+    candidates = [0.0, *np.unique(margins[margins > 0.0]).tolist(), 1.0 + 1e-9]
+    for threshold in candidates:
+        escalated = margins < threshold
+        reached = float((agrees | escalated).mean())
+        if reached >= wanted - 1e-12:
+            return min(threshold, 1.0), float(escalated.mean()), reached
+    return 1.0, 1.0, 1.0
+
+
+def _draw_curve(margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None) -> tuple[CurvePoint, ...]:
+    """What is reached if given shares of all cells are escalated, the least sure first."""
+    order = np.argsort(margins, kind="stable")
+    points = []
+    for share in _SHARES:
+        count = round(share * len(order))
+        escalated = np.zeros(len(order), dtype=bool)
+        escalated[order[:count]] = True
+        threshold = float(margins[order[count]]) if count < len(order) else 1.0
+        cost = None if cost_ratio is None else cost_ratio + count / len(order)
+        points.append(CurvePoint(share, max(threshold, 0.0), float((agrees | escalated).mean()), cost))
+    return tuple(points)
+
+
+def _cost_ratio(quick: ScoreTable, careful: ScoreTable) -> float | None:
+    """Cost of an answer of the cheap judge as a share of one of the better judge; None if it is not known."""
+    costs = []
+    for table in (quick, careful):
+        spent = None if table.provenance is None else table.provenance.spent
+        if not spent or not spent.get("cost") or not spent.get("asked"):
+            return None
+        costs.append(float(spent["cost"]) / float(spent["asked"]))
+    return costs[0] / costs[1]
