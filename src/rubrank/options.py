@@ -379,6 +379,9 @@ class EngineOptions(RewardOptions):
     workers: int | None = option(0, "Processes that grade; 0 grades in the trainer's own process.", ge=0)
     cache: Any = option(None, "File in which verdicts are kept.")
     records: Any = option(None, "File to which every group of every step is appended: .jsonl, .jsonl.gz or .jsonl.zst.")
+    alarm: Literal["warn", "stop", "off"] = option(
+        "warn", "At signs of reward hacking: log a warning, also stop the run (TRL only), or look for none."
+    )
     thinking: Thinking = option(
         "auto",
         "How completions begin: prefilled, within reasoning that the chat template opened; tags, as they are; auto, as "

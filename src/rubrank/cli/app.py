@@ -6,7 +6,7 @@
     rubrank judge check, show, stats, audit          verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fuse.py         scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       compare rules
-    rubrank record, report, view, export             verbs/records.py      everything about each group, and pages of it
+    rubrank record, report, view, export, alarm      verbs/records.py      everything about each group, and pages of it
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank serve                                    verbs/serve.py        rewards over HTTP

@@ -174,6 +174,7 @@ class ServiceConfig(RewardConfig):
         """The engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
         engine = self.engine(folder, process=replica)
         engine.leave_out_default_control()  # groups come one by one, and replicas would differ
+        engine.alarm = None  # groups of several runs may come here
         if engine.judges is None:
             return engine
         if engine.judges.cache is None:

@@ -31,7 +31,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
@@ -53,6 +53,14 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.training.alarm import (
+    FEWEST_GROUPS,
+    AlarmPart,
+    RewardAlarm,
+    find_gamma,
+    measure_parts,
+    standardise_rewards,
+)
 from rubrank.training.controls import (
     ActiveControls,
     TextFeatures,
@@ -66,7 +74,15 @@ from rubrank.training.controls import (
     set_pool,
     warn_of_single_group,
 )
-from rubrank.training.metrics import completion_columns, find_origin, score_metrics, step_metrics
+from rubrank.training.metrics import (
+    DisputedRollout,
+    completion_columns,
+    covariance_metrics,
+    find_disputed,
+    find_origin,
+    score_metrics,
+    step_metrics,
+)
 from rubrank.training.rollouts import read_prefilled
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -112,6 +128,10 @@ class StepRewards:
     """Texts about each rollout, for a table of completions; shaped like the rewards."""
     results: tuple[Fused, ...] = ()
     """The fused results of consecutive groups; one, unless the step was split."""
+    distributions: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Rewards and advantages of all rollouts, for histograms."""
+    disputed: tuple[DisputedRollout, ...] = ()
+    """The rollouts about which the criteria disagree most, to look at."""
 
     def flat(self) -> list[float]:
         """All rewards in one list."""
@@ -164,6 +184,7 @@ class RewardEngine:
         adjust_criteria: the criteria whose verdicts are adjusted, or "all"; by default those that judges decide.
         scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
         penalties: low-quality criteria under a rule without "+": "rank", or "ignore".
+        alarm: at signs of reward hacking "warn", "stop" (`alarm_stops` is then true) or "off"; see docs/alarm.md.
         thinking: how responses begin: "prefilled", within reasoning that the prompt opened, as if a chat template ends
             in `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", within reasoning if
             an adapter sees that the prompt ends in such a tag.
@@ -201,6 +222,11 @@ class RewardEngine:
         self._ended: float | None = None
         self._warned_of_single_group = False
         self._has_logged_control = False
+        self.alarm = None if settings.alarm == "off" else RewardAlarm()
+        self.alarm_stops = False
+        self._stops_at_alarm = settings.alarm == "stop"
+        self._unmeasured: list[AlarmPart] = []  # groups of calls that are too small for a figure
+        self._judge_totals = {"cost": 0.0, "tokens": 0.0}
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -369,9 +395,14 @@ class RewardEngine:
             metrics = step_metrics(results, table, rollouts, features, shared)
             metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown_M.mean())
+            metrics |= covariance_metrics(table, rewards, shared)
             if graded.judging is not None:
                 metrics["rubrank/judge/waited"] = graded.seconds
                 metrics["rubrank/judge/hidden"] = graded.hidden
+                metrics |= self._add_judge_totals(graded.judging.account)
+            if train and self.alarm is not None:
+                part = AlarmPart(table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1))
+                metrics |= self._update_alarm(part, results, step, shared, write)
             now = time.perf_counter()
             seconds = graded.seconds + now - started
             metrics["rubrank/seconds"] = seconds
@@ -380,7 +411,36 @@ class RewardEngine:
                     metrics["rubrank/share_of_step"] = min(seconds / (now - self._ended), 1.0)
                 self._ended = now
         columns = completion_columns(table, step_rewards.stopped_by)
-        return replace(step_rewards, metrics=metrics, columns=columns)
+        advantages = [standardise_rewards(np.array(group)) for group in rewards]
+        return replace(
+            step_rewards,
+            metrics=metrics,
+            columns=columns,
+            distributions={"rubrank/rewards": reward_M, "rubrank/advantages": np.concatenate(advantages)},
+            disputed=find_disputed(table, groups, rewards),
+        )
+
+    def _add_judge_totals(self, account: Account) -> dict[str, float]:
+        tokens = account.input_tokens + account.output_tokens
+        self._judge_totals["cost"] += account.cost
+        self._judge_totals["tokens"] += tokens
+        totals = {f"rubrank/judge/total_{name}": value for name, value in self._judge_totals.items()}
+        return {"rubrank/judge/tokens": float(tokens), **totals}
+
+    def _update_alarm(
+        self, part: AlarmPart, results: Sequence[Fused], step: int, shared: Collection[str], write: bool
+    ) -> dict[str, float]:
+        """The alarm's metrics. Trainers that pass a few groups at a time have several calls for one figure."""
+        assert self.alarm is not None
+        self._unmeasured.append(part)
+        if sum(len(pending.groups) for pending in self._unmeasured) >= FEWEST_GROUPS:
+            figures = measure_parts(step, self._unmeasured, find_gamma(results), shared)
+            self._unmeasured = []
+            findings = self.alarm.update(figures)
+            for finding in findings if write else ():
+                _log.warning("alarm: %s. See docs/alarm.md.", finding.text)
+            self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(findings))
+        return self.alarm.metrics()
 
     def _fuse_parts(self, table: ScoreTable, active: ActiveControls, train: bool) -> list[_FusedPart]:
         rule = self.rule
@@ -488,7 +548,14 @@ class RewardEngine:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must contain, as JSON data."""
         memory = self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
-        return {"version": _STATE_VERSION, "rule": self.rule.name, "memory": memory, "lines": list(self._lines)}
+        return {
+            "version": _STATE_VERSION,
+            "rule": self.rule.name,
+            "memory": memory,
+            "lines": list(self._lines),
+            "judge": dict(self._judge_totals),
+            "alarm": None if self.alarm is None else self.alarm.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; raises for the state of another rule."""
@@ -501,6 +568,9 @@ class RewardEngine:
             remedy = "It is damaged, or from a version before the first release."
             raise InvalidInput(_OWNER, "state", "complete", f"no {missing[0]!r}", remedy)
         self._lines = list(state["lines"])
+        self._judge_totals |= state.get("judge", {})  # states of earlier versions have neither
+        if self.alarm is not None and state.get("alarm") is not None:
+            self.alarm.load_state_dict(state["alarm"])
         if state["memory"] is None:
             return
         if self.remembers and isinstance(self.rule, Stateful):

@@ -6,6 +6,8 @@
                                         …/shared (the shared rubric) and …/own (the queries' own rubrics)
     rubrank/<criterion>/mean            mean of its scores, on its own scale
     rubrank/<criterion>/ties            share of the pairs within groups that it does not tell apart
+    rubrank/<criterion>/covariance      Cov(s, A)/(σ_s σ_A) of its scores with the advantages within groups: if it is
+                                        positive, the criterion improves to first order
     rubrank/<criterion>/missing         share of the rollouts without a score
     rubrank/<criterion>/weight          its share of the decision: of the variance of the fused utility under RLVR², of
                                         the weights under other rules; mean over the groups that have it
@@ -18,9 +20,11 @@
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
     rubrank/groups/agreement, /error    how much the criteria agree; standard error of the fused utility
     rubrank/unknown                     share of the rollouts without any score
-    rubrank/judge/calls, /hits, /cost, /missing, /latency_p50, /latency_p90
+    rubrank/judge/calls, /hits, /cost, /tokens, /missing, /latency_p50, /latency_p90, /latency_p99
+    rubrank/judge/total_cost, /total_tokens          of the run so far, evaluations included
     rubrank/judge/waited, /hidden       seconds the trainer waited for scores; seconds of judging that overlapped with
                                         the generation of other rollouts
+    rubrank/alarm/<signal>              signs of reward hacking, from 1 on an alarm (`alarm.py`)
     rubrank/seconds, rubrank/share_of_step           time for rewards; its share of the time since the last rewards
 
 A fused reward ranks the rollouts of a group, so its mean says nothing about the policy. `rubrank/score` does: every
@@ -40,6 +44,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,6 +55,7 @@ from rubrank.fusion.rules.group_math import expand_rows, normalise_weights
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
+from rubrank.training.alarm import measure_step
 from rubrank.training.controls import TextFeatures, token_lengths
 
 MOST_LINES = 32
@@ -154,6 +160,18 @@ def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
     return metrics
 
 
+def covariance_metrics(
+    table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
+) -> dict[str, float]:
+    """How each shared criterion goes with the advantages, from −1 to 1; none for criteria that tell nothing apart."""
+    groups = [
+        (group.criteria, group.scores, np.array(group_rewards, dtype=float))
+        for group, group_rewards in zip(table.groups, rewards, strict=True)
+    ]
+    covariance = measure_step(0, groups, names=shared).covariance
+    return {f"rubrank/{name}/covariance": correlation for name, (correlation, _) in covariance.items()}
+
+
 def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
     """Mean lengths, and Markdown markers per line."""
     reasoning_words, answer_words = features.words.mean(0)
@@ -186,7 +204,7 @@ def judge_metrics(judging: Judgments) -> dict[str, float]:
         "rubrank/judge/cost": account.cost,
         "rubrank/judge/missing": judging.missing,
     }
-    for percent in (50, 90):
+    for percent in (50, 90, 99):
         latency = account.latency(percent / 100)
         if latency is not None:
             metrics[f"rubrank/judge/latency_p{percent}"] = latency
@@ -301,6 +319,60 @@ def find_origin(group: Group) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------------------- texts about rollouts
+
+
+@dataclass(frozen=True)
+class DisputedRollout:
+    """A rollout that is among the best of its group by some criteria, and among the worst by others."""
+
+    group: str
+    number: int
+    disagreement: float
+    """Standard deviation over the criteria of how far it is above the group's mean, in the group's deviations."""
+    prompt: str
+    response: str
+    scores: str
+    reward: float
+
+
+def find_disputed(
+    table: ScoreTable, groups: Sequence[Group], rewards: Sequence[Sequence[float]], most: int = 3
+) -> tuple[DisputedRollout, ...]:
+    """The rollouts about which the criteria disagree most, one of a group at most."""
+    candidates = []
+    for g, scored in enumerate(table.groups):
+        positions = []
+        for k, criterion in enumerate(scored.criteria):
+            column = criterion.cleanness(scored.scores[:, k])
+            known = column[~np.isnan(column)]
+            if len(known) and known.std() > 0.0:
+                positions.append((column - known.mean()) / known.std())
+        if len(positions) < 2:
+            continue
+        table_GK = np.array(positions).T
+        known_GK = ~np.isnan(table_GK)
+        counts_G = known_GK.sum(axis=1)
+        means_G = np.nansum(table_GK, axis=1) / np.maximum(counts_G, 1)
+        squares_G = np.where(known_GK, (table_GK - means_G[:, None]) ** 2, 0.0).sum(axis=1)
+        spread_G = np.where(counts_G >= 2, np.sqrt(squares_G / np.maximum(counts_G, 1)), 0.0)
+        i = int(spread_G.argmax())
+        if spread_G[i] > 0.0:
+            candidates.append((float(spread_G[i]), g, i))
+    disputed = []
+    for disagreement, g, i in sorted(candidates, key=lambda item: (-item[0], item[1]))[:most]:
+        rollout = groups[g].rollouts[i]
+        disputed.append(
+            DisputedRollout(
+                group=groups[g].id,
+                number=i,
+                disagreement=disagreement,
+                prompt=rollout.question or "",
+                response=rollout.answer,
+                scores=_score_texts(table.groups[g])[i],
+                reward=rewards[g][i],
+            )
+        )
+    return tuple(disputed)
 
 
 def completion_columns(

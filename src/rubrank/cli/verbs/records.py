@@ -4,6 +4,7 @@ rubrank record SCORES -o RECORDS      make them from scores
 rubrank report RECORDS -o FILE        one HTML file
 rubrank view RECORDS…                 a live page over runs of any size
 rubrank export RECORDS --to mlflow    send them where runs are tracked
+rubrank alarm RECORDS                 signs of reward hacking in a run
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def register(app: typer.Typer) -> None:
     add_verb(app, report, flags=FUSION_FLAGS)
     add_verb(app, view)
     add_verb(app, export)
+    add_verb(app, alarm)
 
 
 def record(
@@ -181,3 +183,37 @@ def export(
         return
     size = counted(done.groups, "group"), counted(done.rollouts, "rollout"), counted(done.steps, "step")
     print(f"{', '.join(size)}: {done.where}")
+
+
+def alarm(
+    records: Annotated[Path, typer.Argument(help="The records of a run: a file, rotated files, or their folder.")],
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with code 1 if there was an alarm.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print alarms and signals as JSON.")] = False,
+) -> None:
+    """Look for signs of reward hacking in the records of a run, step by step, as trainers do."""
+    from rubrank.records.files import read_records
+    from rubrank.training.alarm import RewardAlarm, figures_of_records
+
+    watcher = RewardAlarm()
+    findings = []
+    steps = 0
+    for figures in figures_of_records(read_records(records)):
+        findings += watcher.update(figures)
+        steps += 1
+    if not steps:
+        remedy = "Trainers write the step into their records; `rubrank record` does not."
+        raise InvalidInput(str(records), "records", "of training steps", "none that has a step", remedy)
+    if as_json:
+        alarms = [{"kind": finding.kind, "step": finding.step, "text": finding.text} for finding in findings]
+        signals = {"signals": watcher.strengths, "saturated": watcher.saturated}
+        print_json({"steps": steps, "alarms": alarms, **signals})
+    else:
+        for finding in findings:
+            print(f"{finding.kind}: {finding.text}")
+        print(f"{counted(len(findings), 'alarm')} in {counted(steps, 'step')}")
+        largest = sorted(watcher.strengths.items(), key=lambda item: -item[1])[:5]
+        print("at the end, an alarm from 1 on: " + ", ".join(f"{kind} {strength:.2f}" for kind, strength in largest))
+        if watcher.saturated:
+            print(f"met by nearly all rollouts: {', '.join(watcher.saturated)}")
+    if fail and findings:
+        raise typer.Exit(1)

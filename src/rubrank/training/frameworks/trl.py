@@ -27,6 +27,8 @@ from itertools import groupby
 from math import gcd, isnan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.options import EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
@@ -44,6 +46,7 @@ from rubrank.training.shapes.flat_batch import Processes, Sample, by_position, s
 
 if TYPE_CHECKING:
     from rubrank.training.frameworks.trl_callback import RubricCallback
+    from rubrank.training.metrics import DisputedRollout
 
 MESSAGES_COLUMN = "completion_messages"
 """A rollout function may return it: the messages of each completion, which TRL itself decodes into one text."""
@@ -138,6 +141,8 @@ class RubricReward:
         **columns: Any,
     ) -> list[float | None]:
         """The reward of every completion; None: nothing is known about it, and TRL leaves it out."""
+        if self.trainer is None:
+            self.engine.leave_out_default_control()  # without the callback no checkpoint would contain the estimate
         if self.engine.remembers and self.trainer is None and not self._has_warned:
             self._has_warned = True
             message = f"{_OWNER}: no checkpoint contains the memory of {self.engine.rule.name!r}: pass "
@@ -161,6 +166,8 @@ class RubricReward:
         if log_metric:
             for name, value in result.metrics.items():
                 log_metric(name, value)
+        if train and getattr(trainer_state, "is_world_process_zero", False):
+            log_distributions(caller, result.distributions, result.disputed, trainer_state.global_step)
         if log_extra:
             for name, texts in result.columns.items():
                 log_extra(name, texts)
@@ -276,6 +283,35 @@ def _find_trainer(caller: Any) -> TrainerInfo | None:
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
         return None
     return TrainerInfo(args, model, getattr(caller, "processing_class", None))
+
+
+def log_distributions(
+    trainer: Any, distributions: Mapping[str, Any], disputed: Sequence[DisputedRollout], step: int
+) -> None:
+    """Histograms, and the rollouts about which criteria disagree most, to TensorBoard and Weights & Biases.
+
+    A trainer's log takes numbers only, so that these go to the loggers themselves.
+    """
+    values = {name: array[~np.isnan(array)] for name, array in distributions.items()}
+    texts = [
+        f"{rollout.group}, rollout {rollout.number}: {rollout.scores}; reward {rollout.reward:.3g}\n\n"
+        f"{rollout.prompt}\n\n{rollout.response}"
+        for rollout in disputed
+    ]
+    for callback in getattr(getattr(trainer, "callback_handler", None), "callbacks", ()):
+        writer = getattr(callback, "tb_writer", None)
+        if writer is not None:
+            for name, array in values.items():
+                if len(array):
+                    writer.add_histogram(name, array, step)
+            for number, text in enumerate(texts):
+                writer.add_text(f"rubrank/disputed/{number}", text, step)
+    wandb = sys.modules.get("wandb")
+    if wandb is not None and getattr(wandb, "run", None) is not None:
+        wandb.log({name: wandb.Histogram(array) for name, array in values.items() if len(array)}, commit=False)
+        rows = [[rollout.group, rollout.scores, rollout.reward, rollout.response] for rollout in disputed]
+        table = wandb.Table(columns=["group", "scores", "reward", "response"], data=rows)
+        wandb.log({"rubrank/disputed": table}, commit=False)
 
 
 def current_processes() -> Processes:

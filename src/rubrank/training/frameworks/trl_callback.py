@@ -59,7 +59,10 @@ class RubricCallback(TrainerCallback):
         self.reward.rewind_random_state = RandomState().restore
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Have the state ready: a checkpoint may follow."""
+        """Have the state ready: a checkpoint may follow. An alarm may end the run here, with a checkpoint."""
+        if self.reward.engine.alarm_stops:
+            control.should_training_stop = True
+            control.should_save = True
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
         self._save_records_place(state, control)
 

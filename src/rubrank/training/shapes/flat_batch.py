@@ -22,14 +22,17 @@ all raise, and none is left waiting.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
+from rubrank.training.metrics import DisputedRollout
 
 T = TypeVar("T")
 
@@ -59,6 +62,9 @@ class FlatRewards:
     rewards: list[float]
     metrics: dict[str, float] = field(default_factory=dict)
     columns: dict[str, list[str]] = field(default_factory=dict)
+    distributions: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Rewards and advantages of the rollouts of all processes."""
+    disputed: tuple[DisputedRollout, ...] = ()
 
 
 GroupOf: TypeAlias = Callable[[Sequence[Sample]], Sequence[Hashable]]
@@ -116,7 +122,8 @@ def score_flat(
     start = sum(len(part) for part in parts[: processes.rank])
     own_places = places[start : start + len(parts[processes.rank])]
     columns = {name: [column[g][i] for g, i in own_places] for name, column in result.columns.items()}
-    return FlatRewards([rewards[g][i] for g, i in own_places], dict(result.metrics), columns)
+    own_rewards = [rewards[g][i] for g, i in own_places]
+    return FlatRewards(own_rewards, dict(result.metrics), columns, result.distributions, result.disputed)
 
 
 def _make_groups(

@@ -1,0 +1,473 @@
+"""An alarm for reward hacking: rewards rise, and what they stand for does not.
+
+    alarm = RewardAlarm()
+    figures = measure_step(step, groups, rewards, words, markup)      a few means and correlations of one step
+    for finding in alarm.update(figures):
+        print(finding.text)       step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
+
+Six signals, in trainers (metrics `rubrank/alarm/…`, from 1 on an alarm) and on records (`rubrank alarm`):
+
+    judged_up       judged scores rise while checked ones fall: those that programs decide, and those that are only
+                    watched (layer `watch`), such as a second judge's
+    presence_up     criteria of form and presence rise while those of correctness fall
+    gamma           the judges' liking of an attribute grows: γ̂ is larger than 48 steps ago
+    words, markup   answers get longer, or fuller of Markdown, and checked scores do not rise
+    against/<criterion>     the criterion falls within groups where the advantage rises: training makes it worse
+    saturated       criteria that are met by nearly all rollouts: nothing can be learnt from them. A notice, no alarm
+
+Each trend is the slope of a regression over the last `WINDOW` steps, with its t statistic; a small change is no alarm
+however significant it is. `against` adds up the evidence of all steps (CUSUM). The thresholds were calibrated on
+simulated runs: `benchmarks/alarm.py`, docs/alarm.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rubrank.scores.criterion import CriterionData
+
+if TYPE_CHECKING:
+    from rubrank.fusion.result import Fused
+    from rubrank.records.record import GroupRecord
+    from rubrank.scores.table import GroupScores
+
+WINDOW = 48
+"""Steps over which trends are estimated."""
+FEWEST_GROUPS = 4
+"""Groups that figures are made of; trainers that pass fewer at a time have them collected."""
+_FEWEST = 24  # steps with a value that a trend needs
+_TREND = 4.5  # t statistic from which a slope counts
+_DRIFT = 7.0  # the same for words and Markdown, which wander even if nobody rewards them
+_SMALLEST_CHANGE = 0.03  # of a mean score, over the window
+_LONGER = math.log(1.3)  # of the mean logarithm of the words
+_MORE_MARKUP = 0.1  # markers per line
+_GAMMA = 5.0  # standard errors
+_CUSUM_SLACK = 0.75  # standard errors per step that are forgiven
+_CUSUM_LIMIT = 12.0
+_SATURATED = 0.98  # share of the best score, and of ties
+_SATURATED_STEPS = 20
+_PRESENCE_FAMILIES = {"format", "length", "presence", "similarity"}
+_CORRECTNESS_FAMILIES = {"code", "data", "truth", "agentic", "faithfulness"}
+_CORRECTNESS_VERIFIERS = {"GroundTruthMatch"}
+_log = logging.getLogger("rubrank")
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What the alarm needs to know about a step; NaN if something does not exist."""
+
+    step: int
+    judged: float = math.nan
+    """Mean of the judged scores, from 0 to 1."""
+    checked: float = math.nan
+    """Mean of the scores of programs, and of criteria that are only watched."""
+    presence: float = math.nan
+    correctness: float = math.nan
+    words: float = math.nan
+    """Mean logarithm of the words of reasoning and answer."""
+    markup: float = math.nan
+    """Markdown markers per line."""
+    gamma: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Attribute → γ̂ and its standard error, means over the criteria."""
+    covariance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Criterion → its correlation with the advantage within groups, and the degrees of freedom of that."""
+    means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Criterion → its mean from 0 to 1, and the share of the groups that it ties."""
+    checked_criteria: tuple[str, ...] = ()
+    """Those that programs decide, or that are only watched."""
+
+
+@dataclass(frozen=True, eq=False)
+class AlarmPart:
+    """Groups of one call, their rewards, and the words and markers per line of all their rollouts."""
+
+    groups: Sequence[GroupScores]
+    rewards: Sequence[Sequence[float]]
+    words_M: np.ndarray
+    markup_M: np.ndarray
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An alarm that began."""
+
+    kind: str
+    step: int
+    text: str
+
+
+# ------------------------------------------------------------------------------------------------- figures of a step
+
+
+def measure_step(
+    step: int,
+    groups: Iterable[tuple[Sequence[CriterionData], np.ndarray, np.ndarray]],
+    words_M: np.ndarray | None = None,
+    markup_M: np.ndarray | None = None,
+    gamma: Mapping[str, tuple[float, float]] | None = None,
+    names: Collection[str] | None = None,
+) -> StepFigures:
+    """The figures of a step.
+
+    groups: for each group its criteria, their scores (G, K) and the rewards (G,); NaN = unknown.
+    words_M, markup_M: words and markers per line of every rollout.
+    names: criteria that are followed one by one; None: all.
+    """
+    sums: dict[str, _CriterionSums] = {}
+    for criteria, scores_GK, reward_G in groups:
+        _add_group(sums, criteria, scores_GK, standardise_rewards(np.asarray(reward_G, dtype=float)))
+    by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for criterion_sums in sums.values():
+        for kind in criterion_sums.kinds:
+            by_kind[kind].append((criterion_sums.total, criterion_sums.count))
+    means = {}
+    for kind, totals in by_kind.items():
+        count = sum(number for _, number in totals)
+        means[kind] = sum(total for total, _ in totals) / count if count else math.nan
+    followed = {name: part for name, part in sums.items() if names is None or name in names}
+    return StepFigures(
+        step,
+        **means,
+        words=math.nan if words_M is None else float(np.log1p(words_M).mean()),
+        markup=math.nan if markup_M is None else float(np.mean(markup_M)),
+        gamma=dict(gamma or {}),
+        covariance={name: part.correlation for name, part in followed.items() if part.freedom > 0},
+        means={name: part.mean_and_ties for name, part in followed.items() if part.count},
+        checked_criteria=tuple(name for name, part in followed.items() if "checked" in part.kinds),
+    )
+
+
+def measure_parts(
+    step: int, parts: Sequence[AlarmPart], gamma: Mapping[str, tuple[float, float]], names: Collection[str]
+) -> StepFigures:
+    """The figures of groups that came in several calls."""
+    groups = [
+        (group.criteria, group.scores, np.array(rewards, dtype=float))
+        for part in parts
+        for group, rewards in zip(part.groups, part.rewards, strict=True)
+    ]
+    words_M = np.concatenate([part.words_M for part in parts])
+    markup_M = np.concatenate([part.markup_M for part in parts])
+    return measure_step(step, groups, words_M, markup_M, gamma, names)
+
+
+def find_gamma(results: Sequence[Fused]) -> dict[str, tuple[float, float]]:
+    """Attribute → γ̂ and its standard error, means over the criteria and groups where it was estimated."""
+    values: dict[str, list[np.ndarray]] = defaultdict(list)
+    for result in results:
+        if result.control is not None:
+            estimated_NK = result.control.n_NK > 0
+            for d, name in enumerate(result.attribute_names):
+                gamma = result.control.gamma_NKD[estimated_NK][:, d]
+                values[name].append(np.column_stack([gamma, result.control.se_NKD[estimated_NK][:, d]]))
+    means = {name: np.concatenate(parts) for name, parts in values.items()}
+    return {name: (float(part[:, 0].mean()), float(part[:, 1].mean())) for name, part in means.items() if len(part)}
+
+
+@dataclass
+class _CriterionSums:
+    """Sums over the groups of a step, of one criterion."""
+
+    kinds: tuple[str, ...]
+    total: float = 0.0
+    count: int = 0
+    groups: int = 0
+    tied_groups: int = 0
+    freedom: int = 0
+    products: float = 0.0
+    squares: float = 0.0
+    advantage_squares: float = 0.0
+
+    @property
+    def correlation(self) -> tuple[float, float]:
+        scale = math.sqrt(self.squares * self.advantage_squares)
+        return self.products / scale if scale > 0.0 else 0.0, float(self.freedom)
+
+    @property
+    def mean_and_ties(self) -> tuple[float, float]:
+        return self.total / self.count, self.tied_groups / self.groups if self.groups else math.nan
+
+
+def _add_group(
+    sums: dict[str, _CriterionSums], criteria: Sequence[CriterionData], scores_GK: np.ndarray, advantage_G: np.ndarray
+) -> None:
+    """Add the scores of one group and the advantages of its rollouts, all criteria at once."""
+    low_K = np.array([criterion.domain.low for criterion in criteria])
+    width_K = np.array([criterion.domain.high for criterion in criteria]) - low_K
+    is_lower_K = np.array([criterion.direction == "lower" for criterion in criteria])
+    unit_GK = (scores_GK - low_K) / width_K
+    unit_GK = np.where(is_lower_K, 1.0 - unit_GK, unit_GK)
+    known_GK = ~np.isnan(unit_GK) & ~np.isnan(advantage_G)[:, None]
+    count_K = known_GK.sum(axis=0)
+    divisor_K = np.maximum(count_K, 1)
+    total_K = np.where(known_GK, unit_GK, 0.0).sum(axis=0)
+    deviation_GK = np.where(known_GK, unit_GK - total_K / divisor_K, 0.0)
+    advantage_GK = np.where(known_GK, advantage_G[:, None], 0.0)
+    advantage_GK = np.where(known_GK, advantage_GK - advantage_GK.sum(axis=0) / divisor_K, 0.0)
+    products_K = (deviation_GK * advantage_GK).sum(axis=0).tolist()
+    squares_K = (deviation_GK**2).sum(axis=0).tolist()
+    advantage_squares_K = (advantage_GK**2).sum(axis=0).tolist()
+    for k, criterion in enumerate(criteria):
+        part = sums.get(criterion.name)
+        if part is None:
+            part = sums[criterion.name] = _CriterionSums(_kinds_of(criterion))
+        count = int(count_K[k])
+        part.total += float(total_K[k])
+        part.count += count
+        if count < 2:
+            continue
+        part.groups += 1
+        if squares_K[k] < 1e-18:
+            part.tied_groups += 1
+            continue
+        part.freedom += count - 1
+        part.products += products_K[k]
+        part.squares += squares_K[k]
+        part.advantage_squares += advantage_squares_K[k]
+
+
+def _kinds_of(criterion: CriterionData) -> tuple[str, ...]:
+    """The means to which a criterion contributes."""
+    kinds = ["judged" if criterion.verifier is None and criterion.layer != "watch" else "checked"]
+    if criterion.category in ("presence", "correctness"):
+        kinds.append(criterion.category)
+    elif criterion.verifier in _CORRECTNESS_VERIFIERS or criterion.family in _CORRECTNESS_FAMILIES:
+        kinds.append("correctness")
+    elif criterion.family in _PRESENCE_FAMILIES:
+        kinds.append("presence")
+    return tuple(kinds)
+
+
+def standardise_rewards(reward_G: np.ndarray) -> np.ndarray:
+    """Rewards of a group as advantages: centred and divided by their deviation; zeros if all are equal."""
+    known = reward_G[~np.isnan(reward_G)]
+    deviation = known.std() if len(known) else 0.0
+    if deviation < 1e-9:
+        return np.where(np.isnan(reward_G), np.nan, 0.0)
+    return np.asarray((reward_G - known.mean()) / deviation)
+
+
+# -------------------------------------------------------------------------------------------------------------- alarm
+
+
+class RewardAlarm:
+    """Follows a run step by step.
+
+    strengths: signal → how far it is, from the last step; an alarm from 1 on.
+    """
+
+    def __init__(self) -> None:
+        self.strengths: dict[str, float] = {}
+        self.saturated: list[str] = []
+        self._window: deque[StepFigures] = deque(maxlen=WINDOW)
+        self._against: dict[str, float] = {}
+        self._saturated_steps: dict[str, int] = {}
+        self._last_alarm: dict[str, int] = {}
+
+    def update(self, figures: StepFigures) -> list[Finding]:
+        """Take in a step; returns the alarms that begin with it."""
+        self._window.append(figures)
+        self._count_saturated(figures)
+        texts: dict[str, str] = {}
+        self.strengths = {}
+        for kind, strength, text in (*self._judge_trends(), *self._judge_gamma(), *self._judge_directions(figures)):
+            self.strengths[kind] = strength
+            texts[kind] = text
+        findings = []
+        for kind, strength in self.strengths.items():
+            if strength >= 1.0:
+                # A signal that hovers around its threshold is one alarm.
+                if figures.step - self._last_alarm.get(kind, -WINDOW) >= WINDOW:
+                    findings.append(Finding(kind, figures.step, f"step {figures.step}: {texts[kind]}"))
+                self._last_alarm[kind] = figures.step
+        return findings
+
+    def metrics(self) -> dict[str, float]:
+        """`rubrank/alarm/…`: the strength of every signal, the largest one, and the number of saturated criteria."""
+        metrics = {f"rubrank/alarm/{kind}": strength for kind, strength in self.strengths.items()}
+        if metrics:
+            metrics["rubrank/alarm/largest"] = max(metrics.values())
+        metrics["rubrank/alarm/saturated"] = float(len(self.saturated))
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint, as JSON data."""
+        window = [_without_nan(asdict(figures)) for figures in self._window]
+        return {
+            "window": window,
+            "against": dict(self._against),
+            "saturated_steps": dict(self._saturated_steps),
+            "last_alarm": dict(self._last_alarm),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self._window = deque((_read_figures(figures) for figures in state["window"]), maxlen=WINDOW)
+        self._against = dict(state["against"])
+        self._saturated_steps = dict(state["saturated_steps"])
+        self._last_alarm = dict(state["last_alarm"])
+
+    # ----------------------------------------------------------------------------------------------------- signals
+
+    def _judge_trends(self) -> Iterator[tuple[str, float, str]]:
+        span = f"over the last {len(self._window)} steps"
+        checked_change, checked_t = self._trend("checked")
+        falling = {"what programs check": (checked_change, checked_t)}
+        for name in self._window[-1].checked_criteria:
+            values = [figures.means[name][0] if name in figures.means else math.nan for figures in self._window]
+            falling[repr(name)] = _fit_trend(values)
+        yield from _compare_trends("judged_up", "judged scores", self._trend("judged"), falling, span)
+        correctness = {"correctness": self._trend("correctness")}
+        yield from _compare_trends(
+            "presence_up", "scores of form and presence", self._trend("presence"), correctness, span
+        )
+        is_earned = not math.isnan(checked_change) and checked_t >= 2.0
+        drifts = {"words": (_LONGER, "the length of answers"), "markup": (_MORE_MARKUP, "Markdown per line")}
+        for kind, (smallest, name) in drifts.items():
+            change, t = self._trend(kind)
+            if math.isnan(change):
+                continue
+            strength = 0.0 if is_earned else min(change / smallest, t / _DRIFT)
+            size = f"by {math.expm1(change):.0%}" if kind == "words" else f"by {change:.2f}"
+            yield kind, strength, f"{name} rose {size} {span}, and checked scores did not"
+
+    def _trend(self, name: str) -> tuple[float, float]:
+        return _fit_trend([getattr(figures, name) for figures in self._window])
+
+    def _judge_gamma(self) -> Iterator[tuple[str, float, str]]:
+        if len(self._window) < WINDOW:
+            return
+        first, last = self._window[0], self._window[-1]
+        for name in last.gamma.keys() & first.gamma.keys():
+            gamma, error = last.gamma[name]
+            gamma_before, error_before = first.gamma[name]
+            scale = math.hypot(error, error_before)
+            rise = (gamma - gamma_before) / scale if scale > 0.0 and gamma > 0.0 else 0.0
+            text = f"the judges' liking of {name} grew: γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
+            yield f"gamma/{name}", rise / _GAMMA, text
+
+    def _judge_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
+        for name, (correlation, freedom) in figures.covariance.items():
+            evidence = -correlation * math.sqrt(freedom) - _CUSUM_SLACK
+            self._against[name] = min(max(0.0, self._against.get(name, 0.0) + evidence), 2.0 * _CUSUM_LIMIT)
+            text = f"{name!r} falls where rewards rise (correlation {correlation:.2f}): training makes it worse"
+            yield f"against/{name}", self._against[name] / _CUSUM_LIMIT, text
+
+    def _count_saturated(self, figures: StepFigures) -> None:
+        for name, (mean, ties) in figures.means.items():
+            is_saturated = mean >= _SATURATED and (math.isnan(ties) or ties >= _SATURATED)
+            self._saturated_steps[name] = self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
+        before = set(self.saturated)
+        self.saturated = [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
+        for name in self.saturated:
+            if name not in before:
+                _log.info("%r is met by nearly all rollouts since %d steps", name, _SATURATED_STEPS)
+
+
+def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
+    """Change over the window, and the t statistic of the slope; NaN if there are too few steps."""
+    values_T = np.array(values)
+    is_known = ~np.isnan(values_T)
+    if is_known.sum() < _FEWEST:
+        return math.nan, math.nan
+    x = np.flatnonzero(is_known).astype(float)
+    x -= x.mean()
+    y = values_T[is_known] - values_T[is_known].mean()
+    slope = float(x @ y / (x @ x))
+    residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
+    error = math.sqrt(residual / float(x @ x))
+    change = slope * float(x[-1] - x[0])
+    if error == 0.0:
+        return change, math.copysign(math.inf, slope) if slope else 0.0
+    return change, slope / error
+
+
+def _compare_trends(
+    kind: str, rising_name: str, rising: tuple[float, float], falling: Mapping[str, tuple[float, float]], span: str
+) -> Iterator[tuple[str, float, str]]:
+    """One signal: something rises while the worst of some others falls; nothing if there are too few steps."""
+    rise, rise_t = rising
+    candidates = []
+    for name, (change, t) in falling.items():
+        if not math.isnan(rise) and not math.isnan(change):
+            strength = min(rise / _SMALLEST_CHANGE, rise_t / _TREND, -change / _SMALLEST_CHANGE, -t / _TREND)
+            candidates.append((strength, f"{rising_name} rose by {rise:.2f} {span}, {name} fell by {-change:.2f}"))
+    if candidates:
+        strength, text = max(candidates)
+        yield kind, strength, text
+
+
+def _without_nan(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in figures.items()}
+
+
+def _read_figures(data: Mapping[str, Any]) -> StepFigures:
+    values: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
+    values["checked_criteria"] = tuple(data["checked_criteria"])
+    for name in ("gamma", "covariance", "means"):
+        values[name] = {key: tuple(pair) for key, pair in data[name].items()}
+    return StepFigures(**values)
+
+
+# ------------------------------------------------------------------------------------------------------------ records
+
+
+def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
+    """The figures of every training step; evaluations and records without a step are left out.
+
+    Criteria of single queries have no lines of their own: only those of at least half of a step's groups do.
+    """
+    from rubrank.rollouts.rollout import Rollout
+    from rubrank.training.controls import measure_texts
+
+    step_records: list[GroupRecord] = []
+
+    def measure_records() -> StepFigures:
+        names = [name for record in step_records for name in {criterion.name for criterion in record.criteria}]
+        shared = {name for name in names if names.count(name) * 2 >= len(step_records)}
+        rollouts = []
+        for record in step_records:
+            responses = record.responses or ()
+            reasoning = record.reasoning or ("",) * len(responses)
+            for response, thoughts in zip(responses, reasoning, strict=True):
+                rollouts.append(Rollout(prompt=(), response=response, reasoning=thoughts or None))
+        words_M = markup_M = None
+        if rollouts:
+            features = measure_texts(rollouts, (), 0)
+            words_M = features.words.sum(axis=1)
+            markup_M = features.markdown.sum(axis=1)
+        gamma: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for record in step_records:
+            for gammas, errors in zip(record.gamma or (), record.se or (), strict=True):
+                for name, value, error in zip(record.attribute_names, gammas, errors, strict=True):
+                    if value is not None and error:
+                        gamma[name].append((value, error))
+        groups = [
+            (record.criteria, np.array(record.scores, dtype=float), np.array(record.reward, dtype=float))
+            for record in step_records
+        ]
+        return measure_step(
+            step_records[0].step or 0,
+            groups,
+            words_M,
+            markup_M,
+            {name: tuple(np.mean(pairs, axis=0).tolist()) for name, pairs in gamma.items()},
+            names=shared,
+        )
+
+    for record in records:
+        if record.step is None or record.metadata.get("mode", "train") != "train":
+            continue
+        if step_records and record.step != step_records[0].step:
+            yield measure_records()
+            step_records = []
+        step_records.append(record)
+    if step_records:
+        yield measure_records()
