@@ -132,6 +132,8 @@ def code_passes(
     total = len(calls) + len(programs)
     if not total:
         return missing("no tests: give `tests`, `cases`, metadata['tests'] or metadata['cases']")
+    if not calls and not any(case.stdout.strip() for case in programs):
+        return missing("no case expects any output, so a program that does nothing would pass")
     if total > _MOST_TESTS:
         return missing(f"{total} tests; at most {_MOST_TESTS} are run")
     work = _find_work(rollout, source, path, test_files, [job["source"] for job in calls])

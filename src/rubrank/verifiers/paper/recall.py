@@ -12,8 +12,10 @@ from pydantic import Field
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import fold_visible, sentences
+from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import find_denials, has_denial
 from rubrank.verifiers.shared.relation import Relation, holds
+from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _STOP = word_set("""
@@ -24,12 +26,15 @@ _UNSPACED_RANGES = "\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f"
 _UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]+")
 _TOKEN = re.compile(f"[{_UNSPACED_RANGES}]+|[^\\W_{_UNSPACED_RANGES}]+")
 _SUFFIX = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed|ly|e|y)$")
+_SMALL = frozenset(word for words in read_words("small_words").values() for word in words) | _STOP
+_PIECE = re.compile(r"[^\W_]+")
+_BAG = 8  # words: fewer may be a heading or a list entry
 _MOSTLY = 0.6  # share of a point's words from which a sentence is about the point
 _WINDOW = 3  # sentences over which one point may be spread
 _MOST_SENTENCES = 20_000  # of the answer are read
 
 
-@verifier("SummaryRecall", family="format", domain=UNIT, version=3)
+@verifier("SummaryRecall", family="format", domain=UNIT, version=4)
 def summary_recall(
     rollout: Rollout,
     *,
@@ -46,7 +51,8 @@ def summary_recall(
     answer breaks the limit `relation words` (copying everything recalls everything). The points come from `points`,
     the sentences of `reference`, or the rollout's metadata of these names. Passes with 1: every point in its own words.
     Fails with 0: nothing of them. A sentence that denies a point ("did not rise" for "rose in May"), or states flatly
-    what the point denies, recalls nothing of it. Not covered: other words for the same thing, opposites ("fell").
+    what the point denies, recalls nothing of it; nor do words without sentences (a bag of words), or entries that
+    repeat a list of points that the prompt gives. Not covered: other words for the same thing, opposites ("fell").
     """
     reference_points = _find_points(rollout, points, reference)
     if not reference_points:
@@ -54,7 +60,14 @@ def summary_recall(
     word_count = len(rollout.text.words)
     if words is not None and not holds(word_count, relation, words):
         return 0.0, f"{word_count} words, {relation} {words} asked"
-    answer = [_Sentence.parse(sentence) for sentence in sentences(rollout.text.shown.raw)[:_MOST_SENTENCES]]
+    shown = rollout.text.shown.raw
+    language = detect_language(shown)[0]
+    given = _find_given_points(reference_points, rollout.question)
+    usual = _measure_connection("\n".join(reference_points))
+    answer = []
+    for sentence in sentences(shown)[:_MOST_SENTENCES]:
+        if not _is_bag_of_words(sentence, usual) and _normalise(sentence) not in given:
+            answer.append(_Sentence.parse(sentence, language))
     recalls = [_measure_recall(point, answer) for point in reference_points]
     if threshold is not None:
         recalls = [float(recall >= threshold) for recall in recalls]
@@ -76,6 +89,35 @@ def _find_points(rollout: Rollout, points: Sequence[str] | None, reference: str 
     return [point for point in candidates if _tokenize(point)]
 
 
+def _normalise(text: str) -> str:
+    return " ".join(_TOKEN.findall(fold_visible(text)))
+
+
+def _find_given_points(points: list[str], question: str) -> set[str]:
+    """The points, if the prompt itself lists them: then an answer that repeats the list recalls nothing."""
+    lines = {_normalise(line) for line in question[:100_000].splitlines()}
+    listed = {_normalise(point) for point in points} & lines
+    return listed if len(listed) >= 2 and len(listed) >= 0.8 * len(points) else set()
+
+
+def _measure_connection(text: str) -> float:
+    """How connected words are: the share of small words; in scripts without spaces the length of an unbroken piece."""
+    pieces = _PIECE.findall(text.lower())
+    if _UNSPACED.search(text):
+        return sum(map(len, pieces)) / max(1, len(pieces))
+    return sum(piece in _SMALL for piece in pieces) / max(1, len(pieces))
+
+
+def _is_bag_of_words(sentence: str, usual: float) -> bool:
+    """Words one after the other: hardly connected, where the points (whose connection is `usual`) are sentences."""
+    if len(_PIECE.findall(sentence)) < _BAG:
+        return False
+    connection = _measure_connection(sentence)
+    if _UNSPACED.search(sentence):
+        return usual > 2 * connection  # a sentence has no space every few characters
+    return 0.12 < usual < 1 and 4 * connection < usual
+
+
 @dataclass(frozen=True, slots=True)
 class _Sentence:
     """A sentence of the answer: its words; for each clause that denies something, its words and the first denied."""
@@ -84,8 +126,8 @@ class _Sentence:
     denials: tuple[tuple[frozenset[str], str], ...]
 
     @classmethod
-    def parse(cls, sentence: str) -> _Sentence:
-        clauses = find_denials(sentence) if has_denial(sentence) else []
+    def parse(cls, sentence: str, language: str) -> _Sentence:
+        clauses = find_denials(sentence, language or None)
         denials = tuple((frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses)
         return cls(frozenset(_tokenize(sentence)), denials)
 

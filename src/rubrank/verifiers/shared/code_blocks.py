@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -11,6 +12,7 @@ Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
 _PYTHON = ("", "python", "py", "python3", "python2")
 _DIFF = ("diff", "patch", "udiff")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)  # float() also reads 5_0 and ５０
 _LONGEST_BARE_CODE = 200_000  # characters
 
 
@@ -95,10 +97,8 @@ def same_output(expected: str, written: str, compare: Compare, tolerance: float)
 
 
 def _same_token(expected: str, written: str, tolerance: float) -> bool:
-    if expected == written or tolerance == 0:
-        return expected == written
-    try:
-        number = float(expected)
-        return abs(number - float(written)) <= tolerance * max(1.0, abs(number))
-    except ValueError:
-        return False
+    if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(written)):
+        is_nan = expected.lower().strip("+-") == "nan"  # a calculation that failed is no result to reach
+        return expected == written and not is_nan
+    number = float(expected)
+    return expected == written or abs(number - float(written)) <= tolerance * max(1.0, abs(number))

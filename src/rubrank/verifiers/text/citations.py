@@ -10,14 +10,18 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 Check = Literal["quotes", "numbers", "references"]
-_QUOTES = re.compile(r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»")
+_QUOTES = re.compile(
+    r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»|‘([^‘’\n]{1,500})’(?!\w)"
+    r"|(?<![\w'])'(?! )((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)"  # an apostrophe is none
+)
+_REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
 _REFERENCE = re.compile(r"(?<![\w\]])\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\](?!\()")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])")
 _SHORTEST = 12  # characters: shorter quotations are words that are mentioned, not passages
 _SHORTEST_WIDE = 5  # in Chinese and Japanese
 
 
-@verifier("Citations", family="faithfulness", domain=UNIT, version=1)
+@verifier("Citations", family="faithfulness", domain=UNIT, version=2)
 def check_citations(
     rollout: Rollout,
     *,
@@ -28,22 +32,27 @@ def check_citations(
     """The share of quotations, [n] and numbers of the answer that are borne out by the material.
 
     The material is `material` or metadata["material"/"context"/"documents"/"sources"]: a text, or a list whose entries
-    are [1], [2] … Quotations of a few words and more must occur in it, spaces, case and quotation marks aside; [n] must
-    be an entry; numbers (if asked for) must occur. Passes (1): "“the moon pulls the sea” [1]" where source 1 says so.
-    Part: one of two quotations. Fails (0): a made-up quotation; [7] of three sources; fewer citations than
-    `at_least`. Missing: no material. Not covered: whether the cited source supports the sentence (ask a judge).
+    are [1], [2] … Quotations of a few words and more, in double or single marks or as a block (`> …`), must occur in
+    it, spaces, case and quotation marks aside, and in source n if [n] follows; [n] must be an entry; numbers (if asked
+    for) must occur. Passes (1): "“the moon pulls the sea” [1]" where source 1 says so. Part: one of two numbers. Fails
+    (0): a made-up quotation, whatever stands beside it; [7] of three sources; fewer citations than `at_least`. Missing:
+    no material. Not covered: whether the cited source supports the sentence (ask a judge).
     """
     sources = _find_sources(material, rollout)
     if not sources:
         return missing("no material: give `material`, or metadata['material'], 'context', 'documents' or 'sources'")
-    text = _fold(" ".join(sources))
-    answer = rollout.answer
+    folded_sources = [_fold(source) for source in sources]
+    answer = rollout.text.shown.raw
     citations: list[tuple[str, bool]] = []  # what is cited, and whether the material bears it out
     if "quotes" in check:
-        for groups in _QUOTES.findall(answer):
-            quotation = "".join(groups).strip()
-            if len(quotation) >= (_SHORTEST if quotation.isascii() else _SHORTEST_WIDE):
-                citations.append((quotation, _fold(quotation) in text))
+        for quotation, number in _find_quotations(answer):
+            places = folded_sources
+            if number is not None and 1 <= number <= len(sources):
+                places = [folded_sources[number - 1]]
+            is_right = any(_fold(quotation) in place for place in places)
+            if not is_right:
+                return 0.0, f"not in the material: {quotation[:80]!r}"
+            citations.append((quotation, is_right))
     if "references" in check:
         for number in _find_references(answer):
             citations.append((f"[{number}]", 1 <= number <= len(sources)))
@@ -60,6 +69,25 @@ def check_citations(
     if wrong:
         reason += f"; not: {wrong[0][:80]!r}"
     return 1.0 - len(wrong) / len(citations), reason
+
+
+def _find_quotations(answer: str) -> list[tuple[str, int | None]]:
+    """The quotations of a few words and more, each with the number of the source that follows it."""
+    quotations: list[tuple[str, int | None]] = []
+    for match in _QUOTES.finditer(answer):
+        quotation = next(filter(None, match.groups())).strip()
+        reference = _REFERENCE_AFTER.match(answer, match.end())
+        quotations.append((quotation, int(reference[1]) if reference else None))
+    block = [line.lstrip("> \t").strip() for line in answer.splitlines() if line.startswith(">")]
+    for line in block:
+        text = _REFERENCE.sub("", line).strip(" \"“”'‘’*_—–-")
+        if not line.startswith(("—", "–", "-")) and not _QUOTES.search(line):  # not who said it
+            quotations.append((text, None))
+    long_enough = []
+    for quotation, number in quotations:
+        if len(quotation) >= (_SHORTEST if quotation.isascii() else _SHORTEST_WIDE):
+            long_enough.append((quotation, number))
+    return long_enough
 
 
 def _find_sources(material: str | tuple[str, ...] | None, rollout: Rollout) -> list[str]:

@@ -31,7 +31,7 @@ def group_diversity(
     by one, it is decided once the group is complete, and about those that came. Not covered: the same thing said in
     other words counts as different, and so does nonsense: use it beside criteria of quality.
     """
-    all_grams = [_find_grams(rollout.answer, n) for rollout in group.rollouts]
+    all_grams = [_find_grams(rollout.text.shown.raw, n) for rollout in group.rollouts]
     return [_compare_with_others(i, all_grams, against) for i in range(len(all_grams))]
 
 

@@ -44,17 +44,20 @@ def readability(text: Text, *, low: float | None = None, high: float | None = No
     return in_range, f"grade {grade:.1f}"
 
 
-@verifier("DistinctN", family="style", domain=UNIT, version=1)
-def distinct_n(text: Text, *, n: Annotated[int, Field(ge=1, le=8)] = 2) -> Answer:
+@verifier("DistinctN", family="style", domain=UNIT, version=2)
+def distinct_n(
+    text: Text, *, n: Annotated[int, Field(ge=1, le=8)] = 2, fewest: Annotated[int, Field(ge=1)] = 4
+) -> Answer:
     """The share of different n-grams among all n-grams of the answer: 1 = nothing is said twice.
 
-    Passes (1): "one two three". Part: "one two one two" has two of three bigrams. Fails (0): an empty answer. An answer
-    shorter than n tokens has nothing to repeat, and 1. Not covered: saying the same in other words.
+    Passes (1): "one two three four". Part: "one two one two" has two of three bigrams. Fails (0): an empty
+    answer, or fewer than `fewest` tokens, which show no variety. Only what a reader sees counts. Not covered: saying
+    the same in other words.
     """
-    tokens = tokenize(text.raw)
-    if not tokens:
-        return 0.0, "an empty answer"
+    tokens = tokenize(text.shown.raw)
+    if len(tokens) < max(fewest, n):
+        return 0.0, f"{len(tokens)} tokens show no variety: at least {max(fewest, n)} are needed"
     grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
     distinct = len(set(grams))
-    share = distinct / len(grams) if grams else 1.0
+    share = distinct / len(grams)
     return share, f"{distinct} of {len(grams)} {n}-grams are different"

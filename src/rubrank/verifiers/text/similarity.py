@@ -19,7 +19,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
+from rubrank.texts.prose import is_item, split_code
+from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.negation import find_denials
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
@@ -67,7 +70,7 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    answer = rollout.answer
+    answer = rollout.text.shown.raw
     if not whole:
         answer = read_answer(answer).text or answer
     tokens = tokenize(answer)
@@ -78,26 +81,54 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=1)
+@verifier("ContainsAny", family="similarity", domain=BINARY, version=2)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:
     """The answer contains one of the references (or all of them), as whole tokens and in order.
 
     Passes: "I think it was Paris." for ["Paris", "Lutetia"]; 西湖 in 杭州西湖. Fails: "Parisian" for "Paris"; one of
-    two with `need="all"`. Missing: no reference. Not covered: a reference that is denied ("not Paris") passes: use
-    GroundTruthMatch where that matters.
+    two with `need="all"`; a reference that is only denied ("not Paris"), only in a comment, an address or hidden text,
+    or only in a list of five and more that were not asked for (every capital of Europe). Missing: no reference. Not
+    covered: a wrong statement about the reference: use GroundTruthMatch where that matters.
     """
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
     if not texts:
         return missing(_NO_REFERENCE)
-    answer = _join_tokens(rollout.answer)
+    # Whoever lists everything does not answer; but several references may be asked for.
+    most_entries = max(_MANY_ENTRIES - 1, 2 * len(texts)) if need == "any" else LONGEST
+    answer = "\x00".join(_join_tokens(sentence) for sentence in _select_statements(rollout, most_entries))
     contained = [text for text in texts if _join_tokens(text) in answer]
     passed = len(contained) == len(texts) if need == "all" else bool(contained)
     reason = f"{len(contained)} of {len(texts)} found"
     if contained:
         reason += f": {contained[0][:60]!r}"
     return passed, reason
+
+
+_COMMENT = re.compile(r"(?s:/\*.{0,2000}?\*/)|(?m:(?:^|(?<=\s))(?://|#|--\s)[^\n]*)")
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+_ENTRY = re.compile(r"[,，、;；/|]|\b(?:and|or)\b|和")
+_MANY_ENTRIES = 5
+_SHORT_ENTRY = 4  # tokens
+
+
+def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
+    """The sentences that state something: no comments, addresses, denials, nor lists of more than `most_entries`."""
+    outside, blocks, _ = split_code(rollout.text.shown.raw)
+    code_lines = [line for _, code in blocks for line in _COMMENT.sub(" ", code).splitlines()]
+    entries = [line for line in outside if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
+    lines = outside if len(entries) <= most_entries else [line for line in outside if line not in entries]
+    statements = []
+    for sentence in [*split_sentences("\n".join(lines)), *code_lines]:
+        statement = _ADDRESS.sub(" ", sentence)
+        short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
+        if short_entries > most_entries:
+            continue
+        for clause, _ in find_denials(statement):
+            statement = statement.replace(clause, " ")
+        statements.append(statement)
+    return statements
 
 
 def _join_tokens(text: str) -> str:
@@ -134,7 +165,7 @@ def rouge(
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    tokens = tokenize(rollout.answer)[:LONGEST]
+    tokens = tokenize(rollout.text.shown.raw)[:LONGEST]
     best = max(_measure_rouge(tokens, tokenize(text)[:LONGEST], kind, measure) for text in texts)
     return best, f"ROUGE-{kind} {measure} {best:.2f}"
 
@@ -171,7 +202,7 @@ def chrf(
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    characters = _drop_spaces(rollout.answer)
+    characters = _drop_spaces(rollout.text.shown.raw)
     best = max(_measure_chrf(characters, _drop_spaces(text), beta) for text in texts)
     return best, f"chrF {best:.2f}"
 
@@ -220,12 +251,13 @@ def embedding_similarity(rollout: Rollout, *, model: str, references: References
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    if not rollout.answer.strip():
+    answer = rollout.text.shown.raw
+    if not answer.strip():
         return 0.0, "an empty answer"
-    if rollout.answer in texts:
+    if answer in texts:
         return 1.0, "the reference itself"
     try:
-        vectors = _load_model(model).encode([rollout.answer, *texts])
+        vectors = _load_model(model).encode([answer, *texts])
     except ImportError:
         return missing("model2vec is not installed: pip install 'rubrank[embeddings]'")
     except Exception as error:  # whatever a model file that is not there, or is none, raises

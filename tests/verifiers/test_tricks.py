@@ -1,0 +1,79 @@
+"""Cheap tricks fool no criterion: those of benchmarks/tricks.py, and answers that deserve the credit keep it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from cases import Cases
+
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.code_blocks import same_output
+from rubrank.verifiers.verifier import find_verifier
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "tricks.py"
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("tricks", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def judge(name, response, params, prompt="Write about the coast."):
+    verifier = find_verifier(name)
+    return verifier.verify(Rollout(response=response, prompt=prompt), verifier.check_parameters(params)).value
+
+
+def test_no_trick_earns_half_of_the_credit():
+    with Cases() as cases:
+        for trick in load_script().make_tricks():
+            if trick.criterion == "TestsPass":  # needs the sandbox: see test_agentic
+                continue
+            with cases(f"{trick.criterion}: {trick.name}"):
+                value = judge(trick.criterion, trick.response, trick.params, trick.prompt)
+                assert value is None or value < 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "response", "params"),
+    [
+        ("ContainsAny", "I think it was Paris.", {"references": ["Paris"]}),
+        ("ContainsAny", "Not London but Paris is the capital.", {"references": ["Paris"]}),
+        ("ContainsAny", "Paris, London and Rome.", {"references": ["Paris", "London", "Rome"]}),
+        ("ContainsAny", "red, green, blue, black, white, grey", {"references": ["grey", "red"], "need": "all"}),
+        ("Citations", "> the moon pulls the sea\n\nSo it is.", {"material": "The moon pulls the sea."}),
+        ("Citations", "It's said that 'the moon pulls the sea' here.", {"material": "The moon pulls the sea."}),
+        ("Citations", "The dog's tail and the cat's tail.", {"material": "The moon pulls the sea."}),
+        (
+            "SummaryRecall",
+            "- Profits rose in 2020.\n- The plant closed.",
+            {"points": ["Profits rose in 2020.", "The plant closed."]},
+        ),
+        ("DistinctN", "The sea is wide and deep.", {}),
+    ],
+)
+def test_what_deserves_the_credit_keeps_it(name, response, params):
+    assert judge(name, response, params) == 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "written", "same"),
+    [
+        ("50", "5_0", False),
+        ("50", "50.0001", True),
+        ("nan", "nan", False),
+        ("50", "５０", False),
+        ("yes 1e3", "yes 1000", True),
+        ("1_000", "1000", False),
+    ],
+)
+def test_numbers_are_compared_as_numbers_only_if_they_are_written_as_numbers(expected, written, same):
+    assert same_output(expected, written, "tokens", 0.01) is same
+
+
+def test_cases_that_expect_nothing_test_nothing():
+    cases = [{"stdin": "1", "stdout": ""}, {"stdin": "2", "stdout": " \n"}]
+    assert judge("TestsPass", "```python\npass\n```", {"cases": cases}) is None
