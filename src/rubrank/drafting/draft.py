@@ -42,6 +42,10 @@ class DraftedItem:
     """Why it was not kept."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured: agreement, spread, examples."""
+    writer: str = ""
+    """The model that wrote it, by the name of the writers' file."""
+    merged_with: Sequence[str] = ()
+    """Questions of other writers that mean the same."""
 
     @property
     def name(self) -> str:
@@ -51,7 +55,13 @@ class DraftedItem:
     def provenance(self) -> dict[str, Any]:
         """Everything but the criterion itself, for the output."""
         entry: dict[str, Any] = {"name": self.name, "step": self.step, "kept": self.kept}
-        for key, value in (("evidence", self.evidence), ("reason", self.reason), ("figures", dict(self.figures))):
+        for key, value in (
+            ("evidence", self.evidence),
+            ("reason", self.reason),
+            ("figures", dict(self.figures)),
+            ("writer", self.writer),
+            ("merged_with", list(self.merged_with)),
+        ):
             if value:
                 entry[key] = value
         return entry
@@ -64,6 +74,8 @@ class DraftedRubric:
     prompt: str
     task: str
     items: Sequence[DraftedItem]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """About the rubric as a whole: what the writers' calls gave, the breaker's text."""
 
     def rubric(self) -> dict[str, Any]:
         """The criteria that were kept, as a rubric file has them."""
@@ -71,7 +83,7 @@ class DraftedRubric:
 
     def to_row(self) -> dict[str, Any]:
         """A row that `check`, `grade` and `train` read, with the provenance of every criterion."""
-        draft = {"task": self.task, "items": [item.provenance() for item in self.items]}
+        draft = {"task": self.task, "items": [item.provenance() for item in self.items], **self.notes}
         return {"prompt": self.prompt, "rubric": self.rubric(), "draft": draft}
 
 

@@ -78,6 +78,12 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
+def find_two_questions(question: str) -> str | None:
+    """The words with which a question asks two things at once; None if it asks one."""
+    compound = _COMPOUND.search(question)
+    return compound[0].strip() if compound else None
+
+
 def _about_words(criterion: Criterion) -> Iterator[Finding]:
     question = criterion.question or ""
     name = criterion.name
@@ -85,10 +91,10 @@ def _about_words(criterion: Criterion) -> Iterator[Finding]:
     if vague and criterion.anchors is None and len(question.split()) <= _SPECIFIC:
         sentence = f'{name} asks for "{vague[0]}" without saying what that means.'
         yield Finding("vague", sentence, "Name what a reader would see, or add anchors.", 0.5, {"word": vague[0]})
-    compound = _COMPOUND.search(question)
-    if compound:
-        sentence = f'{name} asks two things at once: "{compound[0].strip()}".'
-        yield Finding("compound", sentence, "Make it two criteria.", 0.6, {"words": compound[0]})
+    two_questions = find_two_questions(question)
+    if two_questions:
+        sentence = f'{name} asks two things at once: "{two_questions}".'
+        yield Finding("compound", sentence, "Make it two criteria.", 0.6, {"words": two_questions})
     unseen = _UNSEEN.search(question)
     if unseen:
         sentence = f'{name} asks what a judge cannot see: "{unseen[0]}".'

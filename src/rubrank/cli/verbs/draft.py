@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Force
 from rubrank.cli.terminal import print_json, say, table
+from rubrank.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rubrank.drafting.draft import DraftedRubric
+    from rubrank.judges.judge import Judges
 
 
 def register(app: typer.Typer) -> None:
@@ -32,55 +34,117 @@ def draft(
         bool,
         typer.Option("--activate/--compile-only", help="Add criteria of the library that fit the type of task."),
     ] = True,
+    writers: Annotated[
+        Path | None, typer.Option(help="File of models that write judged items, in the form of a judges file.")
+    ] = None,
+    responses: Annotated[
+        str | None, typer.Option(help="Responses to the prompts: for contrast, and to measure items with --judges.")
+    ] = None,
+    judges: Annotated[
+        Path | None, typer.Option(help="File of judges; with --responses, items are kept only if data supports them.")
+    ] = None,
+    keep: Annotated[
+        Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
+    ] = "data",
+    writer_prompts: Annotated[
+        Path | None, typer.Option(help="Folder with own prompts of the writers: write.txt, merge.txt, break.txt …")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how many calls the writers would get; write nothing.")
+    ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Show this many of the drafted rubrics.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Draft rubrics from prompts: what a prompt states becomes criteria that programs decide. No model is asked."""
+    """Draft rubrics from prompts: constraints become criteria for programs; models, if given, write judged items."""
     import json
 
     from rubrank._files import atomic_write, check_output_path
-    from rubrank.drafting.draft import draft_rubric
+    from rubrank.drafting.pipeline import draft_rubrics, read_responses
     from rubrank.drafting.prompts import read_prompts
+    from rubrank.drafting.writers import load_templates, load_writers
+    from rubrank.judges.judge import load_judges
 
-    check_output_path(output, (".jsonl",), inputs=(prompts,), force=force, verb="draft")
-    drafted = []
+    # Everything is read and checked before a model is asked.
+    if judges is not None and (writers is None or responses is None):
+        got = "no --writers" if writers is None else "no --responses"
+        raise InvalidInput("draft", "judges", "used with --writers and --responses", got, "")
+    if not dry_run:
+        check_output_path(output, (".jsonl",), inputs=(prompts, writers, responses, judges), force=force, verb="draft")
+    rows = list(read_prompts(prompts))
+    writing_models = load_writers(writers) if writers is not None else None
+    load_templates(writer_prompts)
+    if dry_run:
+        _show_calls(len(rows), writing_models, judges is not None, as_json)
+        return
+    result = draft_rubrics(
+        rows,
+        activate=activate,
+        writers=writing_models,
+        responses=read_responses(responses) if responses is not None else None,
+        judges=load_judges(judges) if judges is not None else None,
+        keep=keep,
+        prompts=writer_prompts,
+    )
     with atomic_write(output) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for row in read_prompts(prompts):
-            rubric = draft_rubric(
-                row.prompt, turns=row.turns, tools=row.tools, reference=row.reference, activate=activate
-            )
+        for row, rubric in zip(rows, result.rubrics, strict=True):
             file.write(json.dumps({**row.fields, **rubric.to_row()}, ensure_ascii=False) + "\n")
-            drafted.append(rubric)
-    counts = _count(drafted)
+    counts = _count(result.rubrics)
+    if result.account is not None:
+        counts["calls"] = result.account.calls
+        counts["cost"] = result.account.cost
     if as_json:
         print_json({"output": str(output), **counts})
         return
-    for rubric in drafted[:examples]:
+    for rubric in result.rubrics[:examples]:
         _show(rubric)
     say(
         f"{counts['prompts']} prompts, {counts['with_compiled']} of them state constraints; "
-        f"{counts['compiled']} criteria compiled, {counts['activated']} from the library, {counts['dropped']} dropped"
+        f"{counts['compiled']} criteria compiled, {counts['activated']} from the library, "
+        f"{counts['written']} written, {counts['dropped']} dropped"
     )
+    if result.account is not None:
+        per_item = result.account.cost / max(1, counts["written"])
+        say(f"writers: {result.account.calls} calls, cost {result.account.cost:.4g}, {per_item:.4g} per kept item")
+    problems = sum("problems" in rubric.notes for rubric in result.rubrics)
+    if problems:
+        say(f"{problems} prompts have replies that could not be used; see `draft.problems` in the output")
     say(f"rubrics: {output}")
 
 
-def _count(drafted: Sequence[DraftedRubric]) -> Mapping[str, Any]:
+def _show_calls(prompts: int, writers: Judges | None, measures: bool, as_json: bool) -> None:
+    """The calls of a run, at most."""
+    from rubrank.drafting.writers import MOST_ITEMS
+
+    count = 0 if writers is None else len(writers.judges)
+    calls = {"write": prompts * count, "merge": prompts if count > 1 else 0, "break": prompts if count else 0}
+    if measures:
+        calls["violate"] = prompts * count * MOST_ITEMS
+    if as_json:
+        print_json({"prompts": prompts, "calls": calls})
+        return
+    names = ", ".join(f"{calls[name]} to {name}" for name in calls)
+    say(f"{prompts} prompts: at most {sum(calls.values())} calls of writers ({names})")
+
+
+def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     items = [item for rubric in drafted for item in rubric.items]
-    kept = [item for item in items if item.kept]
-    return {
+    kept = Counter(item.step for item in items if item.kept)
+    counts: Mapping[str, Any] = {
         "prompts": len(drafted),
         "with_compiled": sum(any(item.step == "compiled" for item in rubric.items) for rubric in drafted),
-        "compiled": sum(item.step == "compiled" for item in kept),
-        "activated": sum(item.step == "activated" for item in kept),
-        "dropped": len(items) - len(kept),
+        "compiled": kept["compiled"],
+        "activated": kept["activated"],
+        "written": kept["written"],
+        "dropped": len(items) - kept.total(),
         "tasks": dict(Counter(rubric.task for rubric in drafted)),
     }
+    return dict(counts)
 
 
 def _show(rubric: DraftedRubric) -> None:
     """One drafted rubric with the words that each criterion comes from."""
     rows = []
     for item in rubric.items:
-        source = item.evidence.strip().replace("\n", " ") or item.step
+        source = item.evidence.strip().replace("\n", " ") or item.writer or item.step
         rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
     table(f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}", ["criterion", "from"], rows, words=2)

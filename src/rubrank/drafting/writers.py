@@ -1,0 +1,341 @@
+"""Let models write judged criteria: several writers, a conservative merger, and a breaker that games the result.
+
+    writers = load_writers("writers.yaml")            the same file form as judges: endpoints, limits, prices, cache
+    written = write_items([task], writers)[0]
+    written.items                                     WrittenItem(question="Does the answer …?", points=5, writer="a")
+    written.breaker                                   a cheap text that fulfils the items badly
+
+    prompt ── writer a ──> items ─┐
+           └─ writer b ──> items ─┴─ merge ──> items ──> breaker
+
+Writers are called through the client of the judges, so replies are cached, limited and paid once, and an interrupted
+run goes on where it stopped. The prompt is data: it stands between fences that depend on it, and items that are true of
+every answer are refused. A reply that cannot be read costs the items of that writer, with the reason; the others stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rubrank.drafting.lint import find_two_questions
+from rubrank.errors import InvalidInput
+from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.usage import Account
+from rubrank.judges.clients import JudgeClients, open_clients
+from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
+from rubrank.rubrics.files import read_settings
+
+PROMPT_VERSION = "1"
+CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
+_PROMPTS = ("write", "merge", "break", "violate")
+MOST_ITEMS = 20
+_MOST_RESPONSES = 4
+_LONGEST_QUESTION = 400
+_HAN = re.compile(r"[一-鿿]")
+# Items that a hostile prompt may dictate: they are true of every answer.
+_ALWAYS_TRUE = re.compile(
+    r"\b(?:always (?:pass|true|yes)|regardless of|any (?:answer|response) (?:passes|is)|answer yes)\b|无论|总是通过",
+    re.IGNORECASE,
+)
+_LEAST_OVERLAP = 0.2
+"""Share of words that two items must have in common before a model's word that they mean the same is believed."""
+
+
+@dataclass(frozen=True)
+class WritingTask:
+    """A prompt for which items are written."""
+
+    prompt: str
+    reference: str | None = None
+    responses: Sequence[str] = ()
+    """Responses of different strength, the best first; the contrast shows what matters."""
+
+
+@dataclass(frozen=True)
+class WrittenItem:
+    """One judged criterion."""
+
+    question: str
+    points: float
+    category: str
+    writer: str
+    merged_with: tuple[str, ...] = ()
+    """Questions of other writers that mean the same."""
+
+    def criterion(self, name: str) -> dict[str, Any]:
+        """As a rubric has it."""
+        return {"name": name, "question": self.question, "points": self.points, "category": self.category}
+
+
+@dataclass(frozen=True)
+class WrittenItems:
+    """What the writers made of one prompt."""
+
+    items: Sequence[WrittenItem] = ()
+    refused: Sequence[tuple[str, str]] = ()
+    """(question, reason) of items that were not taken."""
+    breaker: str | None = None
+    problems: Sequence[str] = ()
+    """Replies that could not be used, and why."""
+
+
+@dataclass
+class WritingResult:
+    """The items of every task, and what they cost."""
+
+    written: list[WrittenItems] = field(default_factory=list)
+    account: Account | None = None
+
+
+def load_writers(source: str | Path) -> Judges:
+    """The writers of a file in the form of a judges file; several writers need not name criteria."""
+    data = read_settings(str(source))
+    entries = data.get("judges") if isinstance(data, Mapping) else None
+    if not isinstance(entries, list) or not entries:
+        raise InvalidInput(str(source), "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md.")
+    # Judges divide criteria among them, and only one may be without; writers all write.
+    writers = [{"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)]
+    return load_judges({**data, "judges": writers}, folder=Path(source).parent)
+
+
+def write_items(tasks: Sequence[WritingTask], writers: Judges, prompts: Path | None = None) -> WritingResult:
+    """Let the writers write items for all tasks. prompts: a folder of own .txt files, instead of the library's."""
+    templates = load_templates(prompts)
+    return runtime().run(_write_all(tasks, writers, templates))
+
+
+async def _write_all(tasks: Sequence[WritingTask], writers: Judges, templates: Templates) -> WritingResult:
+    async with AsyncExitStack() as stack:
+        clients = await open_clients(writers, writers.judges, stack, None)
+        written = await asyncio.gather(*(_write_one(task, writers.judges, clients, templates) for task in tasks))
+        return WritingResult(list(written), clients.account())
+
+
+async def _write_one(
+    task: WritingTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
+) -> WrittenItems:
+    values = {"prompt": task.prompt, "material": _describe_material(task)}
+    problems: list[str] = []
+    refused: list[tuple[str, str]] = []
+    by_writer: list[list[WrittenItem]] = []
+    message = templates.fill("write", task.prompt, values)
+    replies = await asyncio.gather(
+        *(ask_json(clients.asker_of(writer), message, "write", number) for number, writer in enumerate(writers))
+    )
+    for writer, (data, problem) in zip(writers, replies, strict=True):
+        if problem:
+            problems.append(f"{writer.name}: {problem}")
+            continue
+        items, refusals = _read_items(data, writer.name)
+        by_writer.append(items)
+        refused += refusals
+        if not items:
+            problems.append(f"{writer.name}: no item could be used")
+    items = await _merge(task, by_writer, clients.asker_of(writers[0]), templates, problems)
+    if not items:
+        return WrittenItems((), refused, None, problems)
+    values = {"prompt": task.prompt, "items": number_items(items)}
+    data, problem = await ask_json(clients.asker_of(writers[-1]), templates.fill("break", task.prompt, values), "break")
+    breaker = data.get("text") if not problem else None
+    if not isinstance(breaker, str) or not breaker.strip():
+        problems.append(f"breaker: {problem or 'no text'}")
+        breaker = None
+    return WrittenItems(items, refused, breaker, problems)
+
+
+def _describe_material(task: WritingTask) -> str:
+    """The reference and some responses, as the writers see them."""
+    parts = []
+    if task.reference is not None:
+        parts.append(f"A reference answer, which is right:\n{task.reference}\n")
+    for number, response in enumerate(task.responses[:_MOST_RESPONSES], start=1):
+        strength = "one of the two best" if number <= 2 else "weaker"
+        parts.append(f"Answer {number} ({strength}):\n{response}\n")
+    return "\n".join(parts)
+
+
+def number_items(items: Sequence[WrittenItem]) -> str:
+    """The questions, numbered from 1."""
+    return "\n".join(f"{number}. {item.question}" for number, item in enumerate(items, start=1))
+
+
+# ---- replies -------------------------------------------------------------------------------------------------------
+
+
+async def ask_json(asker: Asker, message: str, purpose: str, sample: int = 0) -> tuple[Mapping[str, Any], str | None]:
+    """The JSON object of a reply, or ({}, reason). sample: the number of the writer, as two may be the same model."""
+    call = Call(
+        ({"role": "user", "content": message},),
+        prompt_version=f"draft-{PROMPT_VERSION}",
+        purpose=purpose,
+        sample=sample,
+    )
+    reply = await asker.ask(call)
+    if reply.text is None or reply.failure:
+        return {}, reply.failure or "no reply"
+    start = reply.text.find("{")
+    end = reply.text.rfind("}")
+    try:
+        data = json.loads(reply.text[start : end + 1])
+    except ValueError:
+        return {}, "the reply is no JSON"
+    if not isinstance(data, dict):
+        return {}, "the reply is no JSON object"
+    return data, None
+
+
+def _read_items(data: Mapping[str, Any], writer: str) -> tuple[list[WrittenItem], list[tuple[str, str]]]:
+    """The items of a reply that can be used, and (question, reason) of the others."""
+    items: list[WrittenItem] = []
+    refused: list[tuple[str, str]] = []
+    entries = data.get("items")
+    for entry in entries[:MOST_ITEMS] if isinstance(entries, list) else []:
+        question = entry.get("question") if isinstance(entry, dict) else None
+        if not isinstance(question, str) or not question.strip():
+            refused.append((str(entry)[:80], "no question"))
+            continue
+        question = " ".join(question.split())
+        points = entry.get("points", 5)
+        reason = _find_fault(question, points, items)
+        if reason:
+            refused.append((question[:_LONGEST_QUESTION], reason))
+            continue
+        category = entry.get("category")
+        if category not in CATEGORIES:
+            category = "Pitfall" if points < 0 else "Important"
+        items.append(WrittenItem(question, float(points), str(category), writer))
+    return items, refused
+
+
+def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str | None:
+    """Why an item cannot be used; None if it can."""
+    if len(question) > _LONGEST_QUESTION:
+        return f"longer than {_LONGEST_QUESTION} characters"
+    if not isinstance(points, int | float) or isinstance(points, bool) or not 1 <= abs(points) <= 10:
+        return "points are not between 1 and 10, or -1 and -10"
+    if _ALWAYS_TRUE.search(question):
+        return "true of every answer"
+    if find_two_questions(question):
+        return "asks two things at once"
+    if any(item.question.casefold() == question.casefold() for item in items):
+        return "twice"
+    return None
+
+
+# ---- merging -------------------------------------------------------------------------------------------------------
+
+
+async def _merge(
+    task: WritingTask,
+    by_writer: Sequence[list[WrittenItem]],
+    asker: Asker,
+    templates: Templates,
+    problems: list[str],
+) -> list[WrittenItem]:
+    """The items of all writers; two that mean the same become one, in the words of the first."""
+    items = [item for written in by_writer for item in written]
+    if len([written for written in by_writer if written]) < 2:
+        return items
+    message = templates.fill("merge", task.prompt, {"items": number_items(items)})
+    data, problem = await ask_json(asker, message, "merge")
+    if problem:
+        problems.append(f"merging: {problem}")
+        return items
+    merged = list(items)
+    gone: set[int] = set()
+    pairs = data.get("same")
+    for pair in pairs if isinstance(pairs, list) else []:
+        numbers = [number - 1 for number in pair if isinstance(number, int)] if isinstance(pair, list) else []
+        if len(numbers) != 2 or not all(0 <= number < len(items) for number in numbers):
+            continue
+        first, second = sorted(numbers)
+        is_conservative = (
+            first not in gone
+            and second not in gone
+            and items[first].writer != items[second].writer
+            and (items[first].points > 0) == (items[second].points > 0)
+            and _overlap(items[first].question, items[second].question) >= _LEAST_OVERLAP
+        )
+        if is_conservative:
+            gone.add(second)
+            merged[first] = replace(merged[first], merged_with=(*merged[first].merged_with, items[second].question))
+    return [item for number, item in enumerate(merged) if number not in gone]
+
+
+def _overlap(first: str, second: str) -> float:
+    """Share of common words; of common characters in Chinese."""
+    words = [
+        set(_HAN.findall(text) if _HAN.search(text) else re.findall(r"\w+", text.casefold()))
+        for text in (first, second)
+    ]
+    return len(words[0] & words[1]) / max(1, len(words[0] | words[1]))
+
+
+# ---- prompts -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The prompts of the writers, by language and name."""
+
+    texts: Mapping[tuple[str, str], str]
+
+    def fill(self, name: str, prompt: str, values: Mapping[str, str]) -> str:
+        """A prompt in the language of the task, with fences that the data cannot contain by accident."""
+        language = "zh" if len(_HAN.findall(prompt)) > 0.2 * len(prompt) else "en"
+        digest = hashlib.sha256("\0".join(values.values()).encode()).hexdigest()[:16]
+        return self.texts[language, name].format(fence=f"=====[{digest}]=====", **values)
+
+
+def load_templates(folder: Path | None = None) -> Templates:
+    """The library's prompts, or those of a folder that has them as write.txt … or en/write.txt, zh/write.txt …"""
+    texts = dict(_library_templates())
+    if folder is not None:
+        if not folder.is_dir():
+            raise InvalidInput(
+                str(folder), "prompts", "a folder with write.txt, merge.txt, break.txt or violate.txt", "none", ""
+            )
+        for language in ("en", "zh"):
+            for name in _PROMPTS:
+                for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
+                    if path.exists():
+                        texts[language, name] = _check_template(path.read_text(encoding="utf-8"), path, name)
+    return Templates(texts)
+
+
+@cache
+def _library_templates() -> Mapping[tuple[str, str], str]:
+    folder = files("rubrank") / "drafting" / "prompts"
+    return {
+        (language, name): (folder / language / f"{name}.txt").read_text(encoding="utf-8")
+        for language in ("en", "zh")
+        for name in _PROMPTS
+    }
+
+
+_FIELDS = {
+    "write": {"fence", "prompt", "material"},
+    "merge": {"fence", "items"},
+    "break": {"fence", "prompt", "items"},
+    "violate": {"fence", "response", "items"},
+}
+
+
+def _check_template(text: str, path: Path, name: str) -> str:
+    """Refuse an own prompt that cannot be filled."""
+    try:
+        text.format(**dict.fromkeys(_FIELDS[name], ""))
+    except (KeyError, IndexError, ValueError) as error:
+        allowed = f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces"
+        raise InvalidInput(str(path), "the prompt", allowed, f"an error at {error}", "") from None
+    return text
