@@ -14,11 +14,15 @@ import glob
 import gzip
 import io
 import os
+import platform
+import re
 import secrets
 import shutil
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +31,11 @@ from rubrank.errors import InvalidInput
 COMPRESSED = (".gz", ".zst")
 """Suffixes of compressed files, which are decompressed when they are read."""
 _MIN_FREE_SPACE = 1 << 20  # bytes
+# Temporary files are called .NAME.HOST.PID.RANDOM.tmp, with the first characters of the name of their target: the whole
+# may have 255 bytes. Earlier versions left out the host.
+_NAME_CHARACTERS = 40
+_TEMPORARY_NAME = re.compile(r"\.(?:(?P<host>[A-Za-z0-9-]*)\.)?(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
+_ABANDONED_SECONDS = 86400.0
 # The phrases with which operating systems and libraries report a full disk.
 _DISK_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
 
@@ -264,20 +273,61 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
         raise InvalidInput(owner, what, "on a disk with room left", str(path), "Free some space.")
 
 
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files whose process is gone. A file of another machine, on a shared disk, after a day."""
+    pattern = f".{glob.escape(target.name[:_NAME_CHARACTERS])}*.tmp"
+    for file in target.parent.glob(pattern):
+        name = _TEMPORARY_NAME.search(file.name)
+        if name is None:
+            continue
+        with suppress(OSError):
+            if name["host"] == _host_name():
+                is_abandoned = not _is_running(int(name["pid"]))
+            else:
+                is_abandoned = time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
+            if is_abandoned:
+                file.unlink()
+
+
+@cache
+def _host_name() -> str:
+    """The machine, and on Linux the space of process ids: containers that share a disk have the same ids."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
+    except OSError:
+        space = ""
+    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + space.removeprefix("pid:"))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # a process of another user
+        return True
+    return True
+
+
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """A temporary file that replaces the target at the end; after an error the target is unchanged.
 
-    Folders are created. A device such as /dev/stdout is written to directly.
+    Folders are created. A device such as /dev/stdout is written to directly. Temporary files of this target that killed
+    processes left behind are removed.
     """
     target = Path(path).resolve()
     if _is_device(target):
         yield target
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    _remove_abandoned(target)
+    start = f".{target.name[:_NAME_CHARACTERS]}"
+    temporary = target.with_name(f"{start}.{_host_name()}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())  # otherwise a power cut can leave the new name with half of its content
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)

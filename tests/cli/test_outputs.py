@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import polars
 import pytest
 from typer.testing import CliRunner
 
@@ -142,6 +145,59 @@ def test_a_device_is_written_to_and_stays_one():
         partial.write_text("x")
     assert not Path(os.devnull).is_file()
     assert check_output_path(os.devnull, (".parquet",)) == Path(os.devnull)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    path = tmp_path / "o.parquet"
+    code = "import sys, time; from rubrank._files import atomic_write\n"
+    code += "with atomic_write(sys.argv[1]) as temporary:\n"
+    code += "    temporary.write_bytes(b'half'); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        (half,) = tmp_path.iterdir()
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(b"whole")
+        assert half.exists()  # its process is alive
+        writer.kill()
+    (tmp_path / ".o.parquet.1.tmp").write_text("not ours")
+    old = tmp_path / ".o.parquet.other-host.1.0123abcd.tmp"
+    old.write_text("of another machine")
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(b"whole again")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".o.parquet.1.tmp", old.name, "o.parquet"]
+    os.utime(old, (0, 0))
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(b"once more")
+    assert not old.exists()
+
+
+def test_long_names_in_any_script_can_be_written(tmp_path):
+    path = tmp_path / ("评" * 80 + ".csv")  # 244 bytes
+    with atomic_write(path) as temporary:
+        temporary.write_text("x")
+    assert path.read_text() == "x"
+
+
+def test_no_reader_sees_half_a_table(tmp_path):
+    """A reader looks as fast as it can while the table is replaced again and again."""
+    path = tmp_path / "scores.parquet"
+    code = """
+import sys, polars
+from rubrank._files import atomic_write
+for n in range(60):
+    with atomic_write(sys.argv[1]) as temporary:
+        polars.DataFrame({"n": [n] * 200_000, "text": [str(n)] * 200_000}).write_parquet(temporary)
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(path)]) as writer:
+        readings = 0
+        while writer.poll() is None:
+            if path.exists():
+                table = polars.read_parquet(path)
+                assert table.height == 200_000
+                assert table["n"].n_unique() == 1
+                readings += 1
+    assert writer.returncode == 0
+    assert readings
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "rubrank"
-FOUNDATION = {"errors", "options", "_choices", "_jit", "_files", "_plain", "_plugins", "store"}
+FOUNDATION = {"errors", "options", "_choices", "_jit", "_files", "_folders", "_plain", "_plugins", "store"}
 _IN_ORDER = (
     "tables texts rollouts verifiers rubrics judges scores grading fusion records drafting studies evaluation training"
     " service viewer cli"

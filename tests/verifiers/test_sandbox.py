@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from cases import folded
 
+from rubrank import _folders as folders
 from rubrank.errors import InvalidInput
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, run
-from rubrank.verifiers.shared.sandboxes import folders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
 
@@ -367,10 +367,11 @@ def test_no_capability_can_come_back(kind):
         assert int(fields["CapBnd"], 16) == 0
 
 
-def test_folders_of_killed_callers_are_removed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind_of_folder", ["run", "stdin"])
+def test_folders_of_killed_callers_are_removed(tmp_path, monkeypatch, kind_of_folder):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = "import os, sys; from rubrank.verifiers.shared.sandboxes.folders import make_folder\n"
-    code += "with make_folder() as f: open(f + '/x', 'w'); print(f, flush=True); input()"
+    code = "import os, sys; from rubrank._folders import make_folder\n"
+    code += f"with make_folder({kind_of_folder!r}) as f: open(f + '/x', 'w'); print(f, flush=True); input()"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as caller:

@@ -14,11 +14,12 @@ import json
 import os
 import shutil
 import sys
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rubrank._files import data_suffix, find_rotated, require_file, suffix_error
+from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput
 
 FORMATS = {
@@ -129,12 +130,16 @@ def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
 
 
 def _copy_standard_input() -> Path:
-    """Standard input in a file whose suffix says its format; it is deleted when the process ends."""
+    """Standard input as a file whose suffix says its format.
+
+    It is deleted when the process ends or, after a kill, by a later process.
+    """
     for stdin, path in _stdin_copies:
         if stdin is sys.stdin:
             return path
-    folder = Path(tempfile.mkdtemp(prefix="rubrank-stdin-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    cleanup = ExitStack()
+    atexit.register(cleanup.close)
+    folder = Path(cleanup.enter_context(make_folder("stdin")))
     copy = folder / "stdin"
     stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
     with copy.open("wb") as file:

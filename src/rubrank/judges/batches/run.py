@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,6 +34,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from rubrank._folders import make_folder
 from rubrank.errors import BatchesPending, InvalidInput, JudgeOutage, JudgingInterrupted, UnknownName
 from rubrank.judges.batches.api import (
     BatchApi,
@@ -101,7 +101,7 @@ def judge_in_batches(
     with ExitStack() as stack:
         cache = stack.enter_context(runtime().cache(judges.cache))
         book = stack.enter_context(BatchBook(f"{judges.cache}.batches"))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rubrank-batches-")))
+        folder = Path(stack.enter_context(make_folder("batches")))
         run = BatchRun(judges, cache, book, folder, progress)
         try:
             runtime().run(run.collect_finished())

@@ -42,8 +42,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
+from rubrank._folders import UNUSED_USER_IDS, make_folder
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
-from rubrank.verifiers.shared.sandboxes.folders import UNUSED_USER_IDS, make_folder
 from rubrank.verifiers.shared.sandboxes.process import LauncherOutcome, LauncherProcess
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
@@ -168,7 +168,7 @@ def run(
         contents = {safe_name(name): _encode_for_json(content) for name, content in (files or {}).items()}
         tool = _choose_namespace_tool(os.environ.get(WITHOUT, ""), os.geteuid())
         open_walls = allowed() if allow is None else allow
-        with make_folder() as directory:
+        with make_folder("run") as directory:
             header = _build_header(command, directory, limits, open_walls, keep)
             header |= {"files": contents, "channel": list(descriptors), "trusted": trusted}
             launcher = _start_launcher(tool, header, stdin, limits)
@@ -336,7 +336,7 @@ def _choose_namespace_tool(without: str, user: int) -> Literal["own", "bubblewra
 def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
     """The walls around a command that does nothing; empty if it could not be run."""
     limits = Limits(seconds=5)
-    with make_folder() as directory:
+    with make_folder("run") as directory:
         header = _build_header(["/bin/true"], directory, limits, open_walls=WALLS, keep=())
         header |= {"files": {}, "channel": [], "trusted": False}
         try:

@@ -1,7 +1,9 @@
-"""Temporary folders of sandbox runs, including the removal of folders that killed processes left behind.
+"""Temporary folders, including the removal of folders that killed processes left behind.
 
-A process holds a lock on the folder of its run. The kernel releases the lock when the process ends, however it ended.
-A folder that is unlocked and older than a minute is therefore abandoned, and the next process removes it.
+    with make_folder("run") as directory: …          /tmp/rubrank-run-x1y2z3
+
+A process holds a lock on its folder. The kernel releases the lock when the process ends, however it ended. A folder
+that is unlocked and older than a minute is therefore abandoned, and the next process removes it.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 try:
     import fcntl
 except ImportError:  # not Linux; runs are refused there anyway
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX = "rubrank-run-"  # used by nothing else, so that a sweep removes folders of runs only
+Kind: TypeAlias = Literal["run", "stdin", "batches"]
+"""What a folder is for: a run in the sandbox, a copy of standard input, batches of judge requests."""
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEAST_AGE = 60.0  # seconds: a younger folder may not be locked yet
 UNUSED_USER_IDS = range(61184, 65520)
@@ -28,10 +32,10 @@ UNUSED_USER_IDS = range(61184, 65520)
 
 
 @contextlib.contextmanager
-def make_folder() -> Iterator[str]:
-    """A folder for one run, locked while it is used and removed afterwards."""
+def make_folder(kind: Kind) -> Iterator[str]:
+    """A new folder, locked while it is used and removed afterwards."""
     _sweep_once(os.getpid())
-    directory = tempfile.mkdtemp(prefix=_PREFIX)
+    directory = tempfile.mkdtemp(prefix=f"rubrank-{kind}-")
     lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if fcntl is not None:
@@ -52,9 +56,10 @@ def sweep(older: float = _LEAST_AGE) -> int:
     """Remove abandoned folders that are at least `older` seconds old. Returns how many were removed."""
     removed = 0
     with contextlib.suppress(OSError):
-        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            if _is_abandoned(path, older) and remove(str(path)):
-                removed += 1
+        for kind in get_args(Kind):
+            for path in Path(tempfile.gettempdir()).glob(f"rubrank-{kind}-*"):
+                if _is_abandoned(path, older) and remove(str(path)):
+                    removed += 1
     return removed
 
 
