@@ -13,8 +13,8 @@ connected.
 
 Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as one
 that came whole; only calls that are not in the memo are sent. Not asked ahead, but once the group is complete: judges
-that rank lists, panels whose members have different designs, criteria that a program decides for some rollouts, and
-everything if a hard gate needs the whole group.
+that rank lists or choose pairs round by round, panels whose members have different designs, criteria that a program
+decides for some rollouts, and everything if a hard gate needs the whole group.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Arrivals:
                 continue
             # The members of a panel must all compare the same pairs.
             leaves = complete_members(judge).leaves
-            if len({(leaf.pairs, leaf.seed) for leaf in leaves}) > 1:
+            if len({(leaf.pairs, leaf.seed) for leaf in leaves}) > 1 or isinstance(leaves[0].pairs, str):
                 continue
             if size is not None:
                 self._pairs_by_column[k] = plan_pairs(leaves[0], id, criterion.name, size)

@@ -31,7 +31,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -208,8 +208,11 @@ class Judge(_Confidential):
     """Most tokens of the response with its conversation and one question; a longer one is missing."""
     # pairwise
     both_orders: bool = True
-    pairs: int | None = Field(default=None, ge=1)
-    """Pairs to compare in a group; None: all."""
+    pairs: Annotated[int, Field(ge=1)] | Literal["swiss", "bracket", "pivot"] | None = None
+    """Pairs to compare in a group; None: all. "swiss", "bracket", "pivot": chosen round by round from what was
+    answered so far (`judges/adaptive.py`)."""
+    rounds: int | None = Field(default=None, ge=1)
+    """Of such a design; None: as many as it takes by default."""
     # listwise
     passes: int = Field(default=1, ge=1)
     """Calls for each group and criterion, each in a different order."""
@@ -274,6 +277,9 @@ class Judge(_Confidential):
             allowed = 'used with kind "absolute" or "batched"'
             raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
         self._check_cascade()
+        if self.rounds is not None and not isinstance(self.pairs, str):
+            allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
+            raise self.wrong("rounds", allowed, f"pairs: {self.pairs}", "Leave it out.")
         for name, pairs in self.calibration.items():
             if list(pairs) != sorted(pairs) or not all(0.0 <= p <= 1.0 for pair in pairs for p in pair) or not pairs:
                 allowed = "pairs of probabilities that do not fall"

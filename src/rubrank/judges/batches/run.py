@@ -79,6 +79,9 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
         if judge.fallback is not None:
             remedy = "Its second question depends on the first answer: grade without batches."
             raise judge.wrong("fallback", "left out with batches", "given", remedy)
+        if any(isinstance(leaf.pairs, str) for leaf in judge.leaves):
+            remedy = "Each round depends on the answers of the one before: give a number of pairs."
+            raise judge.wrong("pairs", "a number with batches", "an adaptive design", remedy)
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput("grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)

@@ -2,6 +2,7 @@
 
     8 rollouts, all pairs          28 pairs × 2 orders = 56 calls per criterion → an 8 × 8 matrix of outcomes
     8 rollouts, pairs: 12          12 pairs × 2 orders = 24 calls; every rollout is in three pairs
+    8 rollouts, pairs: swiss       3 rounds × 4 pairs × 2 orders; each round is chosen from the answers so far
 
 A judge that always prefers the response it sees first says "A" twice, and contradicts itself: the pair counts as a tie,
 which cancels the position bias. How often the first one wins, and how much the two orders disagree, is reported. If one
@@ -18,11 +19,13 @@ Duplicate rollouts tie without a call, and share the outcomes of the one that is
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rubrank.judges.adaptive import default_rounds, most_pairs, next_round
 from rubrank.judges.asker import ask_and_parse, gather_all
-from rubrank.judges.design import Pair, choose_pairs, choose_pairs_among, seeded_random
+from rubrank.judges.design import Pair, choose_pairs, choose_pairs_among, seeded_random, shuffle
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.outcomes import (
     disagreement,
@@ -46,7 +49,10 @@ class Pairwise:
         for k in range(len(question.criteria)):
             n = len(distinct_rollouts(question, k))
             all_pairs = n * (n - 1) // 2
-            pairs += all_pairs if judge.pairs is None else min(all_pairs, judge.pairs)
+            if isinstance(judge.pairs, str):
+                pairs += most_pairs(judge.pairs, n, judge.rounds or default_rounds(judge.pairs, n))
+            else:
+                pairs += all_pairs if judge.pairs is None else min(all_pairs, judge.pairs)
         return 2 * pairs if judge.both_orders else pairs
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
@@ -61,6 +67,7 @@ class Pairwise:
 
 def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
     """The pairs of places in a group of this size, before it is known which rollouts come; None: all."""
+    assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
         return None
     return set(choose_pairs(size, judge.pairs, seeded_random(judge.seed, group, criterion)))
@@ -73,9 +80,15 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[Pair]:
     slots, size = question.places
     slots_of_classes = [[slots[i] for i in duplicates] for duplicates in duplicate_classes(question, column)]
     random = seeded_random(judge.seed, question.group.id, criterion)
+    assert not isinstance(judge.pairs, str)
+    pairs = choose_pairs_among(slots_of_classes, size, judge.pairs, random)
+    return _order_pairs([(rollouts[i], rollouts[j]) for i, j in pairs], question, criterion, judge)
+
+
+def _order_pairs(pairs: Sequence[Pair], question: Question, criterion: str, judge: Judge) -> list[Pair]:
+    """Each pair in both orders, or in one that is drawn."""
     orders = []
-    for first, second in choose_pairs_among(slots_of_classes, size, judge.pairs, random):
-        pair = (rollouts[first], rollouts[second])
+    for pair in pairs:
         if judge.both_orders:
             orders += [pair, pair[::-1]]
         else:
@@ -101,8 +114,36 @@ async def _compare(question: Question, column: int, judge: Judge, asker: Asker) 
         call = pairwise_call(criterion, first, second, examples=examples, **prompt_options(judge))
         return await ask_and_parse(asker, call, lambda reply: read_pairwise(reply, call=call), missing_reasons)
 
-    orders = make_orders(question, column, judge)
-    return dict(zip(orders, await gather_all(ask(order) for order in orders), strict=True))
+    async def ask_all(orders: Sequence[Pair]) -> dict[Pair, Verdict]:
+        return dict(zip(orders, await gather_all(ask(order) for order in orders), strict=True))
+
+    if not isinstance(judge.pairs, str):
+        return await ask_all(make_orders(question, column, judge))
+    rollouts = distinct_rollouts(question, column)
+    n = len(rollouts)
+    rank = shuffle(n, seeded_random(judge.seed, question.group.id, criterion.name, judge.pairs))
+    verdicts: dict[Pair, Verdict] = {}
+    answers: dict[Pair, float] = {}
+    for number in range(judge.rounds or default_rounds(judge.pairs, n)):
+        pairs = next_round(judge.pairs, n, answers, number, rank)
+        if not pairs:
+            break
+        shown = {(rollouts[i], rollouts[j]): (i, j) for i, j in pairs}
+        verdicts |= await ask_all(_order_pairs(list(shown), question, criterion.name, judge))
+        for (first, second), pair in shown.items():
+            answers[pair] = _outcome_of(verdicts, first, second)
+    return verdicts
+
+
+def _outcome_of(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> float:
+    """The mean outcome of a pair over its orders: 1 = the first is better; NaN without an answer."""
+    outcomes = []
+    if (first, second) in verdicts:
+        outcomes.append(verdicts[first, second].score)
+    if (second, first) in verdicts:
+        outcomes.append(1.0 - verdicts[second, first].score)
+    answered = [outcome for outcome in outcomes if not math.isnan(outcome)]
+    return math.fsum(answered) / len(answered) if answered else math.nan
 
 
 def _add_outcomes(judgment: Judgment, question: Question, column: int, verdicts: dict[Pair, Verdict]) -> None:

@@ -42,8 +42,8 @@ from rubrank.scores.probabilities import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 _INHERITED = word_list("""
-    sampling language order prompt timeout retry expected probabilities both_orders pairs passes samples examples seed
-    request_tokens state_tokens
+    sampling language order prompt timeout retry expected probabilities both_orders pairs rounds passes samples
+    examples seed request_tokens state_tokens
 """)
 
 
