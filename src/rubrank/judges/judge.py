@@ -106,6 +106,9 @@ class Endpoint(_Confidential):
     tokens_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     path: str = "/systemone"
     """For kind "decision": where requests are posted, behind `base_url`."""
+    prompt_cache: bool = False
+    """Mark what calls share with `cache_control`, for providers that cache only marked prefixes (Anthropic's models):
+    the system message, and with `order: data_first` also the data."""
     structured: Structured = "auto"
     """How the server enforces the form of replies. "auto": by a JSON schema; if it rejects that, JSON; then text."""
     extra_body: Mapping[str, Any] = {}
@@ -430,6 +433,8 @@ class Call:
     """For usage reports: criterion and kind, such as "GeneralQuality (listwise)". Not part of the key."""
     protocol: ApiProtocol = "chat"
     """"systemone": the content of the only message is the body of the request, as JSON."""
+    shares_data: bool = False
+    """Does the user message begin with the data, which calls about other criteria share? Not part of the key."""
     data: str | None = None
     """The part of the messages that is judged: replies are checked for copies of it. None: all user messages."""
 

@@ -48,6 +48,23 @@ _OPTIONAL = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
 _NEXT_FORMAT = {"json_schema": "json_object", "json_object": "text"}
 
 
+def _mark_shared(call: Call) -> list[dict[str, Any]]:
+    """The messages in parts; those that other calls share, system message and leading data, are marked for caching."""
+    messages: list[dict[str, Any]] = []
+    for message in call.messages:
+        content = message["content"]
+        shared = len(content) if message["role"] == "system" else 0
+        if call.shares_data and call.data and content.startswith(call.data):
+            shared = len(call.data)
+        parts = []
+        if shared:
+            parts.append({"type": "text", "text": content[:shared], "cache_control": {"type": "ephemeral"}})
+        if shared < len(content):
+            parts.append({"type": "text", "text": content[shared:]})
+        messages.append({"role": message["role"], "content": parts})
+    return messages
+
+
 class Capabilities:
     """What one endpoint supports, as far as it is known."""
 
@@ -58,11 +75,13 @@ class Capabilities:
         self._length_parameter = "max_tokens"
         self._top_logprobs = _TOP_LOGPROBS
         self._unsupported: set[str] = set()
+        self._marks_shared = endpoint.prompt_cache
 
     def make_body(self, call: Call, max_tokens: int | None = None) -> dict[str, Any]:
         """The body of a request. max_tokens: overrides the judge's sampling."""
         sampling = self._sampling
-        body: dict[str, Any] = {"model": self._endpoint.model, "messages": [dict(m) for m in call.messages]}
+        messages = _mark_shared(call) if self._marks_shared else [dict(message) for message in call.messages]
+        body: dict[str, Any] = {"model": self._endpoint.model, "messages": messages}
         body[self._length_parameter] = max_tokens or sampling.max_tokens
         body["temperature"] = sampling.temperature
         if sampling.top_p < 1.0:
@@ -90,7 +109,8 @@ class Capabilities:
             return False
         message = message.lower()
         return (
-            self._learn_format(body, message)
+            self._learn_plain_messages(body, message)
+            or self._learn_format(body, message)
             or self._learn_length_parameter(body, message)
             or self._learn_unsupported(body, message)
         )
@@ -103,6 +123,15 @@ class Capabilities:
         if rejected["type"] == self.format:  # otherwise a concurrent call has learnt it already
             self.format = _NEXT_FORMAT[self.format]
             self._log(f"does not support {rejected['type']}: falls back to {self.format}")
+        return True
+
+    def _learn_plain_messages(self, body: Mapping[str, Any], message: str) -> bool:
+        has_marks = any(isinstance(sent["content"], list) for sent in body["messages"])
+        if not has_marks or not any(word in message for word in ("cache_control", "content")):
+            return False
+        if self._marks_shared:
+            self._marks_shared = False
+            self._log("does not take cache_control: left out")
         return True
 
     def _learn_length_parameter(self, body: Mapping[str, Any], message: str) -> bool:

@@ -308,7 +308,7 @@ class JudgeEndpoint:
         """The reply of a call that is given up while its request is in flight."""
         self._judge = judge
         self._terms = Terms.of(endpoint, judge, processes)
-        settings = [endpoint.structured, dict(endpoint.extra_body), judge.sampling.model_dump()]
+        settings = [endpoint.structured, endpoint.prompt_cache, dict(endpoint.extra_body), judge.sampling.model_dump()]
         settings_key = json.dumps(settings, default=repr)
         self._capabilities = state.capabilities.setdefault(settings_key, Capabilities(endpoint, judge.sampling))
         state.join(self._terms)

@@ -290,6 +290,7 @@ class _PromptParts:
             schema,
             f"{self.kind}-{self.language} {', '.join(versions)}",
             purpose=f"{shortened(about, 80)} ({self.kind})",
+            shares_data=order == "data_first" and template is None,
             data=defuse(_join_parts(data)),
         )
 
