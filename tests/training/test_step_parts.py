@@ -61,6 +61,26 @@ def test_attributes_within_groups(monkeypatch):
     assert cut.metrics["rubrank/gamma/answer_length"] == pytest.approx(whole.metrics["rubrank/gamma/answer_length"])
 
 
+@pytest.mark.parametrize("pool", ["run", "batch"])
+@pytest.mark.parametrize(
+    "rule", ["rlvr2+", "rlvr2:span=unit", "rlvr2*focal", "rlvr2:wins=graded+", "weighted-mean+", "borda"]
+)
+def test_attributes_over_groups(rule, pool, monkeypatch):
+    """The influence is estimated on the criteria that groups share, before a step is cut; one step is an evaluation."""
+    steps = [[group(f"{s}/{q}", *TEXTS[q % 2 :], rubric=own(q + s)) for q in range(14)] for s in range(3)]
+    found = []
+    for most in (5, 10_000):
+        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
+        engine = RewardEngine(SHARED, rule, attributes=["answer_length"], pool=pool, adjust_criteria="all")
+        found.append([engine.score(groups, s, train=s != 1) for s, groups in enumerate(steps)])
+    for cut, whole in zip(*found, strict=True):
+        assert (len(cut.results) > 1, len(whole.results)) == (True, 1)
+        assert cut.flat() == pytest.approx(whole.flat(), abs=1e-9)
+        assert cut.metrics["rubrank/gamma/answer_length"] == pytest.approx(whole.metrics["rubrank/gamma/answer_length"])
+    plain = RewardEngine(SHARED, rule).score(steps[2], 2)
+    assert found[0][2].flat() != pytest.approx(plain.flat(), abs=1e-3)
+
+
 def test_records_are_those_of_one_batch(tmp_path, monkeypatch):
     found = []
     for most in (5, 10_000):

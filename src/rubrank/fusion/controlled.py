@@ -18,8 +18,9 @@ import numpy as np
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput
 from rubrank.fusion.control.adjustment import Adjustment
+from rubrank.fusion.control.control import BatchEstimate
 from rubrank.fusion.control.estimate import RunningEstimate
-from rubrank.fusion.control.linear import control_linearly
+from rubrank.fusion.control.linear import control_linearly, estimate_linearly
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks
@@ -50,6 +51,8 @@ class Controlled:
     seed: int = 0
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies with other options share it."""
+    batch_estimate: BatchEstimate | None = field(default=None, repr=False, compare=False)
+    """An estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
     def __post_init__(self) -> None:
         if not getattr(self.rule, "controllable", True):
@@ -77,19 +80,25 @@ class Controlled:
 
     @property
     def local(self) -> bool:
-        """Does a group's reward depend on that group alone? Only if nothing is adjusted."""
-        return self.adjust is None
+        """Does a group's reward depend on that group alone?"""
+        return self.adjust is None or self.batch_estimate is not None
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The reward of each rollout; `control` of the result says what was taken out."""
         if self.adjust is None or batch.attributes_MD is None or not batch.attributes_MD.shape[1]:
             return apply_rule(self.rule, batch)
+        control = control_linearly(self, batch, self._values(batch))
         if isinstance(self.rule, AddsValues):
-            control = control_linearly(self, batch, self.rule.values(batch))
             return replace(self.rule.fuse_values(batch, control.values_MK), control=control)
-        control = control_linearly(self, batch, batch.unit_MK)
         fused = apply_rule(self.rule, batch.with_unit(control.values_MK))
         return replace(fused, batch=batch, control=control)
+
+    def _values(self, batch: ScoreBatch) -> np.ndarray:
+        return self.rule.values(batch) if isinstance(self.rule, AddsValues) else batch.unit_MK
+
+    def estimate(self, batch: ScoreBatch) -> BatchEstimate:
+        """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
+        return estimate_linearly(self, batch, self._values(batch))
 
     def state(self) -> dict[str, Any]:
         """The state of the rule, if it has one, with what was learnt about attributes beside it."""

@@ -31,7 +31,7 @@ CONSTANTS = ("prior", "span", "wins", "tau", "width", "scale", "model", "seed", 
 """Options that are constants of RLVR²."""
 CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
 """Constants of RLVR² that only matter if attributes are controlled."""
-STAGE_OPTIONS = ("adjust", "pool", "adjust_criteria", "seed")
+STAGE_OPTIONS = ("adjust", "pool", "adjust_criteria", "seed", "batch_estimate")
 """Options of the stage that controls attributes before other rules."""
 PAPER = {"span": "model", "wins": "ordinal", "pool": "group"}
 """What `edition: paper` sets, besides the lift of the gate (0) and no control unless attributes are named."""

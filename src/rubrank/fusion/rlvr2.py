@@ -48,9 +48,15 @@ from numpy.typing import ArrayLike
 from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, UnknownOption, only_our_errors, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
-from rubrank.fusion.control.control import AttributeControl, BatchEstimate, control_attributes, make_fit_data
+from rubrank.fusion.control.control import (
+    AttributeControl,
+    BatchEstimate,
+    control_attributes,
+    estimate_attributes,
+    make_fit_data,
+)
 from rubrank.fusion.control.estimate import RunningEstimate
-from rubrank.fusion.control.linear import control_linearly
+from rubrank.fusion.control.linear import control_linearly, estimate_linearly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
@@ -121,7 +127,7 @@ class RLVR2:
     recent: RecentScores = field(default_factory=RecentScores, repr=False, compare=False)
     """What width="run" has seen. Copies of the rule with other options share it."""
     batch_estimate: BatchEstimate | None = field(default=None, repr=False, compare=False)
-    """With pool="batch": an estimate that was made over a whole batch, for fusing parts of the batch one by one."""
+    """An estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
     def __post_init__(self) -> None:
         changed = {}
@@ -219,9 +225,9 @@ class RLVR2:
             values_MK = control.values_MK
         scale_NK = None
         if self.span != "model":
-            span_MK = _measure_span(values_MK, batch, self.span)[batch.group_of_row]
-            values_MK = values_MK / span_MK
-            scale_NK = 1.0 / span_MK[batch.starts[:-1]]
+            span_NK = _measure_span(values_MK, batch, self.span)
+            values_MK = values_MK / span_NK[batch.group_of_row]
+            scale_NK = 1.0 / span_NK
         if self.adjusts(batch) and self.wins == "graded":
             control = control_linearly(self, batch, values_MK)
             values_MK = control.values_MK
@@ -268,6 +274,16 @@ class RLVR2:
     def adjusts(self, batch: ScoreBatch) -> bool:
         """Does the batch have attributes, and is their influence to be taken out?"""
         return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+
+    def estimate(self, batch: ScoreBatch) -> BatchEstimate:
+        """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
+        soft = self._find_soft_cells(batch)
+        u_MK = self._fit_utilities(batch, soft)
+        if self.wins == "ordinal":
+            return estimate_attributes(self, batch, u_MK, soft)
+        if self.span != "model":
+            u_MK = u_MK / _measure_span(u_MK, batch, self.span)[batch.group_of_row]
+        return estimate_linearly(self, batch, u_MK)
 
     def part(self, batch: ScoreBatch) -> Part:
         """These groups as one part of a larger batch, whose attribute coefficients are fitted over all parts."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
+from rubrank.fusion.control.adjustment import Adjustment, attenuate, expand_adjustments
 from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.attributes import ATTRIBUTES, find_attribute
 from rubrank.fusion.control.common import COMMON, WORDS, common_rows
@@ -83,8 +83,9 @@ DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
 
 def default_controls(options: RewardOptions) -> tuple[Control, ...]:
     """The controls of a trainer whose options do not name any: all positive influence is taken out."""
-    share = {} if "adjust" in options.model_fields_set else {"attenuate": 1.0}
-    return tuple(control_of(options, AttributeOptions(name=name, **share)) for name in DEFAULT_ATTRIBUTES)
+    if "adjust" in options.model_fields_set:
+        return tuple(control_of(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES)
+    return tuple(Control(name, attenuate(1.0)) for name in DEFAULT_ATTRIBUTES)
 
 
 def list_shared_judged(groups: Sequence[GroupScores]) -> list[str]:

@@ -31,6 +31,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -42,9 +43,9 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
-from rubrank.fusion.options import find_ordinal, find_weighing, is_local, make_rule, with_options
+from rubrank.fusion.options import find_ordinal, find_weighing, has_rlvr2, is_local, make_rule, with_options
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rule, Stateful, apply_rule
+from rubrank.fusion.rule import Rescoring, Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.options import AttributeOptions, EngineOptions, read_options
@@ -444,12 +445,12 @@ class RewardEngine:
 
     def _fuse_parts(self, table: ScoreTable, active: ActiveControls, train: bool) -> list[_FusedPart]:
         rule = self.rule
-        if active.values_MD is not None:
-            rule = with_options(rule, "attributes", adjust=active.adjust)
         state = None if train else self.state_dict()
         parts = []
         start_row = 0
         try:
+            if active.values_MD is not None:
+                rule = self._estimate_apart(with_options(rule, "attributes", adjust=active.adjust), table, active)
             for groups in split_step(table.groups, rule):
                 part_table = _select_groups(table, groups)
                 end_row = start_row + sum(len(group.scores) for group in part_table.groups)
@@ -464,6 +465,23 @@ class RewardEngine:
             if state is not None:  # an evaluation must not teach
                 self.load_state_dict(state)
         return parts
+
+    def _estimate_apart(self, rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule:
+        """The rule with the influence of attributes in a wide step, so that the step can be fused in parts.
+
+        Only criteria that several groups have tell anything about it, so a narrow matrix is enough. The rule itself is
+        returned for a step that is not wide, and if the rule must see the whole step anyway.
+        """
+        is_wide = len({name for group in table.groups for name in group.names}) > MOST_COLUMNS
+        uses_others = isinstance(find_weighing(rule), Rescoring) and has_rlvr2(rule)
+        if not is_wide or uses_others or is_local(rule) or not is_local(with_options(rule, _OWNER, adjust=None)):
+            return rule
+        counts = Counter(c.name for group in table.groups for c in group.criteria if c.layer == "quality")
+        shared = [name for name, count in counts.items() if count > 1]
+        if not shared:
+            return with_options(rule, _OWNER, adjust=None)
+        batch = table.only(shared).batch(attributes=active.values_MD, attribute_names=active.columns)
+        return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
 
     def label(self, step: int, *, train: bool = True) -> str:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
@@ -684,7 +702,7 @@ def divide_limits(judges: Judges, processes: int) -> Judges:
 #
 # A thousand queries with ten criteria of their own make a matrix of ten thousand columns in which a rollout fills ten.
 # If the rule treats each group by itself, the groups are fused in parts, so that the cost grows with the number of
-# scores. Other rules need all groups at once.
+# scores; the influence of attributes is then estimated before. Other rules need all groups at once.
 
 
 @dataclass(frozen=True, eq=False)

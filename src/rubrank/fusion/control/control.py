@@ -39,11 +39,14 @@ class BatchEstimate:
     estimate: InfluenceEstimate
 
     def select(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
-        """The estimate for these criteria, in this order."""
-        rows = [self.criteria.index(name) for name in criteria]
-        return InfluenceEstimate(
-            **{part.name: getattr(self.estimate, part.name)[rows] for part in fields(self.estimate)}
-        )
+        """The estimate for these criteria, in this order; 0 for a criterion that it does not have."""
+        number = {name: k for k, name in enumerate(self.criteria)}
+        rows = [number.get(name, len(self.criteria)) for name in criteria]
+        parts = {}
+        for part in fields(self.estimate):
+            values = getattr(self.estimate, part.name)
+            parts[part.name] = np.concatenate([values, np.zeros((1, *values.shape[1:]))])[rows]
+        return InfluenceEstimate(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +148,13 @@ def _control_pooled(
     u_MK: np.ndarray,
 ) -> AttributeControl:
     """One estimate for all groups, and a refit without what is taken out of each."""
-    from rubrank.fusion.models.attribute_fit import estimate, refit
+    from rubrank.fusion.models.attribute_fit import refit
 
     model = find_model(rule.model)
     if rule.batch_estimate is None:
-        influence = estimate(model, data, controlled_NK, u_MK)
+        influence = _estimate_pooled(rule, data, controlled_NK, names.criteria, names.attributes, u_MK)
     else:
         influence = rule.batch_estimate.select(names.criteria)
-    if rule.pool == "run":
-        # What was learnt before counts too: the estimate of one step has few groups.
-        influence = rule.running.learn(influence, names.criteria, names.attributes, data.attribute_prior)
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
     taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
     known_gamma_KD = None if rule.batch_estimate is None else influence.gamma_KD
@@ -169,6 +169,32 @@ def _control_pooled(
         contrasts_MD=data.mean_contrasts(),
         fit_jointly=partial(_fit_jointly, model, data, controlled_NK, u_MK, known_gamma_KD),
     )
+
+
+def _estimate_pooled(
+    rule: RLVR2,
+    data: FitData,
+    controlled_NK: np.ndarray,
+    criteria: Sequence[Hashable],
+    attributes: Sequence[Hashable],
+    u_MK: np.ndarray,
+) -> InfluenceEstimate:
+    """The estimate over the batch, or over the run so far with this batch as its last step."""
+    from rubrank.fusion.models.attribute_fit import estimate
+
+    influence = estimate(find_model(rule.model), data, controlled_NK, u_MK)
+    if rule.pool == "run":
+        # What was learnt before counts too: the estimate of one step has few groups.
+        influence = rule.running.learn(influence, criteria, attributes, data.attribute_prior)
+    return influence
+
+
+def estimate_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> BatchEstimate:
+    """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    criteria, attributes = name_columns(batch)
+    influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
+    return BatchEstimate(data.scale_D, tuple(criteria), influence)
 
 
 def _fit_jointly(

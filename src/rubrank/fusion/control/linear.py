@@ -25,8 +25,8 @@ import numpy as np
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput
 from rubrank.fusion.control.adjustment import Adjustment, DrawNames, draw_shares, expand_adjustments
-from rubrank.fusion.control.control import AttributeControl, name_columns, select_criteria
-from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.control.control import AttributeControl, BatchEstimate, name_columns, select_criteria
+from rubrank.fusion.control.estimate import InfluenceEstimate, RunningEstimate
 from rubrank.scores.batch import ScoreBatch
 
 RIDGE = 0.05
@@ -68,6 +68,11 @@ class ControlSettings(Protocol):
         """The estimate of the run so far."""
         ...
 
+    @property
+    def batch_estimate(self) -> BatchEstimate | None:
+        """An estimate that was made over a larger batch; None: this batch is the whole."""
+        ...
+
 
 def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray) -> AttributeControl:
     """Take the influence of attributes out of a rule's values (M, K), which are not changed themselves."""
@@ -76,27 +81,11 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
         raise InvalidInput(settings.name, "pool", allowed, "'group'", "Only the ordinal fit of rlvr2 has it.")
     criteria, attributes = name_columns(batch)
     contrasts_MD = measure_contrasts(batch)
-    is_known_MK = ~batch.missing_MK
-    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(settings.adjust_criteria, batch)
-    controlled_MK = controlled_NK[batch.group_of_row] & is_known_MK
-    running = settings.running if settings.pool == "run" else RunningEstimate()
-    running.set_attributes(attributes)
-    for k in np.flatnonzero(controlled_NK.any(0)).tolist():
-        rows = np.flatnonzero(controlled_MK[:, k])
-        group_of_row = batch.group_of_row[rows]
-        starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
-        # Without missing scores, the contrasts of a group add up to 0 already.
-        x = _subtract_group_means(values_MK[rows, k : k + 1], starts)[:, 0]
-        z = _subtract_group_means(contrasts_MD[rows], starts)
-        sums = running.decay(criteria[k])
-        sums.information_DD += z.T @ z
-        sums.right_D += z.T @ x
-        sums.n += len(starts)
-        gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D)
-        slopes = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
-        sums.variance_DD += slopes.T @ slopes
-    errors = ERRORS_OF_RUN if settings.pool == "run" else None
-    influence = running.estimate(criteria, RIDGE, errors)
+    controlled_NK, controlled_MK = _find_controlled(settings, batch, values_MK)
+    if settings.batch_estimate is None:
+        influence = _estimate(settings, batch, values_MK, contrasts_MD, controlled_MK)
+    else:
+        influence = settings.batch_estimate.select(criteria)
     adjustments = expand_adjustments(settings.name, settings.adjust, len(attributes))
     names = DrawNames(batch.labels, criteria, attributes, settings.seed)
     share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
@@ -117,6 +106,52 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
         contrasts_MD=contrasts_MD,
         fit_jointly=partial(np.asarray, values_MK),
     )
+
+
+def estimate_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray) -> BatchEstimate:
+    """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    contrasts_MD = measure_contrasts(batch)
+    _, controlled_MK = _find_controlled(settings, batch, values_MK)
+    influence = _estimate(settings, batch, values_MK, contrasts_MD, controlled_MK)
+    return BatchEstimate(np.ones(contrasts_MD.shape[1]), tuple(name_columns(batch)[0]), influence)
+
+
+def _estimate(
+    settings: ControlSettings,
+    batch: ScoreBatch,
+    values_MK: np.ndarray,
+    contrasts_MD: np.ndarray,
+    controlled_MK: np.ndarray,
+) -> InfluenceEstimate:
+    """The estimate over the batch, or over the run so far with this batch as its last step."""
+    criteria, attributes = name_columns(batch)
+    running = settings.running if settings.pool == "run" else RunningEstimate()
+    running.set_attributes(attributes)
+    for k in np.flatnonzero(controlled_MK.any(0)).tolist():
+        rows = np.flatnonzero(controlled_MK[:, k])
+        group_of_row = batch.group_of_row[rows]
+        starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+        # Without missing scores, the contrasts of a group add up to 0 already.
+        x = _subtract_group_means(values_MK[rows, k : k + 1], starts)[:, 0]
+        z = _subtract_group_means(contrasts_MD[rows], starts)
+        sums = running.decay(criteria[k])
+        sums.information_DD += z.T @ z
+        sums.right_D += z.T @ x
+        sums.n += len(starts)
+        gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D)
+        slopes = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
+        sums.variance_DD += slopes.T @ slopes
+    errors = ERRORS_OF_RUN if settings.pool == "run" else None
+    return running.estimate(criteria, RIDGE, errors)
+
+
+def _find_controlled(
+    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, K) and (M, K): the controlled criteria that tell rollouts of the group apart, and their known values."""
+    is_known_MK = ~batch.missing_MK
+    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(settings.adjust_criteria, batch)
+    return controlled_NK, controlled_NK[batch.group_of_row] & is_known_MK
 
 
 def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
