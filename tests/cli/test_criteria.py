@@ -7,6 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
@@ -195,6 +196,15 @@ def test_criteria_by_family_and_word():
         ("duplicated", "RepeatSegment"),
         ("low effort", "GeneralLowQuality"),
         ("arithmetic", "QuantityMatch"),
+        ("语言", "LanguageRequirement"),
+        ("多语言", "LanguageDetection"),
+        ("引用", "Citations"),
+        ("字数", "WordCount"),
+        ("answer relevancy", "AnswerRelevance"),
+        ("answer relevance", "CoreIntentMatch"),
+        ("multiple choice", "GroundTruthMatch"),
+        ("prompt injection", "InjectionResistance"),
+        ("compiles", "CodeParses"),
     ],
 )
 def test_criteria_are_found_by_the_words_people_use(words, name):
@@ -202,8 +212,32 @@ def test_criteria_are_found_by_the_words_people_use(words, name):
     assert name in [one["name"] for one in found[:12]]
 
 
+@pytest.mark.parametrize(
+    ("words", "first", "later"),
+    [
+        ("no emojis", "ForbiddenContent", "format:emoji"),
+        ("without emoji", "ForbiddenContent", "format:emoji"),
+        ("no commas", "punctuation:no_comma", None),
+    ],
+)
+def test_what_is_not_wanted_is_found_before_what_demands_it(words, first, later):
+    names = [entry["name"] for entry in json.loads(run("criteria", "--search", words, "--json").stdout)]
+    assert names[0] == first
+    assert later is None or names.index(first) < names.index(later)
+
+
+def test_one_criterion_is_shown_with_a_line_to_paste():
+    from rubrank.rubrics.rubric import load_rubric
+
+    for name in ("BulletCount", "CoreIntentMatch", "GroundTruthMatch", "DataMatch", "Keyword"):
+        shown = run("criteria", name).stdout
+        line = next(line for line in shown.splitlines() if line.startswith("  - "))
+        rubric = load_rubric({"id": "r", "criteria": yaml.safe_load(line)})
+        assert rubric.names[-1] == name
+
+
 def test_one_criterion_is_counted_as_one():
-    assert run("criteria", "--search", "text-to-sql").stderr.strip() == "1 criterion"
+    assert run("criteria", "--search", "tau-bench").stderr.strip() == "1 criterion"
 
 
 def test_nothing_that_fits_is_said():

@@ -85,6 +85,8 @@ BY_JUDGE = names("""
     MaterialFaithfulness MultiTurnMemory TextTypeMatch CrossLingualInstruction DialogueStyle RoleConsistency
     CapabilityBoundary Affectation LogicalError UnrealisticContent
 """)
+# Judged, and not named by the paper.
+BEYOND_THE_PAPER = names("ContextPrecision ContextRecall AnswerRelevance InstructionHierarchy InjectionResistance")
 # Judged, with signals that a program sees.
 SIGNALS = names("GeneralLowQuality RoboticTemplate Verbosity ImproperWording SecurityRisk")
 LISTS = {"ifeval": IFEVAL, "ifbench": IFBENCH, "if_rlvr": IF_RLVR, "m_ifeval": M_IFEVAL}
@@ -103,14 +105,14 @@ def test_what_a_program_decides_has_a_verifier(name):
     assert verifier.domain == known.domain
 
 
-@folded("name", BY_JUDGE)
+@folded("name", BY_JUDGE + BEYOND_THE_PAPER)
 def test_what_a_judge_decides_is_declared(name):
     assert KNOWN[name].how == "judge"
     assert name not in LIBRARY
 
 
 def test_the_paper_names_nothing_else():
-    assert set(BY_PROGRAM) | set(SIGNALS) | set(BY_JUDGE) == set(KNOWN)
+    assert set(BY_PROGRAM) | set(SIGNALS) | set(BY_JUDGE) == set(KNOWN) - set(BEYOND_THE_PAPER)
 
 
 def test_more_than_180_criteria():

@@ -9,6 +9,7 @@ adds to the description of some verifiers).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import yaml
+
+from rubrank._plain import word_set
 from rubrank.errors import UnknownName
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
@@ -72,33 +76,57 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     words = _stems(search or "")
     if not words:
         return entries
-    relevance = {entry.name: _relevance(words, entry) for entry in entries}
+    is_negated = (
+        any(word in _NEGATIONS for word in words) or re.search("不要|不能|禁止|没有|不得", search or "") is not None
+    )
+    subjects = [word for word in words if word not in _NEGATIONS] or words
+    relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
+    if is_negated:  # "no emojis": what forbids comes before what demands
+        for entry in entries:
+            if relevance[entry.name] and not _forbids(entry):
+                relevance[entry.name] /= 10
     matches = [entry for entry in entries if relevance[entry.name] > 0.0]
     return sorted(matches, key=lambda entry: -relevance[entry.name])
+
+
+_NEGATIONS = word_set("no not without avoid never none don")
+
+
+def _forbids(entry: CriterionEntry) -> bool:
+    words = _stems(f"{entry.name} {' '.join(_keywords().get(entry.name, ()))}")
+    return not {"forbidden", "avoid", "no", "without", "exclud", "bann"}.isdisjoint(words) or "Forbidden" in entry.name
 
 
 def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     """How well a criterion matches a search; 0 if one of the words does not occur.
 
-    Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description.
+    Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
+    matched by characters, as nothing divides its words.
     """
     spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
+    keywords = _keywords().get(entry.name, ())
     texts = (
         (3.0, f"{entry.name} {spaced_name} {entry.family}"),
-        (2.0, " ".join(_keywords().get(entry.name, ()))),
-        (1.0, f"{entry.checks} {entry.doc}"),
+        (2.0, " ".join(keywords)),
+        (1.0, f"{entry.checks} {entry.doc} {' '.join(parameter.type for parameter in entry.parameters)}"),
     )
-    stems = [(points, _stems(text)) for points, text in texts]
+    stems = [(points, text, _stems(text)) for points, text in texts]
     total = 0.0
     for word in words:
-        points = [points for points, stems_of_text in stems if any(stem.startswith(word) for stem in stems_of_text)]
+        points = [
+            points
+            for points, text, stems_of_text in stems
+            if any(stem.startswith(word) for stem in stems_of_text) or (not word.isascii() and word in text)
+        ]
+        if not word.isascii() and any(not keyword.isascii() and keyword in word for keyword in keywords):
+            points.append(2.0)  # 多语言 for 语言
         if not points:
             return 0.0
         total += max(points)
     return total
 
 
-_ENDING = re.compile(r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|ing|ed|es|s|ly|e)$")
+_ENDING = re.compile(r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$")
 
 
 def _stems(text: str) -> list[str]:
@@ -119,6 +147,20 @@ def describe(name: str) -> CriterionEntry:
         remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`rubrank criteria` lists them."
         raise UnknownName("criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy)
     return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
+
+
+def write_yaml_line(entry: CriterionEntry) -> str:
+    """A line for the `criteria:` of a rubric, with the parameters of the first example that passes.
+
+    >>> write_yaml_line(describe("BulletCount"))
+    '- {name: BulletCount, params: {count: 3}}'
+    """
+    params = next((example.get("params") or {} for example in entry.examples if example.get("kind") == "pass"), {})
+    criterion = {"name": entry.name, "params": params} if params else {"name": entry.name}
+    text: str = yaml.safe_dump(criterion, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**6)
+    if "\n" in text.strip():  # a text with line breaks: as JSON, which is YAML too
+        text = json.dumps(criterion, ensure_ascii=False)
+    return f"- {text.strip()}"
 
 
 def _all_names() -> set[str]:

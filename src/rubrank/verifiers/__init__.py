@@ -42,6 +42,7 @@ FAMILIES: tuple[str, ...] = (
     "truth.ground_truth",
     # answers that are data, compared texts, how a reply is given
     "data.json_answers",
+    "data.structured",
     "data.sql",
     "text.regex",
     "text.similarity",
@@ -51,9 +52,14 @@ FAMILIES: tuple[str, ...] = (
     "text.readability",
     "text.diversity",
     "truth.measurements",
+    "truth.dates",
+    "truth.rankings",
     "reply.length",
     "reply.think_format",
     "reply.refusal",
+    "reply.confidence",
+    "reply.limits",
+    "reply.turns",
     # agents
     "agentic.tools",
     "agentic.trace",
@@ -61,6 +67,7 @@ FAMILIES: tuple[str, ...] = (
     "agentic.state",
     "agentic.code",
     "code.programs",
+    "code.syntax",
 )
 
 

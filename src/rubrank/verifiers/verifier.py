@@ -299,8 +299,9 @@ def loose_variants(text: str) -> list[str]:
 VERIFIERS: dict[str, Verifier] = {}
 # Criteria that only a judge decides (rubrics/catalogue.py): a verifier of such a name would silently take their place.
 JUDGED_NAMES = word_set("""
-    Affectation BusinessScenarioQuality CapabilityBoundary CoreFactAccuracy CoreIntentMatch CrossLingualInstruction
-    DialogueStyle GeneralQuality LogicalError MaterialFaithfulness MultiTurnMemory NonCoreFactAccuracy RoleConsistency
+    Affectation AnswerRelevance BusinessScenarioQuality CapabilityBoundary ContextPrecision ContextRecall
+    CoreFactAccuracy CoreIntentMatch CrossLingualInstruction DialogueStyle GeneralQuality InjectionResistance
+    InstructionHierarchy LogicalError MaterialFaithfulness MultiTurnMemory NonCoreFactAccuracy RoleConsistency
     TaskTypeMatch TextTypeMatch UnrealisticContent
 """)
 _F = TypeVar("_F", bound=Callable[..., Any])

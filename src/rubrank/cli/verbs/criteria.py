@@ -120,10 +120,13 @@ def _show_criteria(criteria: Sequence[CriterionEntry]) -> None:
 
 
 def _show_criterion(criterion: CriterionEntry) -> None:
+    from rubrank.cli.catalogue import write_yaml_line
+
     print(f"{criterion.name}: {criterion.checks}" if criterion.checks else criterion.name)
     version = "" if criterion.version is None else f", version {criterion.version}"
     facts = f"family {criterion.family}, decided by {criterion.how}, values {criterion.values}, layer {criterion.layer}"
     print(f"{facts}{version}\n")
+    print(f"  {write_yaml_line(criterion)}\n")
     if criterion.doc:
         print(criterion.doc + "\n")
     for parameter in criterion.parameters:

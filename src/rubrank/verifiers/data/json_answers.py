@@ -83,7 +83,7 @@ def json_match(
         check_size(reference, "expected")
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
-    right, total, unexpected = _count_leaves(reference, value, tolerance, any_order=order == "ignored")
+    right, total, unexpected = count_leaves(reference, value, tolerance, any_order=order == "ignored")
     reason = f"{right} of {total} expected values"
     if unexpected:
         reason += f", {unexpected} not asked for"
@@ -92,7 +92,7 @@ def json_match(
     return right / total if total else 1.0, reason
 
 
-def _count_leaves(expected: Any, actual: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
+def count_leaves(expected: Any, actual: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
     """(right, expected, unexpected) values; without recursion, so that depth is no danger."""
     right = 0
     total = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -13,6 +14,7 @@ import yaml
 from rubrank._plain import word_set
 from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
+from rubrank.verifiers.code.syntax import find_syntax_error
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Format: TypeAlias = Literal[
@@ -41,7 +43,7 @@ _LATEX = re.compile(
 _MARKUP = re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]|\*\*[^*\n]+\*\*|^[ \t]*[-*+][ \t]+\S|```|^[ \t]*\|[ \t]*:?--")
 
 
-@verifier("FormatRequirement", family="format", domain=BINARY, version=2, how="both")
+@verifier("FormatRequirement", family="format", domain=BINARY, version=3, how="both")
 def format_requirement(
     text: Text,
     *,
@@ -53,7 +55,8 @@ def format_requirement(
     """The answer is in the given format; with `only`, data formats have no text beside them (one fence is allowed).
 
     Passes: '{"a": 1}' as json, also in a fence; a Markdown table as table with its columns in `keys`; prose as plain.
-    Fails: JSON that does not parse or lacks one of `keys`; "Here it is: {…}" if `only`; Markdown signs in plain.
+    Fails: JSON that does not parse or lacks one of `keys`; "Here it is: {…}" if `only`; Markdown signs in plain; a
+    code block in Python, JSON, YAML, TOML, XML or SQL that does not parse (`def f(:`).
     Missing: no `format` given — a judge must read the request. Not covered: JSON Schema, formats of other names.
     """
     if format is None:
@@ -231,6 +234,12 @@ def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
         return False, "no code block"
     if language is not None and all(tag.split(" ")[0] != language.lower() for tag in tags):
         return False, f"code blocks tagged {tags[:5]}, {language!r} asked"
+    for tag, code in blocks:
+        # What has no parser here is taken as it is.
+        with contextlib.suppress(LookupError):
+            problem = find_syntax_error(tag.split(" ")[0] or language or "", code)
+            if problem:
+                return False, problem
     return True, f"code blocks tagged {tags[:5]}"
 
 

@@ -9,6 +9,7 @@ texts score 1 in every script. Long texts are cut at `LONGEST` tokens: the cost 
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -266,3 +267,99 @@ def embedding_similarity(rollout: Rollout, *, model: str, references: References
     cosines = vectors[1:] @ vectors[0] / (norms[1:] * norms[0] + 1e-12)
     best = float(min(1.0, max(0.0, cosines.max())))
     return best, f"cosine {best:.2f}"
+
+
+@verifier("EditDistance", family="similarity", domain=UNIT, version=1)
+def edit_distance(
+    rollout: Rollout,
+    *,
+    references: References | None = None,
+    unit: Literal["characters", "words"] = "characters",
+    whole: bool = False,
+) -> Answer:
+    """1 − Levenshtein distance ÷ length of the longer text, to the nearest reference; case and width aside.
+
+    The answer's result is read first; `whole` takes the entire answer. Passes (1): the reference itself. Part:
+    "kitten" for "sitting" is 1 − 3/7. Fails (0): nothing in place; an empty answer. Missing: no reference. Not covered:
+    moved passages count as removed and added; texts beyond 2,000 units are cut there.
+    """
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
+    answer = rollout.answer if whole else read_answer(rollout.answer).text or rollout.answer
+    units = _split_units(answer, unit)
+    best = 0.0
+    for text in texts:
+        reference = _split_units(text, unit)
+        longest = max(len(units), len(reference))
+        best = max(best, 1.0 - levenshtein(units, reference) / longest if longest else 0.0)
+    return best, f"similarity {best:.2f} to the nearest of {len(texts)} reference(s)"
+
+
+def _split_units(text: str, unit: str) -> list[str]:
+    if unit == "words":
+        return tokenize(text)[:LONGEST]
+    return list(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))[:LONGEST]
+
+
+def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
+    """Insertions, deletions and replacements from one to the other, by the bits of one large number (Myers, 1999)."""
+    if not left:
+        return len(right)
+    places: dict[str, int] = {}
+    for i, item in enumerate(left):
+        places[item] = places.get(item, 0) | (1 << i)
+    all_bits = (1 << len(left)) - 1
+    last_bit = 1 << (len(left) - 1)
+    up = all_bits
+    down = 0
+    distance = len(left)
+    for item in right:
+        equal = places.get(item, 0)
+        diagonal = (((equal & up) + up) ^ up) | equal | down
+        gain = down | ~(diagonal | up)
+        loss = up & diagonal
+        distance += bool(gain & last_bit) - bool(loss & last_bit)
+        gain = (gain << 1) | 1
+        loss <<= 1
+        up = (loss | ~(diagonal | gain)) & all_bits
+        down = gain & diagonal & all_bits
+    return distance
+
+
+@verifier("Bleu", family="similarity", domain=UNIT, version=1)
+def bleu(
+    rollout: Rollout, *, references: References | None = None, order: Annotated[int, Field(ge=1, le=8)] = 4
+) -> Answer:
+    """Sentence BLEU against the references: n-grams up to `order`, the brevity penalty, add-one smoothing from 2 on.
+
+    Passes (1): a reference itself. Part: half of its words in order. Fails (0): no word in common; an empty answer.
+    Missing: no reference. Not covered: corpus BLEU; tokens are those of TokenF1 (characters in unspaced scripts), so
+    figures differ from sacrebleu's.
+    """
+    texts = _find_references(references, rollout)
+    if not texts:
+        return missing(_NO_REFERENCE)
+    tokens = tokenize(rollout.answer)[:LONGEST]
+    reference_tokens = [tokenize(text)[:LONGEST] for text in texts]
+    score = _measure_bleu(tokens, reference_tokens, order)
+    return score, f"BLEU-{order} {score:.2f}"
+
+
+def _measure_bleu(tokens: list[str], references: list[list[str]], order: int) -> float:
+    if not tokens:
+        return 0.0
+    logarithms = []
+    for n in range(1, min(order, len(tokens)) + 1):
+        grams = Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
+        most: Counter[tuple[str, ...]] = Counter()
+        for reference in references:
+            most |= Counter(tuple(reference[i : i + n]) for i in range(len(reference) - n + 1))
+        common = (grams & most).total()
+        smoothing = 1 if n > 1 else 0
+        if common + smoothing == 0:
+            return 0.0
+        logarithms.append(math.log((common + smoothing) / (grams.total() + smoothing)))
+    nearest = min((len(reference) for reference in references), key=lambda size: (abs(size - len(tokens)), size))
+    brevity = min(1.0, math.exp(1 - nearest / len(tokens)))
+    return brevity * math.exp(sum(logarithms) / len(logarithms))

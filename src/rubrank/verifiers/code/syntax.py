@@ -1,0 +1,117 @@
+"""Code that parses: the blocks of an answer, read by the parser of their language; Python is linted if asked."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import yaml
+
+from rubrank.texts.text import Text
+from rubrank.verifiers.shared.code_blocks import fenced_blocks, parse_python
+from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+
+_NAMES = {"py": "python", "python3": "python", "yml": "yaml", "sqlite": "sql", "postgresql": "sql", "mysql": "sql"}
+_LONGEST = 200_000  # characters
+_LINT_SECONDS = 20
+
+
+def find_syntax_error(language: str, source: str) -> str | None:
+    """What is wrong with a source; None if nothing is. Raises LookupError for a language without a parser here."""
+    language = _NAMES.get(language.lower(), language.lower())
+    if language == "sql" and importlib.util.find_spec("sqlglot") is None:
+        raise LookupError("sqlglot is not installed: pip install 'rubrank[sql]'")
+    if language not in _PARSERS:
+        raise LookupError(f"no parser for {language!r}; there is one for {', '.join(sorted(_PARSERS))}")
+    try:
+        _PARSERS[language](source[:_LONGEST])
+    except (Exception, RecursionError) as error:  # every parser has errors of its own
+        return f"{language} that does not parse: {' '.join(str(error).split())}"[:200]
+    return None
+
+
+def _parse_yaml(source: str) -> None:
+    for _ in yaml.parse(source, Loader=yaml.SafeLoader):
+        pass
+
+
+def _parse_xml(source: str) -> None:
+    if "<!ENTITY" in source:
+        raise ValueError("entities are not read")
+    ElementTree.fromstring(source.strip())
+
+
+def _parse_sql(source: str) -> None:
+    import sqlglot
+
+    statements = sqlglot.parse(source)
+    if not any(statements):
+        raise ValueError("no statement")
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "python": parse_python,
+    "json": json.loads,
+    "yaml": _parse_yaml,
+    "toml": tomllib.loads,
+    "xml": _parse_xml,
+    "sql": _parse_sql,
+}
+
+
+def _find_needs(params: Any) -> tuple[str, str] | None:
+    return ("ruff", "lint") if params.lint else None
+
+
+@verifier("CodeParses", family="code", domain=BINARY, version=1, cost="process", needs=_find_needs)
+def code_parses(text: Text, *, language: str | None = None, lint: bool = False) -> Answer:
+    """Every code block of the answer parses: Python, JSON, YAML, TOML, XML, SQL (extra [sql]).
+
+    `language` takes the blocks of that language, or without any the whole answer; blocks without a tag are read as it.
+    `lint` also asks ruff (extra [lint]) for undefined names and the like (rules E9 and F). Passes: a block with
+    `def f(): ...`. Fails: `def f(:`; no block; a block that never closes is read to its end. Missing: only blocks in
+    languages without a parser here, or without a tag. Not covered: whether the code runs or is right (CodePasses).
+    """
+    blocks = [(tag or language or "", code) for tag, code in fenced_blocks(text.raw) if code.strip()]
+    if language is not None:
+        name = _NAMES.get(language.lower(), language.lower())
+        blocks = [(tag, code) for tag, code in blocks if _NAMES.get(tag, tag) == name]
+        if not blocks and "```" not in text.raw and text.raw.strip():
+            blocks = [(language, text.raw)]
+    if not blocks:
+        return False, "no code block"
+    unread = ""
+    parsed = 0
+    for tag, code in blocks:
+        try:
+            problem = find_syntax_error(tag, code)
+        except LookupError as error:
+            unread = str(error)
+            continue
+        if problem is None and lint and _NAMES.get(tag, tag) == "python":
+            problem = _lint_python(code)
+        if problem:
+            return False, problem
+        parsed += 1
+    if not parsed:
+        return missing(unread)
+    return True, f"{parsed} of {len(blocks)} block(s) parse" + (f"; {unread}" if unread else "")
+
+
+def _lint_python(source: str) -> str | None:
+    """The first finding of ruff's rules E9 and F; F401 aside, as a snippet may import for later."""
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select=E9,F", "--ignore=F401"]
+    command += ["--output-format=concise", "--no-cache", "-"]
+    done = subprocess.run(
+        command, input=source[:_LONGEST], capture_output=True, text=True, check=False, timeout=_LINT_SECONDS
+    )
+    if done.returncode > 1:
+        raise OSError(f"ruff failed: {done.stderr[:200]}")
+    lines = done.stdout.splitlines()
+    return f"ruff: {lines[0].removeprefix('-:')}" if lines else None
