@@ -16,12 +16,12 @@ pytest.importorskip("trl", reason="trl is not installed: pip install 'rubrank[tr
 from tiny import make
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job import policy as policies
+from rubrank.training.job import checks
 from rubrank.training.job.batches import split_batch
 from rubrank.training.job.config import load_job
 from rubrank.training.job.plan import make_plan
 from rubrank.training.job.run import check_can_save, save_policy
-from rubrank.training.job.trl_arguments import make_arguments
+from rubrank.training.job.trl_config import make_arguments
 
 pytestmark = pytest.mark.slow  # importing TRL takes seconds
 RECIPE = Path(__file__).parents[2] / "recipes" / "eight_gpus"
@@ -44,7 +44,7 @@ def job(folder: Path, **trl: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
 def test_the_config_becomes_trls(folder, monkeypatch, mode):
-    monkeypatch.setattr(policies, "_is_installed", lambda name: True)
+    monkeypatch.setattr(checks, "is_installed", lambda name: True)
     config = make_arguments(make_plan(job(folder, vllm_mode=mode)))  # what --dry-run does, in one process
     assert (config.use_vllm, config.vllm_mode, config.vllm_enable_sleep_mode) == (True, mode, True)
     assert config.gradient_checkpointing
@@ -62,7 +62,7 @@ def test_batches_go_into_the_processes(folder, prompts_and_processes):
 
 
 def test_without_vllm_the_remedy_is_named(folder, monkeypatch):
-    monkeypatch.setattr(policies, "_is_installed", lambda name: name != "vllm")
+    monkeypatch.setattr(checks, "is_installed", lambda name: name != "vllm")
     with pytest.raises(InvalidInput, match=r"got no vllm\. pip install 'trl\[vllm\]'"):
         make_plan(job(folder))
 

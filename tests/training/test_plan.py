@@ -17,7 +17,7 @@ from judges.server import MODEL, Server  # noqa: E402
 from training import tiny  # noqa: E402
 
 from rubrank.errors import InvalidInput, UnknownName  # noqa: E402
-from rubrank.training.job import policy  # noqa: E402
+from rubrank.training.job import checks  # noqa: E402
 from rubrank.training.job.config import load_job  # noqa: E402
 from rubrank.training.job.folder import write_config  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
@@ -176,8 +176,8 @@ def test_processes_share_a_batch(folder, monkeypatch):
     ],
 )
 def test_what_is_wrong_is_said_before_the_model_loads(folder, changes, said, monkeypatch):
-    is_installed = policy._is_installed
-    monkeypatch.setattr(policy, "_is_installed", lambda name: name == "vllm" or is_installed(name))
+    is_installed = checks.is_installed
+    monkeypatch.setattr(checks, "is_installed", lambda name: name == "vllm" or is_installed(name))
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes))
     assert said in str(raised.value)
@@ -210,9 +210,8 @@ def test_a_row_whose_rubric_is_wrong_is_named(folder):
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_loggers_that_are_not_installed(folder, name, monkeypatch):
-    from rubrank.training.job import policy
 
-    monkeypatch.setattr(policy, "find_spec", lambda wanted: None if wanted == name else wanted)
+    monkeypatch.setattr(checks, "find_spec", lambda wanted: None if wanted == name else wanted)
     with pytest.raises(InvalidInput, match=f"got no {name}. pip install {name}, or change report_to"):
         make_plan(tiny.job(folder, report_to=["tensorboard", name]))
 

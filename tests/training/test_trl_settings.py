@@ -18,12 +18,12 @@ from training import tiny  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.training.job import policy, precision  # noqa: E402
+from rubrank.training.job import checks, policy  # noqa: E402
 from rubrank.training.job.components import load_components  # noqa: E402
 from rubrank.training.job.lora import make_lora_config  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.policy import init_kwargs, quantization  # noqa: E402
-from rubrank.training.job.trl_arguments import OURS, make_arguments, read_trl_arguments  # noqa: E402
+from rubrank.training.job.policy import init_kwargs, make_quantization  # noqa: E402
+from rubrank.training.job.trl_config import DECIDED_ELSEWHERE, make_arguments, read_trl_arguments  # noqa: E402
 
 TOOLS = '''
 """Tools for a test."""
@@ -79,16 +79,16 @@ def test_every_argument_of_grpo_config_is_taken_or_refused_with_a_reason(folder)
 
     taken: dict[str, Any] = {}
     for field in fields(GRPOConfig):
-        if not field.init or field.name in OURS:
+        if not field.init or field.name in DECIDED_ELSEWHERE:
             continue
         taken[field.name] = field.default_factory() if field.default is MISSING else field.default
         taken[field.name] = getattr(taken[field.name], "value", taken[field.name])
     expected = {name: value for name, value in taken.items() if name != "model_init_kwargs"}
     assert read_trl_arguments(tiny.job(folder, trl=taken)) == expected
     names = {field.name for field in fields(GRPOConfig) if field.init}
-    assert all(reason.endswith(".") and len(reason) > 10 for reason in OURS.values())
-    assert set(OURS) - names == {"prompts_per_batch", "updates_per_batch"}  # keys of ours, under training
-    for name in sorted(OURS.keys() & names):
+    assert all(reason.endswith(".") and len(reason) > 10 for reason in DECIDED_ELSEWHERE.values())
+    assert set(DECIDED_ELSEWHERE) - names == {"prompts_per_batch", "updates_per_batch"}  # keys of ours, under training
+    for name in sorted(DECIDED_ELSEWHERE.keys() & names):
         with pytest.raises(InvalidInput, match=rf"trl\.{name} must be left out"):
             make_plan(tiny.job(folder, trl={name: 1}))
 
@@ -183,8 +183,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "said"), WRONG, ids=[said[:50] for _, said in WRONG])
 def test_wrong_settings_are_one_line(folder, changes, said, monkeypatch):
     absent = ("vllm", "flash_attn")
-    found = policy.find_spec
-    monkeypatch.setattr(policy, "find_spec", lambda name: None if name in absent else found(name))
+    found = checks.find_spec
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name in absent else found(name))
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes))
     assert said in str(raised.value)
@@ -205,25 +205,25 @@ def test_the_verb_says_it_in_one_line(folder):
 
 
 def test_how_the_model_is_loaded(folder, monkeypatch):
-    monkeypatch.setattr(policy, "find_spec", lambda name: name)
-    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
+    monkeypatch.setattr(checks, "find_spec", lambda name: name)
+    monkeypatch.setattr(policy, "has_accelerator", lambda: True)
     wanted = {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}
     given = {"attn_implementation": "sdpa", "revision": "main", "quantization_config": wanted}
     job = tiny.job(folder, trl__model_init_kwargs=given, model__dtype="bfloat16")
     plan = make_plan(job)
     assert init_kwargs(job) == {"dtype": "bfloat16", "attn_implementation": "sdpa", "revision": "main"}
     assert make_arguments(plan).model_init_kwargs == init_kwargs(job)
-    assert quantization(job).load_in_4bit
-    assert quantization(tiny.job(folder)) is None
+    assert make_quantization(job).load_in_4bit
+    assert make_quantization(tiny.job(folder)) is None
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "auto"])
 def test_without_a_gpu_the_weights_are_float32_and_the_plan_says_so(folder, monkeypatch, dtype):
-    monkeypatch.setattr(precision, "has_accelerator", lambda: False)
+    monkeypatch.setattr(policy, "has_accelerator", lambda: False)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     plan = make_plan(tiny.job(folder, model__dtype=dtype, trl__bf16=True, trl__bf16_full_eval=True))
     described = plan.describe()
-    precision.overrule_launcher(plan.job)
+    policy.overrule_launcher(plan.job)
     config = make_arguments(plan)
     assert config.model_init_kwargs["dtype"] == "float32"
     assert (config.bf16, config.fp16, config.bf16_full_eval, config.mixed_precision) == (False, False, False, "no")
@@ -239,7 +239,7 @@ def test_a_null_is_no_half_precision_either(folder):
 
 @pytest.mark.parametrize("chosen_by", ["config", "launcher"])
 def test_a_run_on_the_cpu_of_a_machine_with_a_gpu_is_float32(folder, monkeypatch, chosen_by):
-    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
+    monkeypatch.setattr(policy, "has_accelerator", lambda: True)
     settings: dict[str, Any] = {"model__dtype": "bfloat16", "trl__bf16": True}
     if chosen_by == "config":
         settings["trl__use_cpu"] = True
@@ -252,7 +252,7 @@ def test_a_run_on_the_cpu_of_a_machine_with_a_gpu_is_float32(folder, monkeypatch
 
 
 def test_with_a_gpu_the_precision_is_the_one_in_the_config(folder, monkeypatch):
-    monkeypatch.setattr(precision, "has_accelerator", lambda: True)
+    monkeypatch.setattr(policy, "has_accelerator", lambda: True)
     plan = make_plan(tiny.job(folder, model__dtype="bfloat16"))
     assert "bfloat16" in plan.describe()
     assert "instead of" not in plan.describe()
@@ -285,7 +285,7 @@ def test_dotted_paths(folder):
 
 
 def test_any_logger_that_transformers_knows(folder, monkeypatch):
-    monkeypatch.setattr(policy, "find_spec", lambda name: name)
+    monkeypatch.setattr(checks, "find_spec", lambda name: name)
     for name in ("mlflow", "swanlab", "clearml", "dvclive"):
         assert make_plan(tiny.job(folder, report_to=name)).job.config.report_to == (name,)
     assert make_plan(tiny.job(folder, report_to="none")).job.config.report_to == ()

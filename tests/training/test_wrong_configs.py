@@ -19,11 +19,11 @@ from training import tiny  # noqa: E402
 
 from rubrank._plain import word_set  # noqa: E402
 from rubrank.errors import InvalidInput  # noqa: E402
-from rubrank.training.job import policy  # noqa: E402
+from rubrank.training.job import checks, policy  # noqa: E402
 from rubrank.training.job.config import load_job  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.precision import HALF_PRECISION_FLAGS  # noqa: E402
-from rubrank.training.job.trl_arguments import OURS, make_arguments  # noqa: E402
+from rubrank.training.job.policy import HALF_PRECISION_FLAGS  # noqa: E402
+from rubrank.training.job.trl_config import DECIDED_ELSEWHERE, make_arguments  # noqa: E402
 
 MODULE = '''
 class World:
@@ -285,8 +285,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "said"), WRONG, ids=[f"{n}-{said[:40]}" for n, (_, said) in enumerate(WRONG)])
 def test_one_line_before_the_model_loads(folder, changes, said, monkeypatch):
-    found, there, absent = policy.find_spec, ("vllm",), ("flash_attn", "liger_kernel", "deepspeed", "wandb")
-    monkeypatch.setattr(policy, "find_spec", lambda n: n if n in there else None if n in absent else found(n))
+    found, there, absent = checks.find_spec, ("vllm",), ("flash_attn", "liger_kernel", "deepspeed", "wandb")
+    monkeypatch.setattr(checks, "find_spec", lambda n: n if n in there else None if n in absent else found(n))
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(InvalidInput) as raised:
         make_plan(tiny.job(folder, **changes))
@@ -329,8 +329,8 @@ RIGHT: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", RIGHT, ids=[str(one)[:50] for one in RIGHT])
 def test_what_is_right_is_not_refused(folder, changes, monkeypatch):
-    found = policy.find_spec
-    monkeypatch.setattr(policy, "find_spec", lambda name: name if name == "vllm" else found(name))
+    found = checks.find_spec
+    monkeypatch.setattr(checks, "find_spec", lambda name: name if name == "vllm" else found(name))
     assert make_plan(tiny.job(folder, **changes)).checkpoint is None
 
 
@@ -391,7 +391,12 @@ def test_every_argument_arrives_with_a_value_other_than_its_default(folder):
 
     given: dict[str, Any] = {}
     for field in fields(GRPOConfig):
-        if not field.init or field.name in OURS or field.name in ELSEWHERE or field.name in HALF_PRECISION_FLAGS:
+        if (
+            not field.init
+            or field.name in DECIDED_ELSEWHERE
+            or field.name in ELSEWHERE
+            or field.name in HALF_PRECISION_FLAGS
+        ):
             continue  # half precision is turned off without a GPU
         default = getattr(field.default, "value", field.default)
         if field.name in SENSIBLE:

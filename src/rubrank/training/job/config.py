@@ -18,10 +18,9 @@
 
     job = load_job("config.yaml")        every key is checked, nothing else is read yet
 
-Settings under `training` have the names that TRL's GRPOConfig gives them. Most defaults are the paper's (GSPO, groups
-of 8, AdamW at 1e-6, clipping at 3e-4 and 4e-4, no KL term); how much goes at a time is small by default, and
-`preset: paper` makes it the paper's, too. Whatever else GRPOConfig takes goes under `trl`. Paths are relative to the
-config file. `rubrank.training.job` makes a plan of it, and a run.
+Settings under `training` have the names of TRL's GRPOConfig. Most defaults are the paper's: GSPO, groups of 8, AdamW at
+1e-6, clipping at 3e-4 and 4e-4, no KL term. Batches and completions are small by default; `preset: paper` has the
+paper's sizes. Everything else that GRPOConfig takes goes under `trl`. Paths are relative to the config file.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.options import EngineOptions, option
 
 PAGE = "docs/train.md"
-FIELDS = ("prompt", "rubric")
-"""What a source's `columns` may name."""
-_NEAR = 1e-6
-_SEEDS = 2**32
-"""NumPy, which the trainer seeds too, takes seeds below it."""
+_COLUMN_FIELDS = ("prompt", "rubric")  # what a source's `columns` may name
+_SHARE_TOLERANCE = 1e-6
+_SEEDS = 2**32  # NumPy, which the trainer seeds too, takes smaller ones
 
 
-def _number(value: Any) -> Any:
-    """YAML reads 1e-6 as a text, since there is no point in it; the number is meant."""
+def _read_number(value: Any) -> Any:
+    """YAML reads 1e-6 as a text, because it has no decimal point; the number is meant."""
+    if not isinstance(value, str):
+        return value
     try:
-        return float(value) if isinstance(value, str) else value
+        return float(value)
     except ValueError:
         return value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_read_number), AllowInfNan(False)]
 
 
 class Lora(Strict):
@@ -77,9 +76,9 @@ class Model(Strict):
     lora: Lora | None = None
     """Left out: all weights are trained."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Type of the weights. GPUs that can compute in bfloat16; on a CPU it is float32, whatever stands here."""
+    """Type of the weights; on a CPU they are float32, whatever it says."""
     chat: bool | None = None
-    """Are texts put to the model as a message of the user? By default where its tokenizer has a chat template."""
+    """Whether prompts that are texts become messages of the user; by default if the tokenizer has a chat template."""
 
 
 class Source(Strict):
@@ -87,28 +86,26 @@ class Source(Strict):
 
     path: str = Field(min_length=1)
     share: Number | None = Field(default=None, gt=0.0, le=1.0)
-    """Of its stage's prompts; left out of all sources: by their numbers of rows."""
+    """Of its stage's prompts; if no source has one, by their numbers of rows."""
     columns: Mapping[str, str] = {}
-    """Field (prompt, rubric) → column, where it is not called by one of its usual names."""
+    """Field (prompt, rubric) → column, if it has none of the usual names."""
     limit: int | None = Field(default=None, ge=1)
-    """Use the first so many rows."""
-
-    def is_like(self, other: Source) -> bool:
-        """Are the same rows read, whatever their share?"""
-        return self.model_copy(update={"share": None}) == other.model_copy(update={"share": None})
+    """Number of rows that are used, from the beginning."""
 
     @field_validator("columns")
     @classmethod
-    def _known(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+    def _check_columns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
         for field in value:
-            if field not in FIELDS:
-                raise UnknownName.of("source", "columns", field, FIELDS)
+            if field not in _COLUMN_FIELDS:
+                raise UnknownName.of("source", "columns", field, _COLUMN_FIELDS)
         return value
 
 
 def _check_different(sources: tuple[Source, ...], owner: str) -> None:
-    for number, source in enumerate(sources):
-        if any(source.is_like(other) for other in sources[:number]):
+    """Raise if the same rows are read twice, whatever the shares."""
+    without_shares = [source.model_copy(update={"share": None}) for source in sources]
+    for number, source in enumerate(without_shares):
+        if source in without_shares[:number]:
             raise InvalidInput(owner, "sources", "different", f"{source.path} twice", "")
 
 
@@ -120,26 +117,23 @@ class Stage(Strict):
     name: str = "all"
 
     @model_validator(mode="after")
-    def _are_different(self) -> Self:
+    def _check_sources(self) -> Self:
         _check_different(self.sources, f"stage {self.name!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _adds_up(self) -> Self:
         shares = [source.share for source in self.sources if source.share is not None]
         if not shares:
             return self
         if len(shares) < len(self.sources):
             got = f"{len(shares)} of {len(self.sources)}"
             raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "")
-        if not math.isclose(sum(shares), 1.0, abs_tol=_NEAR):
-            got = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
+        if not math.isclose(sum(shares), 1.0, abs_tol=_SHARE_TOLERANCE):
+            terms = " + ".join(f"{share:g}" for share in shares)
+            got = f"{terms} = {sum(shares):g}"
             raise InvalidInput(f"stage {self.name!r}", "sum of the shares", "1", got, "")
         return self
 
 
 class HeldOut(Strict):
-    """Prompts that are never trained on: the policy answers them before the run, on the way, and at its end."""
+    """Prompts that are never trained on: the policy answers them before the run, during it, and at its end."""
 
     sources: tuple[Source, ...] = Field(min_length=1)
     every: int = Field(default=50, ge=1)
@@ -150,7 +144,7 @@ class HeldOut(Strict):
     """Rollouts that a device answers at a time; by default as many as fit, see `batching.evaluation_batch_size`."""
 
     @model_validator(mode="after")
-    def _no_shares(self) -> Self:
+    def _check_sources(self) -> Self:
         if any(source.share is not None for source in self.sources):
             raise InvalidInput("held_out", "share", "left out", "one", "All held-out prompts are used.")
         _check_different(self.sources, "held_out")
@@ -158,7 +152,7 @@ class HeldOut(Strict):
 
 
 class Evaluate(Strict):
-    """Benchmarks that the policy is put to on the way; see docs/evaluation.md."""
+    """Benchmarks during the run; see docs/evaluation.md."""
 
     benchmarks: tuple[str, ...] = Field(min_length=1)
     data: str
@@ -175,10 +169,10 @@ class Evaluate(Strict):
 
     @field_validator("benchmarks")
     @classmethod
-    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        twice = next((name for name in value if value.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidInput("evaluate", "benchmarks", "each named once", f"{twice!r} twice", "")
+    def _check_benchmarks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        repeated = next((name for name in value if value.count(name) > 1), None)
+        if repeated is not None:
+            raise InvalidInput("evaluate", "benchmarks", "each named once", f"{repeated!r} twice", "")
         return value
 
 
@@ -193,7 +187,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "loss_type": "grpo",
     },
 }
-"""Name → settings under `training`; what a config says itself goes before."""
+"""Name → settings under `training`; those of the config itself take precedence."""
 
 
 class Records(Strict):
@@ -214,7 +208,7 @@ class Records(Strict):
 
     @field_validator("path")
     @classmethod
-    def _grows(cls, value: str) -> str:
+    def _check_path(cls, value: str) -> str:
         if not value.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
             allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
             raise InvalidInput("records", "path", allowed, repr(value), "It grows with every step.")
@@ -225,7 +219,7 @@ class Records(Strict):
 
 
 class Training(Strict):
-    """Settings of the trainer. The first four are ours, all others have TRL's names.
+    """Settings of the trainer. The first two are ours, all others have TRL's names.
 
     `prompts_per_batch` and `max_completion_length` are small by default, for one machine; the paper has 128 and 16,384.
     """
@@ -237,7 +231,7 @@ class Training(Strict):
     num_generations: int = Field(default=8, ge=2)
     """Rollouts of a prompt: the group."""
     per_device_train_batch_size: int | None = Field(default=None, ge=1)
-    """Rollouts that a device takes at a time; by default one group. It changes memory and speed, not the steps."""
+    """Rollouts that a device takes at a time; by default one group. Changes memory and speed, not what is learnt."""
     max_completion_length: int = Field(default=1024, ge=1)
     temperature: Number = Field(default=1.0, gt=0.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
@@ -287,27 +281,37 @@ class Config(EngineOptions):
 
     @field_validator("records", mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _read_records(cls, value: Any) -> Any:
         return {"path": value} if isinstance(value, str) else value
 
     @field_validator("report_to", mode="before")
     @classmethod
-    def _loggers(cls, value: Any) -> Any:
-        given = [value] if isinstance(value, str) else [] if value is None else value
-        if not isinstance(given, list | tuple):
-            return given
-        return () if list(given) == ["none"] else [one for n, one in enumerate(given) if one not in given[:n]]
+    def _read_loggers(cls, value: Any) -> Any:
+        """A name, a list without repetitions, or nothing: null, [] or `none`."""
+        if value is None or value == "none":
+            return ()
+        if isinstance(value, str):
+            return (value,)
+        if not isinstance(value, list | tuple):
+            return value  # refused by the type
+        loggers = []
+        for logger in value:
+            if logger not in loggers:
+                loggers.append(logger)
+        return () if loggers == ["none"] else loggers
 
     @model_validator(mode="before")
     @classmethod
-    def _with_preset(cls, data: Any) -> Any:
+    def _fill_in_preset(cls, data: Any) -> Any:
         if not isinstance(data, Mapping) or data.get("preset") not in PRESETS:
             return data
-        given = data.get("training") or {}
-        return {**data, "training": {**PRESETS[data["preset"]], **given} if isinstance(given, Mapping) else given}
+        training = data.get("training") or {}
+        if not isinstance(training, Mapping):
+            return data  # refused by the type
+        return {**data, "training": {**PRESETS[data["preset"]], **training}}
 
     @model_validator(mode="after")
-    def _stages_have_different_names(self) -> Self:
+    def _check_stages(self) -> Self:
         names = [stage.name for stage in self.stages]
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
@@ -323,7 +327,7 @@ class Config(EngineOptions):
 
 @dataclass(frozen=True)
 class Job:
-    """A config, and the file that it stands in."""
+    """A config and its file."""
 
     config: Config
     file: Path
@@ -340,17 +344,17 @@ class Job:
 
     @property
     def records(self) -> Path:
-        """What every step writes to."""
+        """The file to which every step is appended."""
         return self.output / self.config.records.path
 
     def path(self, text: str) -> Path:
-        """A path of the config file, which is relative to it."""
+        """A path in the config, which is relative to its file."""
         return self.file.parent / Path(text).expanduser()
 
 
 @only_our_errors
 def load_job(file: str | Path, preset: str | None = None) -> Job:
-    """A config file; raises the first thing that is wrong with its keys and values. preset: instead of the file's."""
+    """Read a config file; raises for the first key or value that is wrong. preset: instead of the file's."""
     from rubrank.rubrics.files import read_settings
 
     file = Path(file)
@@ -364,9 +368,8 @@ def load_job(file: str | Path, preset: str | None = None) -> Job:
 
 @only_our_errors
 def parse_config(data: Any, where: str = "config") -> Config:
-    """A config from its data."""
+    """A config from its data; `where` names it in messages."""
     if not isinstance(data, Mapping):
-        raise InvalidInput(
-            where, "the config", "a mapping", "nothing" if data is None else type(data).__name__, f"See {PAGE}."
-        )
+        got = "nothing" if data is None else type(data).__name__
+        raise InvalidInput(where, "the config", "a mapping", got, f"See {PAGE}.")
     return validated(Config, data, where, PAGE)

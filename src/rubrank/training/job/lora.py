@@ -13,9 +13,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.training.job.checks import check_known, check_values, describe_error
 from rubrank.training.job.config import Job, Lora
-from rubrank.training.job.rehearsal import check_known, describe_error
-from rubrank.training.job.trl_values import check_values
 
 _OWN_NAMES = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
 """PEFT's name → ours; a config has one of them."""

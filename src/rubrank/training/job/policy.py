@@ -1,266 +1,148 @@
-"""Before a model is loaded: is it there, can its tokenizer chat, is everything installed.
+"""The policy before it is loaded: is it there, how is it loaded, do the prompts fit into it?
 
-chats = check_model(job, has_messages=True)      reads the model's config and tokenizer, which are small; no weights
+    is_chat = check_model(job, rows)      reads the model's config and tokenizer, which are small; no weights
+
+On a CPU everything is computed in float32, whatever precision the config names. Half precision is slow there, and on
+some machines fatal: PyTorch picks AMX instructions that the processor announces and the hypervisor does not grant, and
+the process dies with SIGILL in its first matrix product. The plan says in one line what is replaced.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rubrank._plain import shortened, word_set
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.training.job.checks import describe_error
 from rubrank.training.job.components import check_tools
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import is_chat
 from rubrank.training.job.lora import check_adapters
-from rubrank.training.job.precision import model_dtype
-from rubrank.training.job.rehearsal import describe_error
 from rubrank.training.rollouts import opening_tag, template_opening_tag
 
-
-def check_installed(job: Job) -> None:
-    """TRL, and what the config asks for besides."""
-    config = job.config
-    if _is_installed("trl"):
-        _check_loggers(job)
-    wanted = {"trl": "pip install 'rubrank[trl]'"}
-    if config.model.lora is not None:
-        wanted["peft"] = "pip install peft, or leave model.lora out"
-    if config.trl.get("use_vllm"):
-        wanted["vllm"] = "pip install 'trl[vllm]', or leave trl.use_vllm out"
-    if config.trl.get("use_liger_kernel"):
-        wanted["liger_kernel"] = "pip install liger-kernel, or leave trl.use_liger_kernel out"
-    for name in (name for name in config.report_to if name != _ALL):
-        package = _PACKAGES.get(name, name)
-        wanted[package] = f"pip install {package.replace('.', '-')}, or change report_to"
-    if config.records.path.endswith(".zst"):
-        wanted["zstandard"] = "pip install zstandard, or choose records of another kind"
-    wanted |= _of_the_model(config.trl.get("model_init_kwargs"))
-    check_packages(job, wanted)
-
-
-def check_packages(job: Job, wanted: Mapping[str, str]) -> None:
-    """Package → what to do where it is not installed."""
-    for name, remedy in wanted.items():
-        if not _is_installed(name):
-            raise InvalidInput(job.where, "the config", "runnable with what is installed", f"no {name}", f"{remedy}.")
-
-
-_ALL = "all"
-"""Whatever logger is installed."""
-_PACKAGES = {"azure_ml": "azureml.core", "dagshub": "dagshub", "flyte": "flytekit", "kubeflow": "kubeflow"}
-"""Loggers whose package has another name."""
-
-
-_ATTENDING = {
-    "flash_attention_2": "flash_attn",
-    "flash_attention_3": "flash_attn_interface",
-    "flash_attention_4": "flash_attn",
-}
-"""Packages that ways of attention need."""
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # of a.b, no a
-        return False
-
-
-def _of_the_model(given: Any) -> dict[str, str]:
-    """What loading the model so needs: package → remedy."""
-    if not isinstance(given, Mapping):
-        return {}
-    wanted, quantized = {}, given.get("quantization_config")
-    name = _ATTENDING.get(str(given.get("attn_implementation")))
-    if name is not None:
-        wanted[name] = f"pip install {name.replace('_', '-')}, or choose another attn_implementation, such as sdpa"
-    if isinstance(quantized, Mapping) and (quantized.get("load_in_4bit") or quantized.get("load_in_8bit")):
-        wanted["bitsandbytes"] = "pip install bitsandbytes, or leave quantization_config out"
-    return wanted
-
-
-def _check_loggers(job: Job) -> None:
-    """Those that transformers knows."""
-    from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
-
-    given = job.config.report_to
-    for name in given:
-        if name not in INTEGRATION_TO_CALLBACK and given != (_ALL,):
-            raise UnknownName.of(job.where, "report_to", name, INTEGRATION_TO_CALLBACK)
-
-
-# --------------------------------------------------------------------------------------------------- loading the model
-
 _INIT = "trl.model_init_kwargs"
-_TEMPLATE_TOKENS = 2048
-"""Tokens that a chat template may add to a prompt, at most."""
-_YES_OR_NO = word_set("""
-    trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
-    use_kernels ignore_mismatched_sizes
-""")
-_TEXTS = word_set("revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation")
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
-_PLACES = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
-_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
-_LOADING = word_set("""
-    attn_implementation revision quantization_config device_map max_memory trust_remote_code low_cpu_mem_usage
-    cache_dir local_files_only force_download subfolder variant use_safetensors weights_only offload_folder
-    offload_buffers tp_plan tp_size experts_implementation use_kernels kernel_config code_revision gguf_file
-    key_mapping ignore_mismatched_sizes proxies
-""")
-"""Arguments of `from_pretrained`; the model's config has some more."""
-
-
-def init_kwargs(job: Job) -> dict[str, Any]:
-    """With which the model is loaded; how it is quantized goes to the trainer by itself."""
-    given = job.config.trl.get("model_init_kwargs") or {}
-    return {
-        "dtype": model_dtype(job),
-        **{name: value for name, value in given.items() if name != "quantization_config"},
-    }
-
-
-def quantization(job: Job) -> Any:
-    """As transformers takes it; None: weights as they are."""
-    given = (job.config.trl.get("model_init_kwargs") or {}).get("quantization_config")
-    if given is None:
-        return None
-    from transformers.quantizers.auto import AutoQuantizationConfig
-
-    try:
-        return AutoQuantizationConfig.from_dict(dict(given))
-    except Exception as error:  # each method has its own kinds
-        got = shortened(" ".join(str(error).split()), 240)
-        remedy = "Such as {load_in_4bit: true}."
-        raise InvalidInput(
-            job.where, f"{_INIT}.quantization_config", "one that transformers takes", got, remedy
-        ) from None
-
-
-def check_init(job: Job) -> None:
-    """Keys and words under `trl.model_init_kwargs`, as far as they need no model."""
-    given = job.config.trl.get("model_init_kwargs")
-    if given is None:
-        return
-    if not isinstance(given, Mapping):
-        raise InvalidInput(job.where, _INIT, "a mapping", repr(given), "Such as {attn_implementation: sdpa}.")
-    reasons = {"dtype": "It has a key of its own: model.dtype.", "torch_dtype": "It has a key of its own: model.dtype."}
-    reasons |= dict.fromkeys(("token", "use_auth_token"), "Set HF_TOKEN in the environment: the config is kept.")
-    for name in reasons.keys() & given.keys():
-        raise InvalidInput(job.where, f"{_INIT}.{name}", "left out", "one", reasons[name])
-    attention = given.get("attn_implementation")
-    if attention is not None and not (isinstance(attention, str) and (attention in _ATTENTION or "/" in attention)):
-        raise UnknownName.of(job.where, f"{_INIT}.attn_implementation", str(attention), _ATTENTION)
-    quantized = given.get("quantization_config")
-    if quantized is not None and not isinstance(quantized, Mapping):
-        name = f"{_INIT}.quantization_config"
-        raise InvalidInput(job.where, name, "a mapping", repr(quantized), "Such as {load_in_4bit: true}.")
-    for name, value in given.items():
-        _check_kind(job, name, value)
-    quantization(job)
-
-
-def _check_kind(job: Job, name: str, value: Any) -> None:
-    kinds = {**dict.fromkeys(_YES_OR_NO, (bool, "true or false")), **dict.fromkeys(_TEXTS, (str, "a text"))}
-    kinds |= dict.fromkeys(("max_memory", "key_mapping", "proxies"), (Mapping, "a mapping"))
-    kind, words = kinds.get(name, (object, ""))
-    if value is not None and not isinstance(value, kind):
-        raise InvalidInput(job.where, f"{_INIT}.{name}", words, repr(value), "")
-    if name == "device_map" and isinstance(value, str) and not _is_device(value):
-        raise UnknownName.of(job.where, f"{_INIT}.device_map", value, _PLACES)
-    if name == "device_map" and isinstance(value, bool | list | float):
-        raise InvalidInput(job.where, f"{_INIT}.device_map", "a word, a device or a mapping", repr(value), "")
-
-
-def _is_device(text: str) -> bool:
-    import torch
-
-    try:
-        return text in _PLACES or torch.device(text) is not None
-    except RuntimeError:
-        return False
-
-
-def _check_known(job: Job, config: Any) -> None:
-    given = job.config.trl.get("model_init_kwargs") or {}
-    known = {*_LOADING, *config.to_dict()}
-    for name in given:
-        if name not in known:
-            near = get_close_matches(name, sorted(_LOADING), n=1)
-            remedy = f"Did you mean {near[0]!r}?" if near else ""
-            allowed = "arguments of from_pretrained, or settings of the model's config"
-            raise UnknownName(job.where, _INIT, allowed, repr(name), remedy)
-    coefficient = job.config.trl.get("router_aux_loss_coef")
-    if coefficient and not hasattr(config.get_text_config(), "output_router_logits"):
-        allowed = "left out for a model without a mixture of experts"
-        raise InvalidInput(job.where, "trl.router_aux_loss_coef", allowed, repr(coefficient), "")
+_TEMPLATE_TOKENS = 2048  # that a chat template adds to a prompt, at most
+_WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
 
 def model_path(job: Job) -> str:
     """The folder of the model, or its name on the hub."""
-    given = job.config.model.path
-    folder = job.path(given)
+    path = job.config.model.path
+    folder = job.path(path)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             remedy = "Name the folder that holds the weights."
             raise InvalidInput(job.where, "model.path", "a folder with a config.json", str(folder), remedy)
         return str(folder)
-    if given.startswith((".", "/", "~")) or given.count("/") != 1:
+    if path.startswith((".", "/", "~")) or path.count("/") != 1:
         remedy = "A name on the hub is owner/name."
-        raise InvalidInput(job.where, "model.path", "a folder that exists, or a name on the hub", repr(given), remedy)
-    return given
+        raise InvalidInput(job.where, "model.path", "a folder that exists, or a name on the hub", repr(path), remedy)
+    return path
+
+
+def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHT_FILES) -> bool:
+    """Whether a folder holds the weights of a model, or of adapters."""
+    return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
 def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Can it be read, and do the prompts go into it; returns whether they are put to it as messages."""
-    name, chat = model_path(job), job.config.model.chat
-    has_messages = any(is_chat(row) for row in rows)
-    _check_weights(job, name)
-    tokenizer = _tokenizer(job, name)
-    check_adapters(job, _config(job, name))
-    template = bool(tokenizer.chat_template)
+    """Check that the model can be read and takes the prompts; returns whether prompts are put to it as messages."""
+    path = model_path(job)
+    _check_weights(job, path)
+    config = _read_config(job, path)
+    _check_init_names(job, config)
+    tokenizer = _read_pretrained(job, path, "AutoTokenizer")
+    check_adapters(job, config)
+    has_template = bool(tokenizer.chat_template)
+    chat = job.config.model.chat
     if chat is None:
-        chat = template
-    if chat and not template:
+        chat = has_template
+    if chat and not has_template:
         remedy = "Set one, or choose a model that was tuned for chats."
         raise InvalidInput(job.where, "model.chat", "true only for a tokenizer with a chat template", "none", remedy)
+    has_messages = any(is_chat(row) for row in rows)
     if has_messages and not chat:
         remedy = "Choose a model with a chat template, or data whose prompts are texts."
-        raise InvalidInput(job.where, "model.path", "a model that takes messages, as the data has", repr(name), remedy)
+        raise InvalidInput(job.where, "model.path", "a model that takes messages, as the data has", repr(path), remedy)
     check_tools(job, tokenizer, chat)
     if has_messages:
         _check_template(job, tokenizer, rows)
     _check_thinking(job, tokenizer, chat, rows)
-    _check_lengths(job, tokenizer, chat, rows)
+    _check_lengths(job, tokenizer, config, chat, rows)
     return chat
 
 
-def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHTS) -> bool:
-    """Does a folder hold the weights of a model, or of adapters?"""
-    return any(any(folder.glob(pattern)) for pattern in patterns)
+def count_vocabulary(job: Job) -> int:
+    """Tokens that the model knows."""
+    return len(_read_pretrained(job, model_path(job), "AutoTokenizer"))
 
 
-def _check_weights(job: Job, name: str) -> None:
-    """A folder with nothing to load is said now; what is in its files, when they are read."""
-    folder = Path(name) / (init_kwargs(job).get("subfolder") or "")
-    gguf_file = init_kwargs(job).get("gguf_file")
-    if Path(name).is_dir() and not has_weights(folder, [gguf_file] if gguf_file else _WEIGHTS):
+def _check_weights(job: Job, path: str) -> None:
+    """Raise for a folder with nothing to load; whether the files are sound is found out when they are read."""
+    if not Path(path).is_dir():
+        return
+    options = init_kwargs(job)
+    folder = Path(path) / (options.get("subfolder") or "")
+    gguf_file = options.get("gguf_file")
+    if not has_weights(folder, [gguf_file] if gguf_file else _WEIGHT_FILES):
         got = f"{folder} without {gguf_file or 'weights'}"
         raise InvalidInput(job.where, "model.path", "a folder with a model's weights", got, "")
 
 
+def _read_config(job: Job, path: str) -> Any:
+    """The model's config, with the settings that `trl.model_init_kwargs` changes in it."""
+    from transformers import AutoConfig
+
+    config = _read_pretrained(job, path, "AutoConfig")
+    changes = {name: value for name, value in init_kwargs(job).items() if name not in _LOADING and name != "dtype"}
+    if not changes.keys() <= vars(config).keys():
+        return config  # an unknown name is reported by _check_init_names
+    try:
+        return AutoConfig.from_pretrained(path, **_version_options(job), **changes)
+    except Exception as error:  # each setting raises its own errors
+        allowed = "settings that the model's config takes"
+        raise InvalidInput(job.where, _INIT, allowed, describe_error(error), "") from None
+
+
+def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
+    """An object of one of transformers' auto classes."""
+    import transformers
+
+    try:
+        return getattr(transformers, class_name).from_pretrained(path, **_version_options(job))
+    except (OSError, ValueError) as error:
+        allowed = "a folder that exists, or a name on the hub that answers"
+        if Path(path).is_dir():
+            allowed = "a folder that can be read"
+        got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
+        raise InvalidInput(job.where, "model.path", allowed, got, "") from None
+
+
+def _version_options(job: Job) -> dict[str, Any]:
+    """Which version of the model is read, and whether its own code may run."""
+    options = init_kwargs(job)
+    names = ("revision", "trust_remote_code", "subfolder")
+    version = {name: options[name] for name in names if name in options}
+    if job.config.trl.get("trust_remote_code"):
+        version["trust_remote_code"] = True
+    return version
+
+
+# ------------------------------------------------------------------------------------------------------------ prompts
+
+
 def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Templates may refuse a system message, or two of the user: each order of roles in the data is tried once."""
+    """Apply the chat template to each order of roles in the data: some refuse a system message, or two of the user."""
     options = _template_options(job)
     tried = set()
-    for number, row in enumerate((row for row in rows if is_chat(row)), start=1):
+    messages_rows = [row for row in rows if is_chat(row)]
+    for number, row in enumerate(messages_rows, start=1):
         roles = tuple(message["role"] for message in row["prompt"])
         if roles in tried:
             continue
@@ -268,8 +150,9 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
         try:
             tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **options)
         except Exception as error:  # a template raises whatever it wants
-            allowed, where = "messages that the model's chat template takes", f"{job.where}: prompt {number}"
-            raise InvalidInput(where, "prompt", allowed, f"{', '.join(roles)} ({describe_error(error)})", "") from None
+            where = f"{job.where}: prompt {number}"
+            got = f"{', '.join(roles)} ({describe_error(error)})"
+            raise InvalidInput(where, "prompt", "messages that the model's chat template takes", got, "") from None
 
 
 def _template_options(job: Job) -> Mapping[str, Any]:
@@ -292,15 +175,15 @@ def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping
         raise InvalidInput(job.where, "thinking", f"auto or tags without {opener}", "prefilled", remedy)
 
 
-def _check_lengths(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Every prompt and a completion of full length must fit into the model's positions: TRL truncates no prompt."""
-    limit, limit_name = _find_most_tokens(job)
+def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise if a prompt and a completion of full length do not fit into the model: TRL truncates no prompt."""
+    limit, limit_name = _find_most_tokens(job, config)
     if limit is None:
         return
     completion = job.config.training.max_completion_length
-    got = f"{completion:,} tokens of a completion"
     remedy = "Reduce training.max_completion_length, or set max_position_embeddings under trl.model_init_kwargs."
     if completion >= limit:
+        got = f"{completion:,} tokens of a completion"
         raise InvalidInput(job.where, "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy)
     options = _template_options(job)
     for number, row in enumerate(rows, start=1):
@@ -318,57 +201,189 @@ def _check_lengths(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[
             raise InvalidInput(where, "prompt", f"≤ {limit:,} tokens with its completion, {limit_name}", got, remedy)
 
 
-def _find_most_tokens(job: Job) -> tuple[int | None, str]:
+def _find_most_tokens(job: Job, config: Any) -> tuple[int | None, str]:
     """The tokens that fit into the model, and what sets this limit; None if nothing does."""
-    config = _config(job, model_path(job)).get_text_config()
-    positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    name = "the model's positions"
-    rope = getattr(config, "rope_parameters", None) or {}
+    text_config = config.get_text_config()
+    positions = getattr(text_config, "max_position_embeddings", None) or getattr(text_config, "n_positions", None)
+    rope = getattr(text_config, "rope_parameters", None) or {}
     if positions and isinstance(rope.get("factor"), int | float):
         trained_positions = rope.get("original_max_position_embeddings") or positions
         positions = max(positions, int(rope["factor"] * trained_positions))
-    length = job.config.trl.get("vllm_max_model_length")
-    if job.config.trl.get("use_vllm") and isinstance(length, int) and length < (positions or math.inf):
-        return length, "trl.vllm_max_model_length"
-    return positions, name
+    vllm_length = job.config.trl.get("vllm_max_model_length")
+    if job.config.trl.get("use_vllm") and isinstance(vllm_length, int) and vllm_length < (positions or math.inf):
+        return vllm_length, "trl.vllm_max_model_length"
+    return positions, "the model's positions"
 
 
-def vocabulary(job: Job) -> int:
-    """Tokens that the model knows."""
-    return len(_tokenizer(job, model_path(job)))
+# ------------------------------------------------------------------------------------------------------------ loading
+
+_BOOLEANS = word_set("""
+    trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
+    use_kernels ignore_mismatched_sizes
+""")
+_TEXTS = word_set("revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation")
+_MAPPINGS = word_set("max_memory key_mapping proxies")
+_LOADING = (
+    _BOOLEANS
+    | _TEXTS
+    | _MAPPINGS
+    | word_set("attn_implementation quantization_config device_map tp_plan tp_size kernel_config")
+)
+"""Arguments of `from_pretrained`; settings of the model's config are taken as well."""
+_DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+_REFUSED = {
+    "dtype": "It has a key of its own: model.dtype.",
+    "torch_dtype": "It has a key of its own: model.dtype.",
+    "token": "Set HF_TOKEN in the environment: the config is kept.",
+    "use_auth_token": "Set HF_TOKEN in the environment: the config is kept.",
+}
 
 
-def _tokenizer(job: Job, name: str) -> Any:
-    from transformers import AutoTokenizer
+def init_kwargs(job: Job) -> dict[str, Any]:
+    """Arguments with which the model is loaded; without `quantization_config`, which the trainer takes by itself."""
+    options = dict(job.config.trl.get("model_init_kwargs") or {})
+    options.pop("quantization_config", None)
+    return {"dtype": model_dtype(job), **options}
 
-    _check_known(job, _config(job, name))
-    return _read(job, name, AutoTokenizer)
 
+def make_quantization(job: Job) -> Any:
+    """transformers' quantization config; None if weights are loaded as they are."""
+    options = (job.config.trl.get("model_init_kwargs") or {}).get("quantization_config")
+    if options is None:
+        return None
+    from transformers.quantizers.auto import AutoQuantizationConfig
 
-def _config(job: Job, name: str) -> Any:
-    from transformers import AutoConfig
-
-    found = _read(job, name, AutoConfig)
-    given = {key: value for key, value in init_kwargs(job).items() if key not in _LOADING and key != "dtype"}
     try:
-        return AutoConfig.from_pretrained(name, **_where(job), **given) if given.keys() <= vars(found).keys() else found
-    except Exception as error:  # each setting has its own kinds
-        allowed = "settings that the model's config takes"
-        raise InvalidInput(job.where, _INIT, allowed, describe_error(error), "") from None
+        return AutoQuantizationConfig.from_dict(dict(options))
+    except Exception as error:  # each method raises its own errors
+        got = shortened(" ".join(str(error).split()), 240)
+        remedy = "Such as {load_in_4bit: true}."
+        parameter = f"{_INIT}.quantization_config"
+        raise InvalidInput(job.where, parameter, "one that transformers takes", got, remedy) from None
 
 
-def _where(job: Job) -> dict[str, Any]:
-    """Which of a model's versions, and may its own code run."""
-    given = init_kwargs(job)
-    found: dict[str, Any] = {key: given[key] for key in ("revision", "trust_remote_code", "subfolder") if key in given}
-    return found | ({"trust_remote_code": True} if job.config.trl.get("trust_remote_code") else {})
+def check_init(job: Job) -> None:
+    """Check `trl.model_init_kwargs` as far as this needs no model."""
+    options = job.config.trl.get("model_init_kwargs")
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise InvalidInput(job.where, _INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}.")
+    for name, value in options.items():
+        _check_init_value(job, name, value)
+    make_quantization(job)
 
 
-def _read(job: Job, name: str, kind: Any) -> Any:
+def _check_init_value(job: Job, name: str, value: Any) -> None:
+    parameter = f"{_INIT}.{name}"
+    if name in _REFUSED:
+        raise InvalidInput(job.where, parameter, "left out", "one", _REFUSED[name])
+    if value is None:
+        return
+    if name in _BOOLEANS and not isinstance(value, bool):
+        raise InvalidInput(job.where, parameter, "true or false", repr(value), "")
+    if name in _TEXTS and not isinstance(value, str):
+        raise InvalidInput(job.where, parameter, "a text", repr(value), "")
+    if name in _MAPPINGS and not isinstance(value, Mapping):
+        raise InvalidInput(job.where, parameter, "a mapping", repr(value), "")
+    if name == "quantization_config" and not isinstance(value, Mapping):
+        raise InvalidInput(job.where, parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}.")
+    if name == "attn_implementation":
+        is_kernel = isinstance(value, str) and "/" in value  # of the hub, owner/name
+        if value not in _ATTENTION and not is_kernel:
+            raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
+    if name == "device_map":
+        if isinstance(value, bool | list | float):
+            raise InvalidInput(job.where, parameter, "a word, a device or a mapping", repr(value), "")
+        if isinstance(value, str) and value not in _DEVICE_MAPS and not _is_device(value):
+            raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS)
+
+
+def _is_device(text: str) -> bool:
+    import torch
+
     try:
-        return kind.from_pretrained(name, **_where(job))
-    except (OSError, ValueError) as error:
-        local = Path(name).is_dir()
-        allowed = "a folder that can be read" if local else "a folder that exists, or a name on the hub that answers"
-        got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
-        raise InvalidInput(job.where, "model.path", allowed, got, "") from None
+        torch.device(text)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _check_init_names(job: Job, config: Any) -> None:
+    """Raise for an argument that neither `from_pretrained` nor the model's config knows."""
+    known = {*_LOADING, *config.to_dict()}
+    for name in job.config.trl.get("model_init_kwargs") or {}:
+        if name not in known:
+            similar = get_close_matches(name, sorted(_LOADING), n=1)
+            remedy = f"Did you mean {similar[0]!r}?" if similar else ""
+            allowed = "arguments of from_pretrained, or settings of the model's config"
+            raise UnknownName(job.where, _INIT, allowed, repr(name), remedy)
+    coefficient = job.config.trl.get("router_aux_loss_coef")
+    if coefficient and not hasattr(config.get_text_config(), "output_router_logits"):
+        allowed = "left out for a model without a mixture of experts"
+        raise InvalidInput(job.where, "trl.router_aux_loss_coef", allowed, repr(coefficient), "")
+
+
+# ---------------------------------------------------------------------------------------------------------- precision
+
+HALF_PRECISION_FLAGS = ("bf16", "fp16", "bf16_full_eval", "fp16_full_eval")
+"""Arguments of TRL's GRPOConfig that turn half precision on."""
+_LAUNCHER_VARIABLE = "ACCELERATE_MIXED_PRECISION"
+"""Where `accelerate launch` leaves the `mixed_precision` of its own config file."""
+_CPU_VARIABLE = "ACCELERATE_USE_CPU"
+"""How `accelerate launch --cpu` asks for the CPU."""
+
+
+def model_dtype(job: Job) -> str:
+    """The type in which the weights are loaded: the one in the config, or float32 on a CPU."""
+    if computes_on_cpu(job):
+        return "float32"
+    return job.config.model.dtype
+
+
+def turn_off_half_precision(job: Job, trl_arguments: dict[str, Any]) -> None:
+    """On a CPU, set every half-precision flag to false, in place.
+
+    Flags that are left out or null are set too: TRL reads `bf16: null` as true.
+    """
+    if computes_on_cpu(job):
+        trl_arguments.update(dict.fromkeys(HALF_PRECISION_FLAGS, False))
+
+
+def overrule_launcher(job: Job) -> None:
+    """Before a run on a CPU: ignore the mixed precision that `accelerate launch` asks for."""
+    if _LAUNCHER_VARIABLE in os.environ and computes_on_cpu(job):
+        os.environ[_LAUNCHER_VARIABLE] = "no"
+
+
+def describe_precision_change(job: Job) -> str:
+    """One line that names the settings replaced by float32; empty if nothing is replaced.
+
+    Call it before `overrule_launcher`, which removes what the launcher asked for.
+    """
+    if not computes_on_cpu(job):
+        return ""
+    # A flag that is null counts as well: TRL reads it as true.
+    replaced = [f"trl.{name}" for name in HALF_PRECISION_FLAGS if job.config.trl.get(name, False) is not False]
+    if job.config.model.dtype != "float32":
+        replaced.insert(0, f"model.dtype {job.config.model.dtype}")
+    if os.environ.get(_LAUNCHER_VARIABLE, "no") != "no":
+        replaced.append("accelerate's mixed_precision")
+    if not replaced:
+        return ""
+    reason = "the run is on the CPU" if has_accelerator() else "no GPU"
+    return f"float32 instead of {', '.join(replaced)}: {reason}, and half precision crashes some CPUs"
+
+
+def computes_on_cpu(job: Job) -> bool:
+    """Whether the run is on the CPU: nothing else is available, or the config or the launcher chose it."""
+    launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in ("1", "true", "yes", "y", "on", "t")
+    return bool(job.config.trl.get("use_cpu")) or launched_on_cpu or not has_accelerator()
+
+
+def has_accelerator() -> bool:
+    """Whether PyTorch can compute on a GPU or another accelerator."""
+    import torch
+
+    return bool(torch.accelerator.is_available())

@@ -23,9 +23,8 @@ from rubrank.training.job.data import STAGE, to_dataset
 from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.plan import Plan
-from rubrank.training.job.policy import has_weights, model_path, quantization
-from rubrank.training.job.precision import overrule_launcher
-from rubrank.training.job.trl_arguments import make_arguments
+from rubrank.training.job.policy import has_weights, make_quantization, model_path, overrule_launcher
+from rubrank.training.job.trl_config import make_arguments
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
         callbacks=[plan.reward.callback, _make_printer(), *callbacks],
         peft_config=make_lora_config(plan.job),
-        quantization_config=quantization(plan.job),
+        quantization_config=make_quantization(plan.job),
         tools=None if components.tools is None else list(components.tools),
         environment_factory=components.environments,
         rollout_func=components.rollout,

@@ -1,0 +1,258 @@
+"""Checks that need no model: installed packages, known names, and values of the classes of TRL and PEFT.
+
+trl.top_k must be a whole number; got '5'
+trl.vllm_importance_sampling_mode must be one of 'sequence_mask', …; got 'nonsense'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from enum import Enum
+from importlib.util import find_spec
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from rubrank._plain import shortened, word_list
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.training.job.config import Job
+
+_MOST_LISTED = 20  # names that a message lists
+_ALL_LOGGERS = "all"  # every logger that is installed
+_LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}  # loggers whose package has another name
+_ATTENTION_PACKAGES = {
+    "flash_attention_2": "flash_attn",
+    "flash_attention_3": "flash_attn_interface",
+    "flash_attention_4": "flash_attn",
+}
+
+
+def check_installed(job: Job) -> None:
+    """Raise for the first package that the config needs and that is not installed."""
+    config = job.config
+    if is_installed("trl"):
+        _check_loggers(job)
+    remedies = {"trl": "pip install 'rubrank[trl]'"}
+    if config.model.lora is not None:
+        remedies["peft"] = "pip install peft, or leave model.lora out"
+    if config.trl.get("use_vllm"):
+        remedies["vllm"] = "pip install 'trl[vllm]', or leave trl.use_vllm out"
+    if config.trl.get("use_liger_kernel"):
+        remedies["liger_kernel"] = "pip install liger-kernel, or leave trl.use_liger_kernel out"
+    for logger in config.report_to:
+        if logger != _ALL_LOGGERS:
+            package = _LOGGER_PACKAGES.get(logger, logger)
+            remedies[package] = f"pip install {package.replace('.', '-')}, or change report_to"
+    if config.records.path.endswith(".zst"):
+        remedies["zstandard"] = "pip install zstandard, or choose records of another kind"
+    remedies |= _packages_to_load_model(config.trl.get("model_init_kwargs"))
+    check_packages(job, remedies)
+
+
+def check_packages(job: Job, remedies: Mapping[str, str]) -> None:
+    """Raise for a package that is not installed; remedies: package → what to do then."""
+    for package, remedy in remedies.items():
+        if not is_installed(package):
+            got = f"no {package}"
+            raise InvalidInput(job.where, "the config", "runnable with what is installed", got, f"{remedy}.")
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a.b, no a
+        return False
+
+
+def _packages_to_load_model(options: Any) -> dict[str, str]:
+    """Packages that `trl.model_init_kwargs` needs, with what to do if they are missing."""
+    if not isinstance(options, Mapping):
+        return {}
+    remedies = {}
+    package = _ATTENTION_PACKAGES.get(str(options.get("attn_implementation")))
+    if package is not None:
+        name = package.replace("_", "-")
+        remedies[package] = f"pip install {name}, or choose another attn_implementation, such as sdpa"
+    quantization = options.get("quantization_config")
+    if isinstance(quantization, Mapping) and (quantization.get("load_in_4bit") or quantization.get("load_in_8bit")):
+        remedies["bitsandbytes"] = "pip install bitsandbytes, or leave quantization_config out"
+    return remedies
+
+
+def _check_loggers(job: Job) -> None:
+    from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+    loggers = job.config.report_to
+    if loggers == (_ALL_LOGGERS,):
+        return
+    for logger in loggers:
+        if logger not in INTEGRATION_TO_CALLBACK:
+            raise UnknownName.of(job.where, "report_to", logger, INTEGRATION_TO_CALLBACK)
+
+
+# ----------------------------------------------------------------------------------------------------------- messages
+
+
+def check_known(job: Job, parameter: str, names: Iterable[Any], known: Collection[str]) -> None:
+    """Raise for the first name that is not known. A long list of known names is not printed."""
+    for name in names:
+        if name in known:
+            continue
+        allowed = f"one of {len(known)} known names"
+        if len(known) <= _MOST_LISTED:
+            allowed = f"one of {', '.join(map(repr, sorted(known)))}"
+        similar = get_close_matches(str(name), known, n=1)
+        remedy = f"Did you mean {similar[0]!r}?" if similar else ""
+        raise UnknownName(job.where, parameter, allowed, repr(name), remedy)
+
+
+def describe_error(error: BaseException) -> str:
+    """The message of a library's error in one line that can be followed by a full stop."""
+    return shortened(" ".join(str(error).split()), 240).rstrip(".") or type(error).__name__
+
+
+# --------------------------------------------------------------------------------------------------- kinds and ranges
+
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+    "vllm_mode": ("server", "colocate"),
+    "vllm_model_impl": ("vllm", "transformers", "auto", "terratorch"),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+    "cache_implementation": word_list("""
+        dynamic dynamic_full offloaded static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid
+        offloaded_hybrid_chunked quantized paged
+    """),
+    "include_num_input_tokens_seen": ("all", "non_padding", "no"),
+    "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+}
+"""Words that TRL, transformers and vLLM know, where the class itself does not list them."""
+
+_MORE_KINDS: Mapping[str, tuple[type, ...]] = {"fsdp": (bool, list), "debug": (list,)}
+"""Kinds that are accepted besides those of the class."""
+
+_RANGES: Mapping[str, tuple[str, ...]] = {
+    "[1, inf)": word_list("""
+        vllm_max_model_length vllm_tensor_parallel_size ref_model_sync_steps pad_to_multiple_of
+        max_tool_calling_iterations torch_empty_cache_steps ddp_timeout ddp_bucket_cap_mb num_completions_to_print
+        eval_accumulation_steps dataloader_prefetch_factor r
+    """),
+    "(0, inf)": word_list("""
+        adam_epsilon repetition_penalty vllm_server_timeout sapo_temperature_neg sapo_temperature_pos vespo_k_pos
+        vespo_lambda_pos vespo_k_neg vespo_lambda_neg delta off_policy_mask_threshold
+        vllm_importance_sampling_clip_max vllm_importance_sampling_cap lora_alpha
+    """),
+    "[0, inf)": word_list("""
+        top_k dataloader_num_workers entropy_coef entropy_coef_min entropy_coef_max entropy_coef_delta entropy_target
+        eval_delay neftune_noise_alpha router_aux_loss_coef vllm_importance_sampling_clip_min
+    """),
+    "[0, 1]": ("min_p", "top_entropy_quantile", "ref_model_mixup_alpha", "label_smoothing_factor"),
+    "[0, 1)": ("adam_beta1", "adam_beta2", "lora_dropout"),
+    "(0, 1]": ("vllm_gpu_memory_utilization",),
+    "[1, 65535]": ("vllm_server_port", "vllm_group_port"),
+}
+"""Interval → the numbers that must lie in it; a square bracket means that the end belongs to it."""
+
+RANGE_OF: Mapping[str, str] = {name: interval for interval, names in _RANGES.items() for name in names}
+
+
+def check_values(values: Mapping[str, Any], kind: type, where: str, section: str) -> dict[str, Any]:
+    """The values as a dataclass of a library takes them; raises for the first that it would not know what to do with.
+
+    Used for GRPOConfig (section "trl") and PEFT's LoraConfig (section "model.lora").
+    """
+    hints = get_type_hints(kind)
+    choices = {field.name: tuple(field.metadata.get("choices") or ()) for field in fields(kind)}
+    checked = {}
+    for name, value in values.items():
+        parameter = f"{section}.{name}"
+        hint = hints[name]
+        alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        if isinstance(value, str) and float in alternatives and str not in alternatives:
+            value = _read_number(value)
+        more_kinds = _MORE_KINDS.get(name, ())
+        if type(value) not in more_kinds and not _is_of_kind(value, alternatives):
+            kinds = dict.fromkeys(_describe_kind(alternative) for alternative in (*alternatives, *more_kinds))
+            raise InvalidInput(where, parameter, " or ".join(kinds), shortened(repr(value), 80), "")
+        words = _WORDS.get(name) or _list_enum_words(alternatives) or choices[name]
+        if words and isinstance(value, str) and value not in words:
+            raise UnknownName.of(where, parameter, value, words)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_range(where, parameter, value, RANGE_OF.get(name))
+        checked[name] = value
+    return checked
+
+
+def _read_number(text: str) -> Any:
+    """YAML reads 1e-6 as a text; the number is meant."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
+    for kind in alternatives:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            if isinstance(value, str):
+                return True
+            continue
+        try:
+            adapter = TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+            if isinstance(value, list | dict):
+                adapter.validate_json(json.dumps(value))  # a list is a tuple there, as it is in a file
+            else:
+                adapter.validate_python(value)
+        except ValidationError:
+            continue
+        except Exception:  # a kind that pydantic cannot read: a class of the library, or a dataclass of its own
+            if isinstance(value, Mapping):
+                return True
+            continue
+        return True
+    return False
+
+
+def _list_enum_words(alternatives: tuple[Any, ...]) -> tuple[str, ...]:
+    """The words of an enumeration. If the class takes any other text besides, it means the same words."""
+    enums = [kind for kind in alternatives if isinstance(kind, type) and issubclass(kind, Enum)]
+    return tuple(str(word.value) for kind in enums for word in kind)
+
+
+def _describe_kind(kind: Any) -> str:
+    if kind is type(None):
+        return "null"
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "a text"
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    names = {
+        str: "a text",
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        list: "a list",
+        dict: "a mapping",
+    }
+    return names.get(get_origin(kind) or kind) or str(getattr(kind, "__name__", kind))
+
+
+def _check_range(where: str, parameter: str, value: float, interval: str | None) -> None:
+    if not math.isfinite(value):
+        raise InvalidInput(where, parameter, "a finite number", repr(value), "")
+    if interval is None:
+        return
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    is_low_inside = interval[0] == "["
+    is_high_inside = interval[-1] == "]"
+    if low < value < high or (value == low and is_low_inside) or (value == high and is_high_inside):
+        return
+    allowed = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
+    if math.isinf(high):
+        allowed = f"≥ {low:g}" if is_low_inside else f"> {low:g}"
+    raise InvalidInput(where, parameter, allowed, repr(value), "")

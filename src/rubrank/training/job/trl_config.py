@@ -1,0 +1,374 @@
+"""A job as TRL's GRPOConfig, with every value checked before the model is loaded.
+
+    training.num_generations, training.epsilon …      as they are
+    training.prompts_per_batch, updates_per_batch     per_device_train_batch_size, gradient_accumulation_steps …
+    held_out                                          eval_strategy, eval_steps, num_generations_eval …
+    trl                                               whatever else GRPOConfig takes
+
+GRPOConfig is a dataclass: it holds whatever it is given, and a wrong word would be noticed in the first step, after the
+model was loaded and a batch was sampled, or never. So values are checked in three ways:
+
+    check_arguments    names, kinds and ranges of what stands under `trl`, and what does not go together
+    make_arguments     GRPOConfig's own checks
+    try_arguments      optimizer, schedule, data loader and sampling, made once for a policy of a single weight
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rubrank._files import require_file
+from rubrank._plain import word_list
+from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.training.job.batches import evaluation_batch_size
+from rubrank.training.job.checks import check_known, check_packages, check_values, describe_error
+from rubrank.training.job.config import Job, Training
+from rubrank.training.job.policy import count_vocabulary, init_kwargs, turn_off_half_precision
+
+if TYPE_CHECKING:
+    from rubrank.training.job.plan import Plan
+
+_SAME_IN_TRL = word_list("""
+    num_generations max_completion_length temperature top_p learning_rate optim weight_decay lr_scheduler_type
+    warmup_steps max_grad_norm importance_sampling_level loss_type epsilon epsilon_high beta scale_rewards
+    logging_steps save_steps save_total_limit
+""")
+"""Settings under `training` that are arguments of GRPOConfig as they are."""
+
+_BATCH = "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
+_HELD_OUT = "It follows from held_out."
+_ORDER = "The order of the prompts is laid out from stages and seed."
+_STEPS = "It follows from the steps of stages."
+_VERB = "`rubrank train` decides it."
+
+DECIDED_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(Training.model_fields, "It has a key of its own, under training."),
+    "output_dir": "It has a key of its own: output.",
+    "max_steps": _STEPS,
+    "num_train_epochs": _STEPS,
+    "seed": "It has a key of its own: seed.",
+    "data_seed": _ORDER,
+    "report_to": "It has a key of its own: report_to.",
+    "gradient_accumulation_steps": _BATCH,
+    "steps_per_generation": _BATCH,
+    "generation_batch_size": _BATCH,
+    "num_iterations": "It follows from training.updates_per_batch.",
+    "shuffle_dataset": _ORDER,
+    "train_sampling_strategy": _ORDER,
+    "ignore_data_skip": _ORDER,
+    "eval_strategy": _HELD_OUT,
+    "eval_steps": _HELD_OUT,
+    "eval_on_start": _HELD_OUT,
+    "num_generations_eval": _HELD_OUT,
+    "per_device_eval_batch_size": _HELD_OUT,
+    "save_strategy": "Checkpoints follow from training.save_steps.",
+    "reward_weights": "There is one reward; weights of criteria are in the rubric.",
+    "remove_unused_columns": "The reward needs all columns.",
+    "resume_from_checkpoint": "Use `resume=true`.",
+    "do_train": _VERB,
+    "do_eval": _VERB,
+    "do_predict": _VERB,
+    "local_rank": "The launcher decides it.",
+    "hub_token": "Set HF_TOKEN in the environment: the config is kept in the run's folder.",
+    "parallelism_config": "It is an object of Python; fsdp_config and deepspeed can be written in a config.",
+}
+"""Arguments of GRPOConfig that `trl` does not take, and why."""
+
+_FILE_ARGUMENTS = ("deepspeed", "fsdp_config", "accelerator_config")
+"""Arguments that may name a file, which is relative to the config."""
+
+
+def make_arguments(plan: Plan) -> Any:
+    """The trainer's arguments; raises for what GRPOConfig refuses."""
+    from trl import GRPOConfig
+
+    config = plan.job.config
+    split = plan.split
+    arguments = {name: getattr(config.training, name) for name in _SAME_IN_TRL}
+    arguments |= {
+        "output_dir": str(plan.job.output),
+        "max_steps": config.steps,
+        "seed": config.seed,
+        "per_device_train_batch_size": split.per_device,
+        "gradient_accumulation_steps": split.accumulation,
+        "steps_per_generation": split.steps_per_generation,
+        "shuffle_dataset": False,  # the order is laid out
+        "report_to": list(config.report_to),
+        "save_strategy": "steps",
+        "disable_tqdm": True,
+        "model_init_kwargs": init_kwargs(plan.job),
+    }
+    arguments |= _device_arguments()
+    arguments |= _evaluation_arguments(plan)
+    arguments |= read_trl_arguments(plan.job)
+    turn_off_half_precision(plan.job, arguments)
+    try:
+        return GRPOConfig(**arguments)
+    except RubrankError:
+        raise
+    except Exception as error:  # each setting, and each library behind it, raises its own errors
+        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), "") from None
+
+
+def _device_arguments() -> dict[str, Any]:
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    return {
+        # Without it, processes on CPUs would not know of each other.
+        "use_cpu": not torch.accelerator.is_available(),
+        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
+        "dataloader_pin_memory": has_gpu,
+    }
+
+
+def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
+    held_out = plan.job.config.held_out
+    if held_out is None:
+        return {}
+    training = plan.job.config.training
+    row_bytes = 8.0 * training.max_completion_length * count_vocabulary(plan.job)
+    batch_size = evaluation_batch_size(
+        plan.split, held_out, training.num_generations, len(plan.held_out), row_bytes, plan.processes
+    )
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": held_out.every,
+        "num_generations_eval": held_out.rollouts,
+        "per_device_eval_batch_size": batch_size,
+        "eval_on_start": plan.checkpoint is None,  # a resumed run has been evaluated where it stopped
+    }
+
+
+# ------------------------------------------------------------------------------------------------- names and relations
+
+
+def check_arguments(job: Job) -> None:
+    """Check what stands under `trl`, and the words of `training` that only the trainer knows."""
+    from transformers import SchedulerType
+    from transformers.training_args import OptimizerNames
+    from trl import GRPOConfig
+
+    known = {field.name for field in fields(GRPOConfig) if field.init} - DECIDED_ELSEWHERE.keys()
+    for name, value in job.config.trl.items():
+        if name in DECIDED_ELSEWHERE:
+            raise InvalidInput(job.where, f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name])
+        if name not in known:
+            similar = get_close_matches(name, sorted(known), n=1)
+            remedy = f"Did you mean {similar[0]!r}?" if similar else "See TRL's GRPOConfig."
+            raise UnknownName(job.where, "trl", "arguments of TRL's GRPOConfig", repr(name), remedy)
+    training = job.config.training
+    check_known(job, "training.optim", [training.optim], [word.value for word in OptimizerNames])
+    schedules = [word.value for word in SchedulerType]
+    check_known(job, "training.lr_scheduler_type", [training.lr_scheduler_type], schedules)
+    arguments = read_trl_arguments(job)
+    if arguments.get("deepspeed"):
+        check_packages(job, {"deepspeed": "pip install deepspeed, or leave trl.deepspeed out"})
+    _check_together(job, arguments)
+
+
+def read_trl_arguments(job: Job) -> dict[str, Any]:
+    """What stands under `trl`, every value of a kind and in a range that it can have; without `model_init_kwargs`."""
+    from trl import GRPOConfig
+
+    arguments = check_values(job.config.trl, GRPOConfig, job.where, "trl")
+    for name in _FILE_ARGUMENTS:
+        value = arguments.get(name)
+        if isinstance(value, str) and not value.lstrip().startswith("{"):
+            path = job.path(value)
+            file = require_file(path, owner=job.where, what=f"trl.{name}", remedy="Or write a mapping.")
+            arguments[name] = str(file)
+    arguments.pop("model_init_kwargs", None)
+    return arguments
+
+
+def _check_together(job: Job, arguments: Mapping[str, Any]) -> None:
+    """Raise for combinations that TRL's trainer refuses once the model is loaded."""
+    training = job.config.training
+
+    def refuse(name: str, allowed: str, got: str = "true", remedy: str = "") -> None:
+        raise InvalidInput(job.where, f"trl.{name}", allowed, got, remedy)
+
+    if arguments.get("sync_ref_model") and training.beta == 0.0:
+        remedy = "Without a KL term there is no reference model."
+        refuse("sync_ref_model", "false with training.beta = 0", remedy=remedy)
+    if arguments.get("sync_ref_model") and job.config.model.lora is not None:
+        refuse("sync_ref_model", "false with model.lora", remedy="The reference is the model without its adapters.")
+    if (arguments.get("liger_kernel_config") or {}).get("fused_linear_cross_entropy"):
+        name = "liger_kernel_config.fused_linear_cross_entropy"
+        refuse(name, "false", remedy="TRL has a fused head of its own.")
+    if arguments.get("bf16") and arguments.get("fp16"):
+        refuse("fp16", "false with trl.bf16", remedy="Choose one of them.")
+    lowest = arguments.get("entropy_coef_min", 0.0)
+    highest = arguments.get("entropy_coef_max", 1.0)
+    if arguments.get("use_adaptive_entropy") and lowest > highest:
+        refuse("entropy_coef_min", f"≤ entropy_coef_max ({highest:g})", f"{lowest:g}")
+    mode = arguments.get("vllm_importance_sampling_mode", "sequence_mask")
+    is_corrected = arguments.get("use_vllm") and arguments.get("vllm_importance_sampling_correction", True)
+    if training.loss_type == "vespo" and is_corrected and mode not in ("token_truncate", "token_mask"):
+        allowed = "token_truncate or token_mask with loss_type vespo"
+        refuse("vllm_importance_sampling_mode", allowed, repr(mode))
+    if arguments.get("use_vllm") and arguments.get("use_transformers_continuous_batching"):
+        refuse("use_transformers_continuous_batching", "false with use_vllm", remedy="One of them samples.")
+
+
+# ------------------------------------------------------------------------------------------------------------- trials
+
+_LENGTH = "It is training.max_completion_length."
+_SAMPLES = "A group is training.num_generations samples."
+_UNDER_TRL = "It has a key of its own, under trl."
+_UNDER_TRAINING = "It has a key of its own, under training."
+_GENERATION_DECIDED_ELSEWHERE: Mapping[str, str] = {
+    "max_new_tokens": _LENGTH,
+    "max_length": _LENGTH,
+    "max_tokens": _LENGTH,
+    "temperature": _UNDER_TRAINING,
+    "top_p": _UNDER_TRAINING,
+    "top_k": _UNDER_TRL,
+    "min_p": _UNDER_TRL,
+    "repetition_penalty": _UNDER_TRL,
+    "cache_implementation": _UNDER_TRL,
+    "num_return_sequences": _SAMPLES,
+    "n": _SAMPLES,
+    "num_beams": _SAMPLES,
+    "do_sample": "A group needs samples that differ.",
+}
+"""Keys under `trl.generation_kwargs` that are decided elsewhere, and where."""
+
+_PROJECTED_OPTIMIZERS = ("galore", "apollo")
+"""Optimizers that cannot be made without the model."""
+_LOGGED = word_list("""
+    loss reward reward_std frac_reward_zero_std entropy kl num_tokens runtime completions rewards clip_ratio sampling
+    tools rubrank benchmark aux_loss
+""")
+"""How the names of what an evaluation logs begin."""
+
+
+def try_arguments(job: Job, arguments: Any) -> None:
+    """Raise for what the trainer would find out after the model was loaded, by trying it here."""
+    _try_optimizer(job, arguments)
+    _try_schedule(job, arguments)
+    _check_loading(job, arguments)
+    _check_computing(job, arguments)
+    _try_sampling(job, arguments)
+    _check_hub(job, arguments)
+
+
+def _try(job: Job, parameter: str, allowed: str, make: Callable[[], Any]) -> None:
+    try:
+        make()
+    except Exception as error:  # each setting, and each library behind it, raises its own errors
+        raise InvalidInput(job.where, parameter, allowed, describe_error(error), "") from None
+
+
+def _try_optimizer(job: Job, arguments: Any) -> None:
+    from transformers import Trainer
+
+    name = str(getattr(arguments.optim, "value", arguments.optim))
+    if arguments.optim_args:
+        for part in arguments.optim_args.replace(" ", "").split(","):
+            if part.count("=") != 1:
+                raise InvalidInput(job.where, "trl.optim_args", "name=value, and commas between them", repr(part), "")
+    is_projected = name.startswith(_PROJECTED_OPTIMIZERS)
+    if is_projected and not arguments.optim_target_modules:
+        allowed = f"given with training.optim: {name}"
+        raise InvalidInput(job.where, "trl.optim_target_modules", allowed, "none", "Such as [attn, mlp].")
+    try:
+        Trainer.get_optimizer_cls_and_kwargs(arguments, None)
+    except Exception as error:  # each optimizer raises its own errors
+        if is_projected and not isinstance(error, ImportError):
+            return
+        allowed = f"one that can be made ({name})"
+        raise InvalidInput(job.where, "training.optim", allowed, describe_error(error), "") from None
+
+
+def _try_schedule(job: Job, arguments: Any) -> None:
+    import torch
+    from transformers import get_scheduler
+
+    kind = str(getattr(arguments.lr_scheduler_type, "value", arguments.lr_scheduler_type))
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=arguments.learning_rate)
+
+    def make_schedule() -> Any:
+        return get_scheduler(
+            kind,
+            optimizer,
+            num_warmup_steps=arguments.get_warmup_steps(arguments.max_steps),
+            num_training_steps=arguments.max_steps,
+            scheduler_specific_kwargs=dict(arguments.lr_scheduler_kwargs or {}),
+        )
+
+    _try(job, "trl.lr_scheduler_kwargs", f"what the schedule {kind!r} takes", make_schedule)
+
+
+def _check_loading(job: Job, arguments: Any) -> None:
+    if arguments.dataloader_persistent_workers and not arguments.dataloader_num_workers:
+        allowed = "false without trl.dataloader_num_workers"
+        raise InvalidInput(job.where, "trl.dataloader_persistent_workers", allowed, "true", "")
+    metric = arguments.metric_for_best_model
+    if arguments.load_best_model_at_end and metric is not None:
+        first_part = metric.removeprefix("eval_").partition("/")[0]
+        if first_part not in _LOGGED:
+            allowed = f"logged by evaluations: {', '.join(_LOGGED)}"
+            raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
+
+
+def _check_computing(job: Job, arguments: Any) -> None:
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    if arguments.gradient_checkpointing:
+        # What `checkpoint` does not name goes to the layer, which does not know it.
+        known = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
+        check_known(job, "trl.gradient_checkpointing_kwargs", arguments.gradient_checkpointing_kwargs or (), known)
+    if arguments.torch_compile and arguments.torch_compile_backend:
+        known = torch.compiler.list_backends(exclude_tags=())
+        check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], known)
+
+
+def _try_sampling(job: Job, arguments: Any) -> None:
+    options = arguments.generation_kwargs or {}
+    for name, value in options.items():
+        if name in _GENERATION_DECIDED_ELSEWHERE:
+            remedy = _GENERATION_DECIDED_ELSEWHERE[name]
+            raise InvalidInput(job.where, f"trl.generation_kwargs.{name}", "left out", repr(value), remedy)
+    if arguments.use_transformers_continuous_batching:
+        from transformers.generation import ContinuousBatchingConfig
+
+        batching = dict(arguments.transformers_continuous_batching_config or {})
+        name = "trl.transformers_continuous_batching_config"
+        _try(job, name, "what transformers takes", lambda: ContinuousBatchingConfig(**batching))
+    if arguments.use_vllm:
+        _check_vllm(job, arguments)
+    elif options:
+        from transformers import GenerationConfig
+
+        check_known(job, "trl.generation_kwargs", options, vars(GenerationConfig()).keys() | {"generation_config"})
+        _try(job, "trl.generation_kwargs", "what transformers takes", lambda: GenerationConfig(**options).validate())
+
+
+def _check_vllm(job: Job, arguments: Any) -> None:
+    url = arguments.vllm_server_base_url
+    if url is not None and not (urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname):
+        raise InvalidInput(job.where, "trl.vllm_server_base_url", "a URL", repr(url), "Such as http://host:8000.")
+    parts = arguments.vllm_tensor_parallel_size
+    if arguments.vllm_mode == "colocate" and arguments.world_size % parts:
+        allowed = f"a divisor of the {arguments.world_size} processes with vllm_mode: colocate"
+        raise InvalidInput(job.where, "trl.vllm_tensor_parallel_size", allowed, str(parts), "")
+
+
+def _check_hub(job: Job, arguments: Any) -> None:
+    if not arguments.push_to_hub:
+        return
+    from huggingface_hub import get_token
+    from huggingface_hub.utils import validate_repo_id
+
+    if arguments.hub_model_id is not None:
+        _try(job, "trl.hub_model_id", "owner/name", lambda: validate_repo_id(arguments.hub_model_id))
+    if get_token() is None:
+        raise InvalidInput(job.where, "trl.push_to_hub", "false without a token of the hub", "true", "Set HF_TOKEN.")
