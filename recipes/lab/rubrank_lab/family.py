@@ -1,7 +1,7 @@
 """What a task family provides, so that one trainer and one page serve all families.
 
 A family is a small world with prompts, supervised answers, criteria with a scripted judge, and a true quality that no
-rule sees. `facts.py` is the first family, `routes.py` the second.
+rule sees. `facts.py` is the first family, `kitchen.py` the second.
 """
 
 from __future__ import annotations
