@@ -27,13 +27,14 @@ import yaml
 from rubrank import InvalidInput
 from rubrank_lab.facts import FACTS
 from rubrank_lab.family import Family
+from rubrank_lab.kitchen import KITCHEN
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks: run one process at a time there
     fcntl = None  # type: ignore[assignment]
 
-FAMILIES: Mapping[str, Family] = {family.name: family for family in (FACTS,)}
+FAMILIES: Mapping[str, Family] = {family.name: family for family in (FACTS, KITCHEN)}
 CELLS = Path("results") / "cells.parquet"
 _KEY = ("family", "arm", "digest", "seed")
 
