@@ -33,8 +33,8 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.training.controls import remembers
 from rubrank.verifiers.domain import BINARY, TERNARY, UNIT, Domain
 
-STEPS, PROMPTS, GROUP = 40, 6, 8
-LEARNING_RATE = 0.15
+STEPS, PROMPTS, GROUP = 24, 6, 8
+LEARNING_RATE = 0.25
 _TEN = Domain("continuous", low=0.0, high=10.0)
 _HUNDRED = Domain("continuous", low=0.0, high=100.0)
 
