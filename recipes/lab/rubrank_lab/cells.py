@@ -24,7 +24,7 @@ from typing import Any
 import polars as pl
 import yaml
 
-from rubrank import InvalidInput
+from rubrank import InvalidInput, UnknownName
 from rubrank_lab.facts import FACTS
 from rubrank_lab.family import Family
 from rubrank_lab.kitchen import KITCHEN
@@ -36,6 +36,8 @@ except ImportError:  # Windows has no such locks: run one process at a time ther
 
 FAMILIES: Mapping[str, Family] = {family.name: family for family in (FACTS, KITCHEN)}
 CELLS = Path("results") / "cells.parquet"
+STARTS = Path("results") / "starts.json"
+"""Family → true quality on held-out prompts before training."""
 _KEY = ("family", "arm", "digest", "seed")
 
 
@@ -62,8 +64,14 @@ class Plan:
         """The named families; all if none is named."""
         for name in names:
             if name not in self.seeds:
-                raise InvalidInput("lab", "NAME", f"one of {', '.join(self.seeds)}", repr(name), "")
+                raise UnknownName.of("lab", "FAMILY", name, self.seeds)
         return list(names or self.seeds)
+
+    def check_arms(self, names: Sequence[str]) -> None:
+        """Raise for an arm that arms.yaml does not have."""
+        for name in names:
+            if name not in self.arms:
+                raise UnknownName.of("lab", "--arm", name, self.arms)
 
 
 def load_plan(folder: Path) -> Plan:
@@ -120,6 +128,12 @@ def run_seeds(
     """
     from rubrank_lab import trainer
 
+    start_path = work / family / "start.json"
+    if not start_path.exists():
+        start_path.parent.mkdir(parents=True, exist_ok=True)
+        starts = [trainer.measure_start(FAMILIES[family], plan.policy(family), seed).means() for seed in range(4)]
+        quality = sum(start["held_out", "quality"] for start in starts) / len(starts)
+        start_path.write_text(json.dumps(quality), encoding="utf-8")
     count = 0
     for seed in seeds:
         if until is not None and time.time() > until:
@@ -130,9 +144,7 @@ def run_seeds(
                 continue
             started = time.process_time()
             options = {arm: plan.arms[arm] for arm in missing}
-            finished = trainer.train_arms(
-                FAMILIES[family], plan.policy(family), options, seed, steps or trainer.STEPS
-            )
+            finished = trainer.train_arms(FAMILIES[family], plan.policy(family), options, seed, steps or trainer.STEPS)
             seconds = (time.process_time() - started) / len(missing)
             for arm, measurements in finished.items():
                 rows = [(*key, value) for key, value in measurements.means().items()]
@@ -166,26 +178,35 @@ def claim(path: Path) -> Iterator[bool]:
 def collect(plan: Plan, work: Path) -> int:
     """Add the results in `work` to the collected ones; returns how many cells are new."""
     collected = list_collected(plan)
-    tables = []
+    new_tables = []
+    starts = load_starts(plan)
     for family in plan.seeds:
+        start_path = work / family / "start.json"
+        if start_path.exists():
+            starts[family] = json.loads(start_path.read_text(encoding="utf-8"))
         for path in sorted((work / family).glob("*.parquet")):
             table = pl.read_parquet(path)
             key = table.select(_KEY).row(0)
             if key not in collected and key[1] in plan.arms and key[2] == plan.digest(family, key[1]):
-                tables.append(table)
-    if tables:
-        target = plan.folder / CELLS
-        if target.exists():
-            tables.insert(0, pl.read_parquet(target).with_columns(pl.col("value").cast(pl.Float64)))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(".unfinished")
-        columns = [pl.col("seed").cast(pl.Int64), pl.col("value").cast(pl.Float64)]
-        joined = pl.concat([table.with_columns(columns) for table in tables])
-        joined = joined.with_columns(pl.col("value").cast(pl.Float32)).sort(*_KEY, "phase", "metric")
-        joined.write_parquet(partial, compression="zstd", compression_level=15)
-        partial.rename(target)
-        return len(tables) - 1 if len(collected) else len(tables)
-    return 0
+                new_tables.append(table)
+    if not new_tables:
+        return 0
+    target = plan.folder / CELLS
+    tables = [pl.read_parquet(target), *new_tables] if target.exists() else new_tables
+    columns = [pl.col("seed").cast(pl.Int16), pl.col("value").cast(pl.Float32)]
+    joined = pl.concat([table.with_columns(columns) for table in tables])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(".unfinished")
+    joined.sort(*_KEY, "phase", "metric").write_parquet(partial, compression="zstd", compression_level=15)
+    partial.rename(target)
+    (plan.folder / STARTS).write_text(json.dumps(starts, indent=1) + "\n", encoding="utf-8")
+    return len(new_tables)
+
+
+def load_starts(plan: Plan) -> dict[str, float]:
+    """True quality before training, by family."""
+    path = plan.folder / STARTS
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 def load_cells(plan: Plan) -> pl.DataFrame:

@@ -64,7 +64,24 @@ TIP = "tip: taste it."
 MARKUP = ("\n## ", "\n- ", "\n> ", " *yum*", "\n\n---\n")
 """Markdown that is one token each; bold is put round an item."""
 _OTHER_WORDS = (
-    *("for", "use", "items", "with", "and", "no", "add", "a", "tip", "taste", "it", "say", "the", "time", "be", "brief"),
+    *(
+        "for",
+        "use",
+        "items",
+        "with",
+        "and",
+        "no",
+        "add",
+        "a",
+        "tip",
+        "taste",
+        "it",
+        "say",
+        "the",
+        "time",
+        "be",
+        "brief",
+    ),
     *("x", "is", "minutes", "welcome", "to", "my", "kitchen", "raw", *map(str, range(1, 13)), "20", "40"),
 )
 

@@ -1,6 +1,6 @@
 """Small decoders, several of one shape side by side, written for speed on one core.
 
-    network = Network.load(folder, copies=11)              eleven copies of a Qwen3 checkpoint, each with its own weights
+    network = Network.load(folder, copies=11)               eleven copies of a Qwen3 checkpoint, each with own weights
     samples = network.sample(prompts, 8, 52, generator)     every copy gives eight responses to each prompt
     network.log_probabilities(prompts, samples)             of every sampled token, with gradients
 
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 PAD_TOKEN, END_TOKEN = 0, 1
 _LEAST_OPEN = 0.75
@@ -47,7 +47,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class _Cache:
-    """Keys (rows, head, time) and values (rows, time, head) of a layer, laid out as a product with one query reads them."""
+    """Keys (rows, head, time) and values (rows, time, head) of a layer, as a product with one query reads them."""
 
     keys: Tensor
     values: Tensor
@@ -131,10 +131,10 @@ class Network(nn.Module):
 
     def _embed(self, tokens_AN: Tensor) -> Tensor:
         shift = torch.arange(self.copies)[:, None] * self.embedding.shape[1]
-        return F.embedding(tokens_AN + shift, self.embedding.flatten(0, 1))
+        return functional.embedding(tokens_AN + shift, self.embedding.flatten(0, 1))
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), None, self.epsilon) * weight
+        return functional.rms_norm(x, (x.shape[-1],), None, self.epsilon) * weight
 
     def _project(self, layer: Layer, x: Tensor, positions_AN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (A, N, heads, head)."""
@@ -153,7 +153,7 @@ class Network(nn.Module):
         """Add what attention returned, then the feed-forward part."""
         x = torch.baddbmm(x, attended, layer.output)
         gate, up = torch.bmm(self._norm(x, layer.feed_forward_norm), layer.gate_up).chunk(2, dim=-1)
-        return torch.baddbmm(x, F.silu(gate) * up, layer.down)
+        return torch.baddbmm(x, functional.silu(gate) * up, layer.down)
 
     def _logits(self, x: Tensor) -> Tensor:
         return torch.bmm(self._norm(x, self.final_norm), self.embedding.transpose(1, 2))
@@ -232,7 +232,7 @@ class Network(nn.Module):
         caches = []
         for layer in self.layers:
             parts = [part.reshape(rectangle).transpose(1, 2) for part in self._project(layer, x, positions)]
-            attended = F.scaled_dot_product_attention(*parts, is_causal=True)
+            attended = functional.scaled_dot_product_attention(*parts, is_causal=True)
             x = self._finish_layer(layer, x, attended.transpose(1, 2).reshape(x.shape))
             cache = _Cache.empty(copies * len(prompts) * group * self.heads, longest + most, head)
             cache.keys[:, :, :longest] = parts[1].transpose(2, 3).repeat_interleave(group, 0).flatten(0, 1)
@@ -286,21 +286,19 @@ class Network(nn.Module):
                 .transpose(1, 2)
                 for part in parts
             ]
-            keys, values = (
-                torch.cat([of_prompt[i].repeat_interleave(group, 0), of_samples[i]], dim=2) for i in (1, 2)
-            )
-            attended = F.scaled_dot_product_attention(of_samples[0], keys, values, attn_mask=visible)
+            keys, values = (torch.cat([of_prompt[i].repeat_interleave(group, 0), of_samples[i]], dim=2) for i in (1, 2))
+            attended = functional.scaled_dot_product_attention(of_samples[0], keys, values, attn_mask=visible)
             attended = attended.transpose(1, 2).reshape(copies * rows * most, -1)[pack_rows.flatten()]
             attended = attended.view(copies, packed, -1)
             if number == len(self.layers) - 1:  # nothing is predicted from the prompt, so its last layer is left out
                 x = self._finish_layer(layer, x[:, prompt_end:], attended)
             else:
-                inner = F.scaled_dot_product_attention(*of_prompt, is_causal=True)
+                inner = functional.scaled_dot_product_attention(*of_prompt, is_causal=True)
                 inner = inner.transpose(1, 2).reshape(copies, prompt_end, -1)
                 x = self._finish_layer(layer, x, torch.cat([inner, attended], dim=1))
         targets = samples.tokens_ART[..., :most].flatten(1).gather(1, pack)
         logits = self._logits(x).flatten(0, 1)
-        log_probabilities = -F.cross_entropy(logits, targets.flatten(), reduction="none")
+        log_probabilities = -functional.cross_entropy(logits, targets.flatten(), reduction="none")
         unpacked = log_probabilities[unpack_rows.flatten()].view(copies, rows, most)
         return unpacked * exists
 

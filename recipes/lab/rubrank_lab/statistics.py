@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.fusion.control.student_t import quantile as student_quantile
+from rubrank.fusion.control.student_t import student_t_975
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def estimate_effects(values: Mapping[str, Mapping[int, float]]) -> Effects:
 def compare(effects: Effects, reference: str) -> list[Comparison]:
     """All arms against one, in the order of the arms."""
     base = effects.arms.index(reference)
-    reach = float(student_quantile(0.975, effects.freedom))
+    reach = student_t_975(effects.freedom)
     raw = []
     for a, arm in enumerate(effects.arms):
         if a == base:

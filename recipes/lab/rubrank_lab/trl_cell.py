@@ -1,6 +1,6 @@
 """A cell of the first family by `rubrank train` (TRL), to compare with the lean trainer.
 
-    rubrank lab run facts --trl --arm "weighted mean+" --seeds 3
+    train_with_trl(policy, {"rule": "weighted-mean+", "attributes": []}, seed=0, folder=Path("out/trl-0"))
 
 The same prompts, policy, criteria, judge, rule and hyperparameters. Criteria go through rubrank's grading: those of
 programs by the verifier `LabCriterion`, those of the judge by the judge kind "lab", which makes and reads real calls
@@ -84,7 +84,9 @@ def make_rubric(row: TaskRow) -> dict[str, Any]:
     return {"criteria": criteria}
 
 
-def train_with_trl(policy: Path, options: Mapping[str, Any], seed: int, folder: Path, steps: int = STEPS) -> Measurements:
+def train_with_trl(
+    policy: Path, options: Mapping[str, Any], seed: int, folder: Path, steps: int = STEPS
+) -> Measurements:
     """Run `rubrank train` in a folder, then measure the trained policy."""
     from rubrank.training.job.config import load_job
     from rubrank.training.job.plan import make_plan
@@ -123,9 +125,9 @@ def train_with_trl(policy: Path, options: Mapping[str, Any], seed: int, folder: 
     }
     path = folder / "config.yaml"
     path.write_text(json.dumps(config, indent=1), encoding="utf-8")
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            run(make_plan(load_job(path)))
+    log = (folder / "log.txt").open("w", encoding="utf-8")
+    with log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        run(make_plan(load_job(path)))
     measured = Measurements()
     measure_held_out(FACTS, Network.load(folder / "run" / "model", 1), held_out, steps, seed, [measured])
     return measured

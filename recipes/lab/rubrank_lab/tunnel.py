@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rubrank import UnknownName
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.options import make_rule, with_options
 from rubrank.fusion.rule import Rule, apply_rule
@@ -84,32 +85,51 @@ class World:
 
 
 HONEST = World("honest", "honest scales, a judge with a moderate liking of length and Markdown")
+
+
+def _change(name: str, about: str, **changes: Any) -> World:
+    return replace(HONEST, name=name, about=about, **changes)
+
+
 WORLDS: tuple[World, ...] = (
     HONEST,
-    replace(HONEST, name="compressed", about="the judge uses 6 to 9 of 0 to 10", scale=(0.6, 0.9)),
-    replace(HONEST, name="heavy tails", about="one verdict in ten is arbitrary", heavy_tails=True),
-    replace(HONEST, name="drift", about="the judge's scale moves by 30% over the run", scale=(0.2, 0.7), drift=0.3),
-    replace(HONEST, name="scale by prompt", about="range and level of the judge's scores differ by prompt", scale_by_prompt=True),
-    replace(HONEST, name="missing", about="40% of the judge's scores are missing", missing=0.4),
-    replace(HONEST, name="noise", about="the judge's noise is four times as large", noise=0.4),
-    replace(HONEST, name="skewed importance", about="one wish weighs 8, the others 1", wish_weights=(8.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
-    replace(HONEST, name="rare passes", about="wishes are met by 3 to 10% at the start", wish_rates=(0.03, 0.04, 0.05, 0.06, 0.08, 0.1)),
-    replace(HONEST, name="saturated", about="all wishes but one are met by 95%", wish_rates=(0.3, 0.95, 0.95, 0.95, 0.95, 0.97)),
-    replace(HONEST, name="yes/no only", about="no judge, yes/no criteria only", judged=False, idle_styles=0),
-    replace(HONEST, name="no styles", about="no criterion that counts nothing", idle_styles=0),
-    replace(HONEST, name="idle styles", about="six continuous criteria that count nothing", idle_styles=6),
-    replace(HONEST, name="real styles", about="three continuous criteria that count", idle_styles=0, real_styles=3),
-    replace(HONEST, name="narrow styles", about="they count, and use a tenth of their scale", idle_styles=0, real_styles=3, style_range=0.1),
-    replace(HONEST, name="narrow idle styles", about="they count nothing, and use a tenth of their scale", style_range=0.1, idle_styles=4),
-    replace(HONEST, name="prerequisites", about="each second wish counts only with the one before", prerequisites=True),
-    replace(HONEST, name="strong bias", about="the judge's liking is three times as strong", length_bias=0.24, markup_bias=0.18),
-    replace(HONEST, name="no bias", about="the judge likes neither length nor Markdown", length_bias=0.0, markup_bias=0.0),
-    replace(HONEST, name="bias by prompt", about="the judge's liking differs by prompt", length_bias=0.08, markup_bias=0.06, bias_varies=True),
-    replace(HONEST, name="length is quality", about="length is truly good, and only the judge sees it", length_bias=0.0, length_value=2.0),
-    replace(HONEST, name="many gated", about="half of the responses fail the gate at the start", clean_rate=0.5),
-    replace(HONEST, name="everything", about="compressed, drifting, heavy tails, missing, strong bias", scale=(0.6, 0.85), drift=0.1, heavy_tails=True, missing=0.2, length_bias=0.16, markup_bias=0.12),
-    replace(HONEST, name="groups of four", about="four responses a prompt", group=4),
-)  # fmt: skip
+    _change("compressed", "the judge uses 6 to 9 of 0 to 10", scale=(0.6, 0.9)),
+    _change("heavy tails", "one verdict in ten is arbitrary", heavy_tails=True),
+    _change("drift", "the judge's scale moves by 30% over the run", scale=(0.2, 0.7), drift=0.3),
+    _change("scale by prompt", "range and level of the judge's scores differ by prompt", scale_by_prompt=True),
+    _change("missing", "40% of the judge's scores are missing", missing=0.4),
+    _change("noise", "the judge's noise is four times as large", noise=0.4),
+    _change("skewed importance", "one wish weighs 8, the others 1", wish_weights=(8.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
+    _change("rare passes", "wishes are met by 3 to 10% at the start", wish_rates=(0.03, 0.04, 0.05, 0.06, 0.08, 0.1)),
+    _change("saturated", "all wishes but one are met by 95%", wish_rates=(0.3, 0.95, 0.95, 0.95, 0.95, 0.97)),
+    _change("yes/no only", "no judge, yes/no criteria only", judged=False, idle_styles=0),
+    _change("no styles", "no criterion that counts nothing", idle_styles=0),
+    _change("idle styles", "six continuous criteria that count nothing", idle_styles=6),
+    _change("real styles", "three continuous criteria that count", idle_styles=0, real_styles=3),
+    _change(
+        "narrow styles", "they count, and use a tenth of their scale", idle_styles=0, real_styles=3, style_range=0.1
+    ),
+    _change("narrow idle styles", "they count nothing, and use a tenth of their scale", style_range=0.1, idle_styles=4),
+    _change("prerequisites", "each second wish counts only with the one before", prerequisites=True),
+    _change("strong bias", "the judge's liking is three times as strong", length_bias=0.24, markup_bias=0.18),
+    _change("no bias", "the judge likes neither length nor Markdown", length_bias=0.0, markup_bias=0.0),
+    _change(
+        "bias by prompt", "the judge's liking differs by prompt", length_bias=0.08, markup_bias=0.06, bias_varies=True
+    ),
+    _change("length is quality", "length is truly good, and only the judge sees it", length_bias=0.0, length_value=2.0),
+    _change("many gated", "half of the responses fail the gate at the start", clean_rate=0.5),
+    _change(
+        "everything",
+        "compressed, drifting, heavy tails, missing, strong bias",
+        scale=(0.6, 0.85),
+        drift=0.1,
+        heavy_tails=True,
+        missing=0.2,
+        length_bias=0.16,
+        markup_bias=0.12,
+    ),
+    _change("groups of four", "four responses a prompt", group=4),
+)
 
 CONTENT, LENGTH, MARKUP = 0, 1, 2
 """Normal features; styles follow, then the yes/no features: wishes, half wish twice, clean, tidy."""
@@ -270,7 +290,9 @@ def train(world: World, make: Callable[[], Rule], draws: Sequence[np.random.Gene
         prompts = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
         responses, rates = respond(world, policy, prompts)
         scores = score(world, responses, prompts, step / STEPS)
-        attributes = np.exp(np.stack([2.5 + 0.5 * responses.normal[..., LENGTH], responses.normal[..., MARKUP] - 1], -1))
+        attributes = np.exp(
+            np.stack([2.5 + 0.5 * responses.normal[..., LENGTH], responses.normal[..., MARKUP] - 1], -1)
+        )
         shape = (-1, world.group, scores.shape[-1])
         parts = []
         for part in np.array_split(np.arange(len(draws)), len(rules)):
@@ -328,14 +350,34 @@ def run_tunnel(
 ) -> pl.DataFrame:
     """One row for each world, rule and seed: the gain in true quality."""
     rows = []
-    for number, world in enumerate(worlds):
+    for done, world in enumerate(worlds, start=1):
+        number = WORLDS.index(world)  # the random numbers of a world do not depend on which others are run
         start = measure_quality(world, start_policy(world, 1))[0]
         for arm, options in arms.items():
             draws = [np.random.default_rng([number, seed]) for seed in range(seeds)]
             end = measure_quality(world, train(world, rule_maker(options), draws))
             rows += [(world.name, arm, seed, float(end[seed] - start)) for seed in range(seeds)]
-        report(f"{number + 1} of {len(worlds)}: {world.name}")
+        report(f"{done} of {len(worlds)}: {world.name}")
     return pl.DataFrame(rows, schema=["world", "arm", "seed", "gain"], orient="row")
+
+
+def choose_worlds(names: Sequence[str]) -> Sequence[World]:
+    """The named worlds; all if none is named."""
+    by_name = {world.name: world for world in WORLDS}
+    for name in names:
+        if name not in by_name:
+            raise UnknownName.of("lab tunnel", "--world", name, by_name)
+    return [by_name[name] for name in names] or WORLDS
+
+
+def summarise(gains: pl.DataFrame) -> list[tuple[str, float, float]]:
+    """Arm, mean and worst share of the best gain over the worlds, the best mean first."""
+    summary = (
+        share_of_best(gains)
+        .group_by("arm")
+        .agg(pl.col("share").mean().alias("mean"), pl.col("share").min().alias("worst"))
+    )
+    return list(summary.sort("mean", descending=True).iter_rows())
 
 
 def share_of_best(gains: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank serve                                    verbs/serve.py        rewards over HTTP
     rubrank sandbox check, warm-up                   verbs/machine.py      this machine
-    rubrank lab list, run, report                    verbs/lab.py          the experiments of recipes/lab
+    rubrank lab list, run, tunnel, report            verbs/lab.py          the experiments of recipes/lab
     rubrank demo                                     demo/                 all of it on bundled rollouts
 
 Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help

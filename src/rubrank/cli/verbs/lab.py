@@ -1,10 +1,11 @@
 """The verb lab: the experiments of recipes/lab, run from a checkout of the repository.
 
-    rubrank lab list                     lists experiments and arms, and how many of their cells are finished
-    rubrank lab run main --seeds 5       runs the unfinished cells; after an interrupt, the same command continues
-    rubrank lab report                   writes a page from the results
+    rubrank lab list                     lists the arms, and how many seeds of each are finished
+    rubrank lab run facts --jobs 2       runs the missing cells; after an interrupt, the same command continues
+    rubrank lab tunnel                   runs every rule in the simulated worlds of the wind tunnel
+    rubrank lab report                   collects new results and writes docs/lab.md
 
-An experiment compares arms (settings of a training run) over several seeds. A cell is one arm with one seed.
+An arm is a rule with its options. A cell is one arm with one seed on one task family.
 """
 
 from __future__ import annotations
@@ -28,57 +29,63 @@ _Recipes = Annotated[
     typer.Option("--recipes", metavar="FOLDER", help="The folder recipes/lab, if outside a checkout."),
 ]
 _Work = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Folder for the results of cells.")]
-_Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds per arm.")]
+_Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Task families; default all.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    lab = typer.Typer(help="The paper's experiments with a small policy, in a checkout of the repository.")
-    add_verb(lab, list_experiments, "list")
+    lab = typer.Typer(help="Which rule trains best: experiments with small policies, in a checkout of the repository.")
+    add_verb(lab, list_arms, "list")
     add_verb(lab, run, "run")
+    add_verb(lab, tunnel, "tunnel")
     add_verb(lab, report, "report")
     app.add_typer(lab, name="lab")
 
 
-def list_experiments(
-    seeds: _Seeds = 5,
-    work: _Work = Path("out/lab"),
-    recipes: _Recipes = None,
-) -> None:
-    """List the experiments, and how many of their cells are finished."""
-    laboratory = _find_laboratory(recipes)
-    for line in laboratory.listed(work, seeds):
-        print(line)
+def list_arms(work: _Work = Path("out/lab"), recipes: _Recipes = None) -> None:
+    """List the arms, and how many of their seeds are finished in each family."""
+    with _explain_missing_packages():
+        folder = _find_recipes(recipes)
+        from rubrank_lab import cells  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        plan = cells.load_plan(folder)
+        for family, seeds in plan.seeds.items():
+            missing = [arm for seed in range(seeds) for arm in cells.list_missing(plan, family, seed, work)]
+            for arm in plan.arms:
+                print(f"{family:8} {seeds - missing.count(arm):3} of {seeds:3} seeds  {arm}")
 
 
 def run(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Experiments, by name or number; default all but smollm2."),
+    families: _Families = None,
+    arm: Annotated[
+        list[str] | None, typer.Option("--arm", metavar="NAME", help="Run this arm only; repeatable.")
     ] = None,
-    seeds: _Seeds = 5,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Cells to run at once, each in its own process.")] = 1,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds per arm; default as planned.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Seeds to run at once, each in its own process.")] = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.0, help="Do not start another cell after this many minutes.")
+        float | None, typer.Option("--minutes", min=0.0, help="Do not start another seed after this many minutes.")
     ] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Two steps of one seed, to see that everything runs.")] = False,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Other than 64, for a trial.")] = None,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:
-    """Run the unfinished cells of some experiments; after an interrupt, the same command continues."""
-    names = names or []
+    """Run the missing cells, seed by seed; after an interrupt, the same command continues."""
     with _explain_missing_packages():
-        laboratory = _find_laboratory(recipes)
-        chosen = laboratory.chosen(names)
-        deadline = None if minutes is None else time.time() + 60.0 * minutes
-        unfinished_before = laboratory.unfinished(names, work, seeds, smoke)
-        failures_before = _list_failures(work)
-        workers: list[subprocess.Popen[bytes]] = []
+        folder = _find_recipes(recipes)
+        from rubrank_lab import cells
+
+        plan = cells.load_plan(folder)
+        names = plan.choose_families(families or [])
+        plan.check_arms(arm or [])
+        until = None if minutes is None else time.time() + 60.0 * minutes
+        workers = []
         try:
             for _ in range(jobs - 1):  # this process is one of the jobs
-                workers.append(_start_worker(names, seeds, minutes, smoke, work, recipes))
-            laboratory.run(chosen, work, seeds, smoke, deadline)
-            laboratory.confirm(names, work, seeds, deadline)
+                workers.append(_start_worker(names, arm or [], seeds, minutes, steps, work, folder))
+            count = 0
+            for family in names:
+                numbers = range(seeds or plan.seeds[family])
+                count += cells.run_seeds(plan, family, work, numbers, arms=arm or (), until=until, steps=steps)
             exit_codes = [worker.wait() for worker in workers]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command continues", err=True)
@@ -86,13 +93,64 @@ def run(
         finally:
             for worker in workers:  # a signal to this process alone does not reach them
                 worker.terminate()
-        unfinished = laboratory.unfinished(names, work, seeds, smoke)  # includes the work of the other processes
-    failed = {cell for cell, _ in _list_failures(work) - failures_before} & unfinished
-    finished = unfinished_before - unfinished
-    print(f"cells run: {len(finished)}, failed: {len(failed)}, left: {len(unfinished - failed)}")
-    if failed or any(exit_codes):
-        typer.echo(f"rubrank: see {work / 'failed'} for the errors", err=True)
+    print(f"cells run by this process: {count}")
+    if any(exit_codes):
         raise typer.Exit(1)
+
+
+def tunnel(
+    seeds: Annotated[int, typer.Option("--seeds", min=2, help="Seeds per rule and world.")] = 32,
+    world: Annotated[
+        list[str] | None, typer.Option("--world", metavar="NAME", help="Run this world only; repeatable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default recipes/lab/results/tunnel.parquet.")
+    ] = None,
+    recipes: _Recipes = None,
+) -> None:
+    """Run every rule in simulated worlds, and print each one's share of the best gain."""
+    folder = _find_recipes(recipes)
+    from rubrank_lab import cells
+    from rubrank_lab import tunnel as wind  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    worlds = wind.choose_worlds(world or [])
+    if output is None:
+        if world:
+            remedy = "Name a file with --output: the kept results have all worlds."
+            raise InvalidInput("lab tunnel", "--output", "given with --world", "nothing", remedy)
+        output = folder / "results" / "tunnel.parquet"
+    arms = wind.list_arms(cells.load_plan(folder).arms)
+    gains = wind.run_tunnel(arms, seeds, worlds, report=lambda line: typer.echo(line, err=True))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    gains.write_parquet(output, compression="zstd")
+    for name, mean, worst in wind.summarise(gains):
+        print(f"{mean:6.1%} {worst:6.1%}  {name}")
+
+
+def report(
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="The page; default docs/lab.md of the checkout.")
+    ] = None,
+    collect: Annotated[bool, typer.Option("--collect/--no-collect", help="First collect new results.")] = True,
+    work: _Work = Path("out/lab"),
+    recipes: _Recipes = None,
+) -> None:
+    """Write the page from the results of all cells and of the tunnel."""
+    with _explain_missing_packages():
+        from rubrank._files import check_output_path
+
+        folder = _find_recipes(recipes)
+        from rubrank_lab import cells
+        from rubrank_lab.report import write_report  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        target = markdown or folder.parents[1] / "docs" / "lab.md"
+        # force: the page is generated. There is nothing to protect.
+        check_output_path(target, (".md",), force=True, verb="lab report", option="markdown")
+        plan = cells.load_plan(folder)
+        if collect:
+            print(f"{cells.collect(plan, work)} new cells")
+        write_report(plan, target)
+        print(target)
 
 
 @contextmanager
@@ -101,74 +159,41 @@ def _explain_missing_packages() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        remedy = "pip install 'rubrank[trl,plots]'."
-        raise InvalidInput("lab", "installed", "torch, TRL and matplotlib", f"no {error.name}", remedy) from None
-
-
-def _list_failures(work: Path) -> set[tuple[str, int]]:
-    """Name of each failed cell, and the time of its failure: a cell that fails again counts as a new failure."""
-    return {(path.name.removesuffix(".txt"), path.stat().st_mtime_ns) for path in (work / "failed").glob("*.txt")}
-
-
-def report(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page; default out/lab/report.html.")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The same as Markdown, pictures beside it.")
-    ] = None,
-    collect: Annotated[bool, typer.Option("--collect/--no-collect", help="First collect new results.")] = True,
-    work: _Work = Path("out/lab"),
-    recipes: _Recipes = None,
-) -> None:
-    """Write the report from the results of all cells."""
-    with _explain_missing_packages():
-        from rubrank._files import check_output_path
-
-        output = output or Path("out/lab/report.html")
-        # force: the report is generated, and so are its pictures. There is nothing to protect.
-        check_output_path(output, (".html", ".htm"), force=True, verb="lab report")
-        if markdown is not None:
-            check_output_path(markdown, (".md",), force=True, verb="lab report", option="markdown")
-        laboratory = _find_laboratory(recipes)
-        if collect:
-            print(f"{laboratory.collect(work)} new cells")
-        laboratory.require_results(work)
-        if collect:
-            laboratory.time_fusion(work)
-        for path in laboratory.report(output, markdown):
-            print(path)
+        remedy = "pip install 'rubrank[trl,studies]'."
+        raise InvalidInput("lab", "installed", "torch, TRL and SciPy", f"no {error.name}", remedy) from None
 
 
 def _start_worker(
-    names: list[str], seeds: int, minutes: float | None, smoke: bool, work: Path, recipes: Path | None
+    families: list[str],
+    arms: list[str],
+    seeds: int | None,
+    minutes: float | None,
+    steps: int | None,
+    work: Path,
+    recipes: Path,
 ) -> subprocess.Popen[bytes]:
-    """Start another process that runs cells of the same experiments."""
-    command = [sys.executable, "-m", "rubrank", "lab", "run", *names, "--seeds", str(seeds), "--work", str(work)]
-    if smoke:
-        command.append("--smoke")
-    if minutes is not None:
-        command += ["--minutes", str(minutes)]
-    if recipes is not None:
-        command += ["--recipes", str(recipes)]
+    """Start another process that runs the same cells; seeds are claimed, so none is run twice."""
+    command = [sys.executable, "-m", "rubrank", "lab", "run", *families, "--work", str(work), "--recipes", str(recipes)]
+    for arm in arms:
+        command += ["--arm", arm]
+    for option, value in (("--seeds", seeds), ("--minutes", minutes), ("--steps", steps)):
+        if value is not None:
+            command += [option, str(value)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
-def _find_laboratory(recipes: Path | None) -> Any:
-    """The laboratory in the folder `recipes`; by default in the checkout we are in, or the one rubrank runs from."""
+def _find_recipes(recipes: Path | None) -> Path:
+    """The folder recipes/lab, importable; by default of the checkout we are in, or of the one rubrank runs from."""
     here = Path.cwd().resolve()
-    if recipes is not None:
-        candidates = [recipes]
-    else:
+    candidates: list[Any] = [recipes]
+    if recipes is None:
         checkout = Path(__file__).resolve().parents[4]
         candidates = [folder / _RECIPE for folder in (here, *here.parents, checkout)]
-    folder = next((folder.resolve() for folder in candidates if (folder / "rubrank_lab").is_dir()), None)
+    folder = next((path.resolve() for path in candidates if (path / "rubrank_lab").is_dir()), None)
     if folder is None:
         got = str(recipes) if recipes is not None else f"none in {here} or above"
         remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
         raise InvalidInput("lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    from rubrank_lab.laboratory import Laboratory  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    return Laboratory(folder)
+    return Path(folder)
