@@ -96,7 +96,7 @@ def test_what_is_wrong_is_named_by_its_flag(verb, tmp_path, monkeypatch):
         ("fuse wide.csv --config wrong.toml", "rubrank: wrong.toml: seed must be a whole number; got 'x'."),
         ("fuse wide.csv -o .", "rubrank: fuse: --output must be a file that ends in"),
         ("demo -o .", "rubrank: demo: --output must be a file that ends in .jsonl or .ndjson; got '.'."),
-        ("lab report -o .", "rubrank: lab report: --output must be a file that ends in .html or .htm; got '.'."),
+        ("lab report --markdown .", "rubrank: lab report: --markdown must be a file that ends in .md; got '.'."),
         ("conformance r.jsonl", "rubrank: r.jsonl: row 1: the row must be with a list of ids"),
         ("grade r.jsonl --timeout 5 --workers 0 -r gates", "rubrank: grade: --timeout must be left out with 0 workers"),
         (

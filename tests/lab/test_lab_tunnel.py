@@ -80,7 +80,7 @@ def test_shares_are_of_the_best_gain_in_each_world():
         {"world": ["w", "w", "v", "v"], "arm": ["a", "b", "a", "b"], "seed": [0] * 4, "gain": [0.2, 0.1, 0.1, 0.4]}
     )
     assert tunnel.share_of_best(gains)["share"].to_list() == pytest.approx([1.0, 0.5, 0.25, 1.0])
-    assert tunnel.summarise(gains) == [("b", 0.75, 0.5), ("a", 0.625, 0.25)]
+    assert tunnel.summarise(tunnel.share_of_best(gains)) == [("b", 0.75, 0.5), ("a", 0.625, 0.25)]
 
 
 def test_worlds_are_the_same_whichever_are_run():

@@ -15,7 +15,7 @@ import polars as pl
 
 from rubrank_lab.cells import Plan, load_cells, load_starts
 from rubrank_lab.statistics import Comparison, Effects, compare, estimate_effects
-from rubrank_lab.tunnel import GROUP, PROMPTS, STEPS, WORLDS, share_of_best
+from rubrank_lab.tunnel import GROUP, PROMPTS, STEPS, WORLDS, share_of_best, summarise
 
 REFERENCE = "weighted mean+"
 """The rival that matters: a gated weighted mean is what most people would use."""
@@ -48,6 +48,8 @@ class FamilyResult:
 def summarise_family(plan: Plan, cells: pl.DataFrame, family: str) -> FamilyResult | None:
     """None if nothing was run, or not the reference."""
     rows = cells.filter(pl.col("family") == family)
+    if not len(rows):
+        return None
     outcomes = rows.filter((pl.col("metric") == "quality") & pl.col("phase").is_in(["held_out", "last_quarter"]))
     by_cell = outcomes.pivot("phase", index=["arm", "seed"], values="value")
     by_cell = by_cell.with_columns(((pl.col("held_out") + pl.col("last_quarter")) / 2).alias("mean"))
@@ -205,7 +207,10 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], shares: pl.DataF
     outcome = f"By it the default would be **{nearest}** ({worst[nearest]:.0%})"
     if len(tied) > 1:
         outcome += f", tied with {', '.join(arm for arm in tied if arm != nearest)}"
-    outcome += f". The best form of RLVR² is {rlvr2} ({worst[rlvr2]:.0%}), the paper's own form has {worst[PAPER]:.0%}."
+    outcome += ". "
+    if not _is_rlvr2(plan, nearest):
+        outcome += "No form of RLVR² wins. "
+    outcome += f"The best form of RLVR² is {rlvr2} ({worst[rlvr2]:.0%}), the paper's own form has {worst[PAPER]:.0%}."
     return ["## Which defaults follow", criterion, _table(header, rows), outcome]
 
 
@@ -275,15 +280,9 @@ def _write_tunnel(plan: Plan, shares: pl.DataFrame) -> list[str]:
         f"Figures are shares of the best rule's gain "
         "in that world."
     )
-    summary = shares.group_by("arm").agg(
-        pl.col("share").mean().alias("mean"),
-        pl.col("share").min().alias("worst"),
-        pl.col("world").sort_by("share").first().alias("where"),
-    )
-    all_rules = [
-        [row["arm"], f"{row['mean']:.0%}", f"{row['worst']:.0%}", row["where"]]
-        for row in summary.sort("mean", descending=True).iter_rows(named=True)
-    ]
+    worlds_of_worst = shares.sort("share", "world").group_by("arm").agg(pl.col("world").first())
+    worst_world = dict(worlds_of_worst.iter_rows())
+    all_rules = [[arm, f"{mean:.0%}", f"{worst:.0%}", worst_world[arm]] for arm, mean, worst in summarise(shares)]
     arms = list(plan.arms)
     share_of = {(world, arm): share for world, arm, share in shares.select("world", "arm", "share").iter_rows()}
     by_world = [

@@ -370,14 +370,12 @@ def choose_worlds(names: Sequence[str]) -> Sequence[World]:
     return [by_name[name] for name in names] or WORLDS
 
 
-def summarise(gains: pl.DataFrame) -> list[tuple[str, float, float]]:
-    """Arm, mean and worst share of the best gain over the worlds, the best mean first."""
-    summary = (
-        share_of_best(gains)
-        .group_by("arm")
-        .agg(pl.col("share").mean().alias("mean"), pl.col("share").min().alias("worst"))
+def summarise(shares: pl.DataFrame) -> list[tuple[str, float, float]]:
+    """Arm, mean and worst share of the best gain over the worlds, the best mean first; ties by name."""
+    summary = shares.group_by("arm").agg(
+        pl.col("share").mean().round(6).alias("mean"), pl.col("share").min().round(6).alias("worst")
     )
-    return list(summary.sort("mean", descending=True).iter_rows())
+    return list(summary.sort(["mean", "arm"], descending=[True, False]).iter_rows())
 
 
 def share_of_best(gains: pl.DataFrame) -> pl.DataFrame:

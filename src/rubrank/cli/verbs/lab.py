@@ -123,7 +123,7 @@ def tunnel(
     gains = wind.run_tunnel(arms, seeds, worlds, report=lambda line: typer.echo(line, err=True))
     output.parent.mkdir(parents=True, exist_ok=True)
     gains.write_parquet(output, compression="zstd")
-    for name, mean, worst in wind.summarise(gains):
+    for name, mean, worst in wind.summarise(wind.share_of_best(gains)):
         print(f"{mean:6.1%} {worst:6.1%}  {name}")
 
 
