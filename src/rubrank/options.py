@@ -343,6 +343,14 @@ class FuseOptions(RewardOptions):
     # Not an option of trainers: in the file of a training job, `model` is the policy.
     model: Any = option("bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own.")
 
+    @field_validator("weight", "margin", mode="before")
+    @classmethod
+    def _refuse_booleans(cls, value: Any, info: Any) -> Any:
+        for name, number in value.items() if isinstance(value, Mapping) else ():
+            if isinstance(number, bool):
+                raise InvalidInput("options", info.field_name, "a number", f"{number} for {name!r}", "")
+        return value
+
     @field_validator("weight", "margin")
     @classmethod
     def _check_numbers(cls, value: dict[str, float], info: Any) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.cache import VerdictCache, digest_check, digest_rollout, make_key
 from rubrank.grading.grade import grade
+from rubrank.grading.missing import count_missing
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric, parse_rubric
 from rubrank.texts.text import Text
@@ -112,13 +114,19 @@ def test_a_text_is_made_once_for_all_criteria():
 
 def test_judged_failed_and_undecided_are_missing_with_a_reason():
     rubric = ["Is it kind?", "grade-test breaks", "grade-test cannot say", "grade-test has a"]
-    table = grade(groups(["a"]), rubric)
+    table = grade(groups(["a"]), rubric, most_missing=1)
     assert [math.isnan(x) for x in table["g0"].scores[0]] == [True, True, True, False]
-    assert table["g0"].reasons[0][:3] == (
-        "needs a judge",
-        "grade-test breaks failed: RuntimeError: no good",
-        "nothing to go by",
-    )
+    judged, failed, undecided = table["g0"].reasons[0][:3]
+    assert (judged, undecided) == ("needs a judge", "nothing to go by")
+    assert re.fullmatch(r"grade-test breaks failed: RuntimeError: no good \(.*\.py, line \d+\)", failed)
+    assert failed in str(count_missing(table))  # the exception and its place are shown once
+
+
+def test_a_rubric_that_needs_a_judge_is_refused_without_one():
+    for rubric in (["Is it polite?"], ["Is it polite?", "grade-test has a"]):
+        with pytest.raises(InvalidInput, match=r"judges must be given: only a judge can decide 'Is it polite\?'"):
+            grade(groups(["a", "b"]), rubric)
+    assert np.isnan(grade(groups(["a"]), ["Is it polite?", "grade-test has a"], most_missing=1).scores[:, 0]).all()
 
 
 def test_a_value_that_the_criterion_does_not_allow_is_missing():
@@ -188,6 +196,7 @@ def test_progress_is_told(capsys):
         groups(["a", "b"], ["c"]),
         ["grade-test has a", "Kind?"],
         progress=lambda done, total: told.append((done, total)),
+        most_missing=1,
     )
     assert told[-1] == (3, 3)
     assert sorted(told) == told

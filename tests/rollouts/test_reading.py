@@ -340,8 +340,13 @@ def test_a_json_list_in_a_cell_for_several_responses_is_a_list(tmp_path):
     (group,) = read_groups(tmp_path / "r.csv")
     assert [rollout.response for rollout in group.rollouts] == ["a", "b"]
     (tmp_path / "s.csv").write_text('prompt,response\np,"[""a"", ""b""]"\n', encoding="utf-8")
-    (group,) = read_groups(tmp_path / "s.csv")
+    with pytest.raises(InvalidInput, match=r"one response in each cell; got a list in every cell.*column.response"):
+        read_groups(tmp_path / "s.csv")
+    (group,) = read_groups(tmp_path / "s.csv", {"response": "response"})
     assert [rollout.response for rollout in group.rollouts] == ['["a", "b"]']
+    (tmp_path / "t.csv").write_text('prompt,response\np,"[""a"", ""b""]"\np,c\n', encoding="utf-8")
+    (group,) = read_groups(tmp_path / "t.csv")  # not in every cell: an answer that is a list
+    assert [rollout.response for rollout in group.rollouts] == ['["a", "b"]', "c"]
 
 
 def test_the_text_of_a_python_list_is_refused(tmp_path):

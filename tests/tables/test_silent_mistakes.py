@@ -13,10 +13,13 @@ from whole_tables import fuse_file
 import rubrank
 from rubrank import RLVR2, FuseOptions, ScoreBatch
 from rubrank.cli.app import app
-from rubrank.errors import BadTable
+from rubrank.errors import BadTable, InvalidInput
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
+from rubrank.rollouts.groups import read_groups
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import load_scores
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import Columns
 
 
@@ -140,3 +143,109 @@ def test_one_id_with_two_prompts_is_refused(tmp_path, suffix):
     with pytest.raises(BadTable, match=r"(row|line) 3, the prompt of group 'q' .* got another than (row|line) 1 has"):
         fuse_file(path)
     assert fuse_file(frame[:2]).rollouts == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.jsonl", '{"uid": "q", "scores": {"F": 1}}\n{"uid": "q", "scores": {"F": 1, "F": 0}}\n'),
+        ("t.jsonl", '{"uid": "q", "F": 1}\n\n{"uid": "q", "F": 1, "F": 0}\n'),
+        ("t.json", '[{"uid": "q", "F": 1}, {"uid": "q", "F": 1, "F": 0}]'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadTable, match="the key 'F' twice"):
+        fuse_file(tmp_path / name)
+
+
+def test_rollouts_with_a_key_twice_or_an_open_quote_are_refused(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"prompt": "p", "response": "a"}\n{"prompt": "p", "response": "a", "response": "b"}\n')
+    with pytest.raises(InvalidInput, match=r"line 2: .*the key 'response' twice"):
+        read_groups(path)
+    path = table(tmp_path / "r.csv", "prompt_id,response", 'q,"open', "q,b", "q,c")
+    with pytest.raises(InvalidInput, match="line 2 must be without a quote that swallows other rows"):
+        read_groups(path)
+    path = table(tmp_path / "r.csv", "prompt_id,response", 'q,"a ""word"", and', 'more"', "q,c")
+    assert [rollout.response for rollout in read_groups(path)[0].rollouts] == ['a "word", and\nmore', "c"]
+
+
+@pytest.mark.parametrize("layer", ["global_quality", "low_quality"])
+def test_a_gate_on_a_scale_that_nobody_gave_is_refused(tmp_path, layer):
+    path = table(tmp_path / "t.csv", "uid,Style,Safe", "q,1,3", "q,0,5")
+    with pytest.raises(BadTable, match=r"row 1, column 'Safe' must be in \[0, 1\].*`domain.Safe=LOW:HIGH`"):
+        fuse_file(path, None, FuseOptions(**{layer: ["Safe"]}))
+    summary = fuse_file(path, None, FuseOptions(**{layer: ["Safe"], "domain": {"Safe": (3, 5)}}))
+    assert summary.first[0].reward.tolist() != [1.0, 0.0]  # 3 is the worst of 3 to 5, so the gate takes something away
+    with pytest.raises(InvalidInput, match="must be from 0 to 1, where 1 is clean"):
+        ScoreBatch.of_arrays([[1, 3], [0, 5]], criteria=["Style", "Safe"], **{layer: ["Safe"]})
+
+
+def test_a_margin_as_wide_as_the_scale_is_refused(tmp_path):
+    path = table(tmp_path / "t.csv", "uid,Style", "q,3", "q,5")
+    for options in (FuseOptions(margin={"Style": 2}), FuseOptions(margin={"Style": 4}, domain={"Style": (1, 5)})):
+        with pytest.raises(InvalidInput, match=r"margin must be less than [24], the width of its scale"):
+            fuse_file(path, None, options)
+    assert fuse_file(path, None, FuseOptions(margin={"Style": 1.5})).no_signal == 0
+
+
+def test_a_column_has_one_use(tmp_path):
+    path = table(tmp_path / "t.csv", "uid,Style,tokens", "q,1,3", "q,0,5")
+    for options, criteria in ((FuseOptions(attributes=["tokens"]), ["Style", "tokens"]), (None, ["Style", "uid"])):
+        with pytest.raises(BadTable, match=r"the criteria must be columns without another use; got '(tokens|uid)'"):
+            rubrank.fuse_file(path, None, options, criteria=criteria)
+
+
+def test_true_is_no_weight(tmp_path):
+    for name in ("weight", "margin"):
+        with pytest.raises(InvalidInput, match=f"{name} must be a number; got True for 'F'"):
+            FuseOptions(**{name: {"F": True}})
+    path = tmp_path / "rubric.yaml"
+    path.write_text("criteria:\n- {name: WordCount, params: {low: 2}, weight: true}\n")
+    with pytest.raises(InvalidInput, match="weight must be a number; got 'true'"):
+        rubrank.load_rubric(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"responses": []}, "row 1: response must be given; got an empty list"),
+        ({"responses": ["a", None]}, "row 1: response must be given; got null at place 1"),
+        ({"responses": None}, "response must be given; got nothing"),
+        ({"response": [{"role": "user", "content": "x"}]}, "messages with one of the assistant; got only user"),
+        ({"response": 5}, "response must be a text; got 5"),
+        ({"completions": "('a', 'b')"}, "completions must be a list; got the text of a Python list"),
+        ({"responses": "[\"a\", 'b']"}, "responses must be a list; got the text of a Python list"),
+    ],
+)
+def test_responses_of_an_unusable_shape_are_refused(row, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_groups([{"prompt": "p", **row}])
+
+
+def test_records_are_no_rollouts(tmp_path):
+    fused = RLVR2()(ScoreBatch.of_arrays([[1.0], [0.0]], criteria=["A"]))
+    write_records(tmp_path / "records.jsonl", records_of(fused))
+    with pytest.raises(InvalidInput, match="the rows must be rollouts; got records of groups that were fused"):
+        read_groups(tmp_path / "records.jsonl")
+
+
+def test_a_comparison_is_shown_as_decided(tmp_path):
+    outcomes = {"Taste": np.array([[np.nan, 1, 0.5], [0, np.nan, 1], [0.5, 0, np.nan]])}
+    scores = np.array([[1, np.nan], [0, np.nan], [1, np.nan]])
+    group = GroupScores("q", (CriterionData("Facts"), CriterionData("Taste")), scores, (("", ""),) * 3, outcomes)
+    written = ScoreTable((group,))
+    assert "0 scores missing" in repr(written)
+    written.write(tmp_path / "scores.jsonl")
+    shown = CliRunner().invoke(app, ["explain", str(tmp_path / "scores.jsonl"), "--group", "q"]).stdout
+    utilities = shown[shown.index("utilities by rollout") :]
+    row = next(line for line in utilities.splitlines() if line.startswith("Taste"))
+    assert "–" not in row
+    path = str(tmp_path / "scores.jsonl")
+    data = json.loads(CliRunner().invoke(app, ["explain", path, "--group", "q", "--json"]).stdout)
+    assert data["rollouts"][1]["outcomes"]["Taste"] == {"beats": 1, "ties": 0, "loses": 1}
+    assert all(rollout["utilities"]["Taste"] is not None for rollout in data["rollouts"])
+    fuse_file(path, tmp_path / "out.jsonl", utilities=True)
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert all(isinstance(row["utility.Taste"], float) for row in rows)

@@ -147,12 +147,18 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
         return
     rows = []
     for k, name in _scored_criteria(group):
-        cells = ["–" if math.isnan(group.scores[i, k]) else _format_signed(group.values[i, k]) for i in rollouts]
+        cells = [_format_signed(group.values[i, k]) if _is_decided(group, i, k) else "–" for i in rollouts]
         rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
     rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
     rows += [[name, "", "", *cells] for name, *cells in rewards]
     headings = ["criterion", "weight", "share", *map(str, rollouts)]
     table("utilities by rollout", headings, rows, most=None, total=1)
+
+
+def _is_decided(group: FusedGroup, rollout: int, criterion: int) -> bool:
+    """Was the rollout scored on the criterion, or compared with another one?"""
+    against_others = np.delete(group.outcomes[rollout, :, criterion], rollout)
+    return not math.isnan(group.scores[rollout, criterion]) or not np.isnan(against_others).all()
 
 
 def _format_signed(value: float) -> str:

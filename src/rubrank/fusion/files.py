@@ -209,7 +209,7 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
         layout = find_layout(
             table,
             columns,
-            low_quality=options.low_quality,
+            gates=[name for name in (*options.low_quality, *options.global_quality) if name not in options.domain],
             any_order=any_order,
             whole_batches=not is_local(rule),
         )
@@ -226,10 +226,26 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             score_table = score_table.only(columns.named_criteria)
         score_table = score_table.with_changes(changes)
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
+    _check_margins(scores)
     check_criterion_names(options, scores.names)
     if not scores.gates:
         refuse_gate_options(options)
     return scores
+
+
+def _check_margins(scores: FileScores) -> None:
+    """Raise for a margin that makes all scores of a criterion ties: it is as wide as its scale."""
+    layout = scores.layout
+    for name, margin in scores.options.margin.items():
+        if layout.scores_MK is None or name not in layout.names:
+            continue
+        column = layout.scores_MK[:, layout.names.index(name)]
+        if np.isnan(column).all():
+            continue
+        low, high = scores.options.domain.get(name, (float(np.nanmin(column)), float(np.nanmax(column))))
+        if low < high <= low + margin:
+            allowed = f"less than {high - low:g}, the width of its scale: else all scores are ties"
+            raise InvalidInput(_OWNER, "margin", allowed, f"{margin:g} for {name!r}", "", field=f"margin.{name}")
 
 
 @dataclass(frozen=True, eq=False)

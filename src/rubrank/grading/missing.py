@@ -32,7 +32,7 @@ class Missing:
     asked: int
     missing: int
     reasons: Counter[str]
-    """Reasons, up to their first colon."""
+    """Reasons, up to their first colon; of a verifier that raised, also the first exception and its place."""
 
     @property
     def share(self) -> float:
@@ -64,6 +64,7 @@ def check_share(most: float) -> None:
 def count_missing(table: ScoreTable) -> Missing:
     """Count the cells that should have a score."""
     reasons: Counter[str] = Counter()
+    first_failure: dict[str, str] = {}
     expected = 0
     for group in table.groups:
         expected += group.scores.size
@@ -73,6 +74,9 @@ def count_missing(table: ScoreTable) -> Missing:
                 expected -= 1
             elif not _is_compared(group, int(row), int(column)):
                 kind = shortened(reason.partition(":")[0], 80)
+                if kind.endswith(" failed"):
+                    # Most rollouts fail in the same way, and the exception says what to repair.
+                    kind = first_failure.setdefault(kind, shortened(reason, 300))
                 reasons[kind or "no reason given"] += 1
     return Missing(expected, reasons.total(), reasons)
 

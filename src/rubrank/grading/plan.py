@@ -137,7 +137,7 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Raises InvalidInput if the rubric needs a judge, none is given, and `most_missing` is less than 1.
+    Raises InvalidInput if the rubric needs a judge and none is given, unless `most_missing` is 1.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -145,7 +145,7 @@ def plan_groups(
     for group_rubric in rubrics:
         if id(group_rubric) not in plans:
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
-    if options.judges is None and options.most_missing is not None and options.most_missing < 1.0:
+    if options.judges is None and (options.most_missing is None or options.most_missing < 1.0):
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
 

@@ -25,6 +25,7 @@ So the group of a row depends on that row alone.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -43,9 +44,9 @@ from rubrank.rollouts.messages import (
 )
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.rollouts.shapes import convert_shape
-from rubrank.tables.columns import COLUMNS, GROUP_NAMES, ROLLOUT_ID_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
+from rubrank.tables.columns import COLUMNS, GROUP_NAMES, RECORD_COLUMNS, ROLLOUT_ID_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
 from rubrank.tables.rows import Row, Source, read_rows
-from rubrank.tables.sources import describe_source, is_table
+from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
 
 _STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
@@ -90,8 +91,24 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
             return Rollouts(source, "groups", "group")
         if source and all(isinstance(item, Rollout) for item in source):
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
-    groups, shapes, by = _read_rows(read_rows(source), where, columns)
+    rows: Iterable[Row] = read_rows(source)
+    is_file = isinstance(source, str | Path) and not is_dataset(source)
+    if is_file and "response" not in (columns or {}) and format_of(find_files(source)[0]) in ("CSV", "TSV"):
+        rows = list(rows)
+        _refuse_lists_as_text(rows, where)
+    groups, shapes, by = _read_rows(rows, where, columns)
     return Rollouts(groups, ", ".join([describe_source(source), *shapes]), by)
+
+
+def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
+    """Raise if every cell of a CSV column for one response holds a list: several responses must be meant."""
+    for name in COLUMNS["response"]:
+        if name in _LIST_COLUMNS or not rows or not all(isinstance(row.get(name), str) for row in rows):
+            continue
+        if all(_is_python_list(row[name]) for row in rows):
+            remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
+            remedy += f"`column.response={name}`."
+            raise InvalidInput(where, name, "one response in each cell", "a list in every cell", remedy)
 
 
 def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
@@ -112,6 +129,9 @@ def _read_rows(
             shapes[shape] = None
     if not converted:
         raise InvalidInput(where, "rows", "at least one", "none", "")
+    if any(names <= set(converted[0]) for names in RECORD_COLUMNS):
+        remedy = "Name the rollouts that the records were made of; `rubrank report`, `replay` and `view` read records."
+        raise InvalidInput(where, "the rows", "rollouts", "records of groups that were fused", remedy)
     named = _check_columns(converted[0], where, columns)
     keys = _find_keys(converted, where, named.get("group"), named.get("step"))
     column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
@@ -224,15 +244,27 @@ def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
         # In a column for one response, a JSON list of texts may be the response itself; a list of messages is parsed.
         if are_messages(parsed) or is_list:
             value = parsed
-        elif column in _LIST_COLUMNS and value.lstrip().startswith("['"):
+        elif column in _LIST_COLUMNS and _is_python_list(value):
             remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
             raise InvalidInput(where, column, "a list", "the text of a Python list", remedy)
     if not isinstance(value, Sequence) or isinstance(value, str) or are_messages(value):
         return [value]
+    if not value:
+        raise InvalidInput(where, "response", "given", "an empty list", "Leave out a prompt without responses.")
     for number, answer in enumerate(value):
         if answer is None:
             raise InvalidInput(where, "response", "given", f"null at place {number}", "Use '' for no answer.")
     return list(value)
+
+
+def _is_python_list(text: str) -> bool:
+    """Is it how Python prints a list or tuple of texts, such as "['a', 'b']"?"""
+    if text.strip()[:2] not in ("['", '["', "('", '("'):
+        return False
+    try:
+        return isinstance(ast.literal_eval(text.strip()), list | tuple)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
 
 
 def _make_rollout(answer: Any, shared: Mapping[str, Any], where: str) -> Rollout:

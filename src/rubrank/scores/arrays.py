@@ -70,7 +70,11 @@ def batch_from_arrays(
             other_columns = [*other_columns, groups]
             groups = frame[_check_column(owner, "groups", groups, columns)]
         criteria = _choose_criteria(owner, criteria, columns, other_columns)
-        scores = frame[[item.name if isinstance(item, CriterionData) else item for item in criteria]]
+        names_of_scores = [item.name if isinstance(item, CriterionData) else item for item in criteria]
+        for name in names_of_scores:
+            if name in other_columns:
+                raise InvalidInput(owner, "criteria", "other columns than groups and attributes", repr(name), "")
+        scores = frame[names_of_scores]
     rows = _sort_rows(owner, scores, groups)
     data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
     if directions is not None:
@@ -479,6 +483,13 @@ def _move_gates(
         if any(column == k for _, column in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
             raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")
+        scores_M = batch.scores_MK[:, k]
+        outside = (scores_M < 0.0) | (scores_M > 1.0)
+        if batch.criteria[k].domain == UNIT and outside.any():
+            allowed = "from 0 to 1, where 1 is clean, for a criterion that the gate reads"
+            got = f"{scores_M[outside][0]:g} on {batch.names[k]!r}"
+            remedy = f"Scale them, or give the scale: `domain.{batch.names[k]}=LOW:HIGH`."
+            raise InvalidInput(owner, "scores", allowed, got, remedy)
     data = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
     ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layers.get(k) != "global_quality"])
     gates = np.ascontiguousarray(batch.scores_MK[:, list(layers)])

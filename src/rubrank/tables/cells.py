@@ -51,8 +51,9 @@ class Numbers:
         """Raise for the first score outside [0, 1]."""
         outside = ((self.values < 0.0) | (self.values > 1.0)).fill_null(False)
         if outside.any():
-            allowed = "in [0, 1], 1 = clean, for the low-quality gate"
-            raise table.cell_error(first_true(outside), path, allowed, "Scale it, or reverse it if lower is better.")
+            allowed = "in [0, 1], 1 = clean, for the gate"
+            remedy = f"Scale it, or give its scale: `domain.{path[-1]}=LOW:HIGH`."
+            raise table.cell_error(first_true(outside), path, allowed, remedy)
 
     def check_attribute(self, table: Table, path: ColumnPath) -> None:
         """Raise for the first cell that is missing or negative: an attribute is measured on every rollout."""

@@ -86,13 +86,13 @@ def find_layout(
     table: Table,
     columns: Columns,
     *,
-    low_quality: Sequence[str] = (),
+    gates: Sequence[str] = (),
     any_order: bool = False,
     whole_batches: bool = False,
 ) -> Layout:
     """Find the columns and check their cells; an error names the row and column of the first wrong cell.
 
-    low_quality: criteria whose scores must be from 0 to 1.
+    gates: criteria whose scores must be from 0 to 1.
     any_order: the rows of a group need not be adjacent.
     whole_batches: the rule needs whole batches, so the rows of a batch must be adjacent too (unless any_order).
     """
@@ -108,13 +108,18 @@ def find_layout(
     left_out: tuple[str, ...] = ()
     scores_MK = None
     if table.ragged_scores is not None:
-        names = _check_ragged_scores(table, columns, low_quality)
+        names = _check_ragged_scores(table, columns, gates)
     else:
         criteria, left_out = _choose_criteria(table, columns, other_columns)
+        for path in criteria:
+            if path in attributes or path[0] in groups:
+                use = "an attribute" if path in attributes else "the group"
+                got = f"{path[-1]!r}, which is {use}, too"
+                raise BadTable(str(table.path), "the criteria", "columns without another use", got, "Leave one out.")
         values = []
         for path, numbers in criteria.items():
             numbers.check_scores(table, path)
-            if path[-1] in low_quality:
+            if path[-1] in gates:
                 numbers.check_unit_interval(table, path)
             values.append(numbers.values.fill_null(np.nan).to_numpy())
         names = tuple(path[-1] for path in criteria)
@@ -381,7 +386,7 @@ def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
     raise UnknownName.of(str(table.path), what, name, candidates, field=field)
 
 
-def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[str]) -> tuple[str, ...]:
+def _check_ragged_scores(table: Table, columns: Columns, gates: Sequence[str]) -> tuple[str, ...]:
     """The criteria of a table with ragged scores; raises for the first score that is wrong."""
     assert table.ragged_scores is not None
     names: dict[str, None] = {}
@@ -396,9 +401,9 @@ def _check_ragged_scores(table: Table, columns: Columns, low_quality: Sequence[s
                 allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
                 remedy = "Repair the cell, or empty it if there is no score."
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
-            if name in low_quality and not 0.0 <= value <= 1.0:
-                allowed = "in [0, 1], 1 = clean, for the low-quality gate"
-                remedy = "Scale it, or reverse it if lower is better."
+            if name in gates and not 0.0 <= value <= 1.0:
+                allowed = "in [0, 1], 1 = clean, for the gate"
+                remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
     if columns.named_criteria is None:
         return tuple(names)

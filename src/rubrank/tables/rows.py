@@ -6,10 +6,13 @@ read_rows("rollouts.csv")     read_rows("completions/")     read_rows("-")     r
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from rubrank._files import explain_read_errors, open_text, read_text
 from rubrank._plain import kind_in_words
@@ -58,6 +61,30 @@ def check_csv_header(path: Path, names: Iterable[str], error_type: type[InvalidI
             got = f"{name!r} twice" if name in earlier_names else "an empty one"
             raise error_type(str(path), "the header", "different names", got, "")
         earlier_names.add(name)
+
+
+def check_quotes(data: bytes, separator: str, path: Path, error_type: type[InvalidInput] = InvalidInput) -> None:
+    """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
+    characters = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(characters == ord('"'))
+    opening = quotes[0::2]
+    closing = quotes[1::2]
+    before = characters[np.maximum(opening - 1, 0)]
+    starts_cell = (opening == 0) | np.isin(before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8))
+    line_ends = np.flatnonzero(characters == ord("\n"))
+    lines = np.searchsorted(line_ends, opening)
+    wrong = opening[len(closing) :]  # one that is never closed
+    if not len(wrong):
+        spans_lines = lines[: len(closing)] != np.searchsorted(line_ends, closing)
+        wrong = opening[~starts_cell & spans_lines]
+    if len(wrong):
+        # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
+        within_cell = opening[~starts_cell]
+        at = within_cell[0] if len(within_cell) else wrong[0]
+        line = int(np.searchsorted(line_ends, at)) + 1
+        got = repr(data[at : at + 40].decode(errors="replace"))
+        remedy = "Close its quotes, or double them."
+        raise error_type(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
@@ -144,9 +171,23 @@ def _read_json(path: Path) -> Iterator[Row]:
         yield _check_object(row, f"{path}: row {number}")
 
 
+class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
+    """A JSON object with a key that is there twice."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: an object as a dict; raises `RepeatedKey` instead of keeping the last of two values."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise RepeatedKey(f"the key {repeated!r} twice")
+    return data
+
+
 def _parse_json(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(where, "text", "JSON", str(error), "") from None
 
@@ -160,17 +201,19 @@ def _check_object(row: Any, where: str) -> Row:
 def _read_csv(path: Path) -> Iterator[Row]:
     csv.field_size_limit(_LONGEST_CSV_FIELD)
     delimiter = "\t" if format_of(path) == "TSV" else ","
-    with open_text(path) as file:
-        reader = csv.DictReader(file, delimiter=delimiter)
-        try:
-            check_csv_header(path, reader.fieldnames or ())
-            for number, row in enumerate(reader, start=1):
-                if None in row or None in row.values():
-                    allowed = "as many as the header has"
-                    raise InvalidInput(f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes.")
-                yield row
-        except csv.Error as error:
-            raise InvalidInput(str(path), "the file", "CSV", str(error), "Check its quotes.") from None
+    text = read_text(path)
+    if '"' in text:
+        check_quotes(text.encode("utf-8", "surrogatepass"), delimiter, path)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        check_csv_header(path, reader.fieldnames or ())
+        for number, row in enumerate(reader, start=1):
+            if None in row or None in row.values():
+                allowed = "as many as the header has"
+                raise InvalidInput(f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes.")
+            yield row
+    except csv.Error as error:
+        raise InvalidInput(str(path), "the file", "CSV", str(error), "Check its quotes.") from None
 
 
 def _read_columnar(path: Path) -> Iterator[Row]:

@@ -28,7 +28,7 @@ from rubrank._files import encoding_error, explain_read_errors, open_bytes
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
-from rubrank.tables.rows import check_csv_header, read_rows
+from rubrank.tables.rows import RepeatedKey, check_csv_header, check_quotes, read_rows, unique_keys
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 
 ColumnPath: TypeAlias = tuple[str, ...]
@@ -37,6 +37,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
 _SAMPLED_LINES = 512  # about so many lines are looked at to guess whether there are too many criteria
+_CHECKED_LINES = 20_000  # a program that writes a key twice does so from the start; checking more takes seconds
 _LARGEST_DOUBLE = 2**1023  # integers from here on may exceed the range of doubles
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -221,7 +222,7 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     separator = "\t" if format_of(path) == "TSV" else ","
     data = read_bytes([path])
     if b'"' in data:
-        _check_quotes(data, separator, path)
+        check_quotes(data, separator, path, BadTable)
     header_end = data.find(b"\n") + 1
     while header_end and data.count(b'"', 0, header_end) % 2:  # an odd number: this line break is within quotes
         header_end = data.find(b"\n", header_end) + 1
@@ -252,30 +253,6 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     if is_blank.any():
         return frame.filter(~is_blank), rows.filter(~is_blank)
     return frame, rows
-
-
-def _check_quotes(data: bytes, separator: str, path: Path) -> None:
-    """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
-    characters = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(characters == ord('"'))
-    opening = quotes[0::2]
-    closing = quotes[1::2]
-    before = characters[np.maximum(opening - 1, 0)]
-    starts_cell = (opening == 0) | np.isin(before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8))
-    line_ends = np.flatnonzero(characters == ord("\n"))
-    lines = np.searchsorted(line_ends, opening)
-    wrong = opening[len(closing) :]  # one that is never closed
-    if not len(wrong):
-        spans_lines = lines[: len(closing)] != np.searchsorted(line_ends, closing)
-        wrong = opening[~starts_cell & spans_lines]
-    if len(wrong):
-        # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
-        within_cell = opening[~starts_cell]
-        at = within_cell[0] if len(within_cell) else wrong[0]
-        line = int(np.searchsorted(line_ends, at)) + 1
-        got = repr(data[at : at + 40].decode(errors="replace"))
-        remedy = "Close its quotes, or double them."
-        raise BadTable(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
 
 
 def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
@@ -323,6 +300,7 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
     ragged_scores = None
     if not data.strip():
         return Table(path, shape, pl.DataFrame(), pl.Series([], dtype=pl.Int64), "line", json_lines=b"")
+    _check_repeated_keys(data, path, first_line)
     try:
         if _has_many_criteria(data):
             frame, ragged_scores = _parse_carefully(data, path, first_line, apart=True)
@@ -346,6 +324,19 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
         json_lines=data,
         ragged_scores=ragged_scores,
     )
+
+
+def _check_repeated_keys(data: bytes, path: Path, first_line: int) -> None:
+    """Raise if an object has a key twice: polars would keep the first value, Python the last."""
+    for number, line in enumerate(data.split(b"\n", _CHECKED_LINES)[:_CHECKED_LINES], first_line):
+        try:
+            if line.strip():
+                json.loads(line, object_pairs_hook=unique_keys)
+        except RepeatedKey as error:
+            remedy = "Remove one of them."
+            raise BadTable(str(path), f"line {number}", "an object with different keys", str(error), remedy) from None
+        except (ValueError, RecursionError):
+            return  # not JSON: the parser reports it
 
 
 def _has_many_criteria(data: bytes) -> bool:

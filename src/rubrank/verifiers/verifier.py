@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_type_hin
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rubrank._plain import MOST_PARAMETERS, allowed_by, check_bounds, word_set
-from rubrank._plugins import check_free, decorated, importable_home, is_async, is_ours, load_plugins, shown
+from rubrank._plugins import check_free, decorated, failed_in, importable_home, is_async, is_ours, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
@@ -210,7 +210,7 @@ class Verifier:
                 if len(answers) != len(group.rollouts):
                     raise ValueError(f"{len(answers)} answers for {len(group.rollouts)} rollouts")
             except (Exception, SystemExit) as error:
-                return [(None, f"{name} failed: {type(error).__name__}: {error}")] * len(group.rollouts)
+                return [(None, _describe_failure(name, error))] * len(group.rollouts)
             return [read(answer) for answer in answers]
 
         return run
@@ -261,12 +261,18 @@ class Verifier:
                 if len(reason) > LONGEST_REASON:  # it quotes the answer
                     reason = reason[:LONGEST_REASON] + " …"
             except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
-                return None, f"{name} failed: {type(error).__name__}: {error}"
+                return None, _describe_failure(name, error)
             if value is None or holds(value):
                 return value, reason
             return None, f"{name} gave {value:g}, which is not in its domain ({domain})"
 
         return run
+
+
+def _describe_failure(name: str, error: BaseException) -> str:
+    """Which verifier failed, with which exception, and the line of the user's code where it was raised."""
+    place = failed_in(error)
+    return f"{name} failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
 
 def _place_of(complaint: Any) -> str:

@@ -263,4 +263,4 @@ def _show_conformance(result: Conformance) -> None:
     for d in result.disagreements:
         print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, answers in result.unknown.items():
-        print(f"no verifier for {name} ({answers} answers)")
+        print(f"not measured: {name} ({answers} answers): no such verifier, or arguments that it needs are missing")
