@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import rubrank
 from rubrank.cli.app import app
 from rubrank.records.files import read_records
 from rubrank.scores.files import read_scores
@@ -52,3 +53,22 @@ def test_other_rollouts_are_refused(graded: Path) -> None:
     assert result.exit_code == 2
     assert "Give the file that was graded" in result.stderr
     assert not Path("r.jsonl").exists()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("changed", [["b c", "a", "d e f"], ["a", "b c", "d e f, edited"]])
+def test_texts_in_another_order_or_edited_since_are_refused(tmp_path, suffix, changed):
+    def write(name, responses):
+        path = tmp_path / name
+        path.write_text(json.dumps({"id": "q", "prompt": "p", "responses": responses}) + "\n")
+        return str(path)
+
+    graded = write("r.jsonl", ["a", "b c", "d e f"])
+    scores = tmp_path / f"s.{suffix}"
+    rubrank.grade(graded, [{"name": "WordCount", "params": {"low": 2}}], workers=0).write(scores)
+    line = ["record", str(scores), "-o", str(tmp_path / "records.jsonl"), "--rollouts"]
+    refused = CliRunner().invoke(app, [*line, write("changed.jsonl", changed)])
+    assert refused.exit_code == 2
+    assert "of group 'q' must be the one that was scored; got another text" in refused.stderr
+    assert not (tmp_path / "records.jsonl").exists()
+    assert CliRunner().invoke(app, [*line, graded]).exit_code == 0

@@ -193,7 +193,8 @@ class _GradeRun:
         """The scores of all groups."""
         groups = []
         for group, plan, scores, reasons in zip(self._groups, self._plans, self._scores, self._reasons, strict=True):
-            groups.append(GroupScores(group.id, plan.criteria, scores, tuple(map(tuple, reasons))))
+            digests = tuple(rollout.digest for rollout in group.rollouts)
+            groups.append(GroupScores(group.id, plan.criteria, scores, tuple(map(tuple, reasons)), digests=digests))
         return ScoreTable(tuple(groups))
 
     def collect_measured(self) -> MeasuredRows:

@@ -8,6 +8,7 @@ Everything that a verifier can read is here; nothing here knows about scores.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -120,6 +121,12 @@ class Rollout(_Frozen):
     def text(self) -> Text:
         """The answer as words, sentences, paragraphs …, each computed when it is first used."""
         return Text(self.answer)
+
+    @property
+    def digest(self) -> str:
+        """A short digest of the response and its reasoning: score files have it, to find the response again."""
+        text = f"{self.reasoning or ''}\0{self.response}"
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def with_answer(self, answer: str) -> Rollout:
         """The same rollout with another answer; nothing is checked again."""

@@ -7,9 +7,10 @@ JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion
 where `rubric` is the number of the row's rubric and a missing score is null. Parquet: one row per rollout with the
 columns group, rollout, rubric, and for every criterion its score and "… (reason)"; the header is in the metadata.
 With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
-score, reason. If responses were compared instead of scored, a row also has `outcomes`, a JSON text such as
-{"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its group. If judges said how sure they are,
-it has `probabilities`, a JSON text such as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}: pairs of value and probability.
+score, reason. `digest` identifies the response that was scored. If responses were compared instead of scored, a row
+also has `outcomes`, a JSON text such as {"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its
+group. If judges said how sure they are, it has `probabilities`, a JSON text such as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}:
+pairs of value and probability.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from rubrank.judges.judgments import Provenance
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.output import OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
+from rubrank.scores.output import DIGEST, OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
 from rubrank.scores.probabilities import Distribution, make_distribution
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, SCORES, Columns
@@ -99,6 +100,7 @@ class ScoreFile:
         rubric_of_row = self.table.frame.get_column(RUBRIC).to_list()
         outcomes_of_row = self._texts(OUTCOMES)
         probabilities_of_row = self._texts(PROBABILITIES)
+        digest_of_row = self._texts(DIGEST)
         groups = []
         for label, rows in layout.rows_of_groups.items():
             rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
@@ -116,6 +118,7 @@ class ScoreFile:
                 tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
                 {name: matrix for name, matrix in outcomes.items() if name in names},
                 {name: cell for name, cell in probabilities.items() if name in names},
+                tuple(digest for row in rows if (digest := digest_of_row[row]) is not None),
             )
             _check_domains(group, self.table.path)
             groups.append(group)
@@ -429,7 +432,7 @@ def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] 
     columns: as for `grade`.
     """
     groups = {group.id: group for group in read_groups(rollouts, None if columns is None else dict(columns))}
-    matched = []
+    matched: list[Group] = []
     for scored in table.groups:
         group = groups.get(scored.id)
         if group is None or len(group.rollouts) != len(scored.scores):
@@ -437,5 +440,10 @@ def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] 
             allowed = f"there, with {len(scored.scores)} rollouts"
             remedy = "Give the file that was graded."
             raise InvalidInput(str(rollouts), f"group {scored.id!r}", allowed, got, remedy)
+        for number, (digest, rollout) in enumerate(zip(scored.digests, group.rollouts, strict=False)):
+            if digest != rollout.digest:
+                where = f"the response of rollout {number} of group {scored.id!r}"
+                remedy = "Give the file that was graded, with its rows in the same order."
+                raise InvalidInput(str(rollouts), where, "the one that was scored", "another text", remedy)
         matched.append(group)
     return matched

@@ -30,6 +30,8 @@ OUTCOMES = "outcomes"
 """The column with comparisons, as a JSON text."""
 PROBABILITIES = "probabilities"
 """The column with distributions of verdicts, as a JSON text."""
+DIGEST = "digest"
+"""The column with a digest of the response that was scored."""
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz")
 _KEY_COLUMNS = ("group", "rollout", RUBRIC)
 _MOST_CRITERION_COLUMNS = 500  # with more, Parquet gets one row per score
@@ -88,6 +90,8 @@ def _write_json_lines(
                     "scores": dict(zip(group.names, _with_nulls(group.scores[i]), strict=True)),
                     "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
                 }
+                if group.digests:
+                    row[DIGEST] = group.digests[i]
                 if group.outcomes:
                     row[OUTCOMES] = outcomes_text(group, i)
                 if group.probabilities:
@@ -110,6 +114,7 @@ def _write_parquet(table: ScoreTable, numbers: _RubricNumbers, header: dict[str,
         *_KEY_COLUMNS,
         OUTCOMES,
         PROBABILITIES,
+        DIGEST,
         *table.criteria,
         *(name + REASON_SUFFIX for name in table.criteria),
     ]
@@ -134,6 +139,8 @@ def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataF
     for k, name in enumerate(table.criteria):
         columns[name] = pl.Series(name, table.scores[:, k], nan_to_null=True)
         columns[name + REASON_SUFFIX] = pl.Series(list(_reasons_on(table, name)), dtype=pl.String)
+    if all(group.digests for group in table):
+        columns[DIGEST] = [digest for group in table for digest in group.digests]
     if any(group.outcomes for group in table):
         texts = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
         columns[OUTCOMES] = pl.Series(texts, dtype=pl.String)

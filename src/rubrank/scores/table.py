@@ -50,6 +50,8 @@ class GroupScores:
     tie, NaN = not compared."""
     probabilities: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
     """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are; () = not said."""
+    digests: tuple[str, ...] = ()
+    """For each rollout a short digest of the response that was scored, to find it again; () = not known."""
 
     def __repr__(self) -> str:
         return f"GroupScores({self.id!r}, {len(self.scores)} rollouts, criteria: {', '.join(self.names)})"
