@@ -31,7 +31,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -47,7 +47,7 @@ from rubrank.verifiers.verifier import Verdict
 JUDGED = "needs a judge"
 """Start of the reason of a cell that no verifier could decide."""
 
-SYSTEM_ONE = "systemone"
+SYSTEM_ONE: Final = "systemone"
 """The protocol of decision models, which answer typed questions with probabilities."""
 
 OUTAGE = "outage"

@@ -17,7 +17,7 @@ after it is measured on groups that it was not fitted to (two halves, each with 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -148,7 +148,7 @@ def calibrate(
 
 
 def replay_judges(
-    rollouts: Any, rubric: Any, judges: Any, columns: Mapping[str, Any] | None = None
+    rollouts: Any, rubric: Any, judges: Any, columns: dict[str, str] | None = None
 ) -> tuple[ScoreTable, ScoreTable]:
     """The scores of the cheap and of the better judge of a cascade, from kept replies alone."""
     from rubrank.grading.grade import grade

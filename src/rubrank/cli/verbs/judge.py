@@ -251,12 +251,12 @@ def _show_calibration(result: CascadeCalibration) -> None:
         "calibrated",
     )
     table(f"thresholds for an agreement of {result.agreement:g}", headings, rows, most=None)
-    rows = []
+    points = []
     for point in result.curve:
         cost = "–" if point.cost is None else f"{point.cost:.0%}"
-        rows.append((f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost))
+        points.append((f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost))
     headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
-    table("all criteria, the least sure answers first", headings, rows, most=None)
+    table("all criteria, the least sure answers first", headings, points, most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:

@@ -48,7 +48,7 @@ from rubrank.judges.batches.api import (
 from rubrank.judges.batches.book import BatchBook, OpenBatch
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.outcome import RequestOutcome, classify_status, read_completion, shorten
+from rubrank.judges.client.outcome import FailureKind, RequestOutcome, classify_status, read_completion, shorten
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import Address
 from rubrank.judges.client.usage import Account, UsageMeter
@@ -423,7 +423,7 @@ class BatchRun:
             self.meter.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
-                if reply.failure is not None and not reply.failure.startswith("refused"):
+                if reply.failure is not None and outcome.kind is not FailureKind.REFUSED:
                     self.failed[key] = replace(reply, usage=Usage())
             writes.append(self.cache.put_async(key, call, reply, final=final))
             if len(writes) == _REPLIES_PER_COMMIT:

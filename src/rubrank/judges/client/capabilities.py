@@ -126,7 +126,7 @@ class Capabilities:
         return True
 
     def _learn_plain_messages(self, body: Mapping[str, Any], message: str) -> bool:
-        has_marks = any(isinstance(sent["content"], list) for sent in body["messages"])
+        has_marks = any(isinstance(sent["content"], list) for sent in body.get("messages", ()))
         if not has_marks or not any(word in message for word in ("cache_control", "content")):
             return False
         if self._marks_shared:

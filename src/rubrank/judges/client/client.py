@@ -104,6 +104,8 @@ class _CallState:
     """Endpoints at which a request failed, once for each failure."""
     refused_by: list[JudgeEndpoint] = field(default_factory=list)
     """Endpoints at which another request is pointless."""
+    is_outage: bool = False
+    """It was given up because no endpoint answers any more."""
 
     def note_sent(self, endpoint: JudgeEndpoint) -> None:
         """A request was sent."""
@@ -324,7 +326,7 @@ class Client:
             await self._prepare_retry(state, endpoint, outcome)
 
         failure = state.reply.failure
-        if failure is None or state.reply.text is not None or failure.startswith(OUTAGE):
+        if failure is None or state.reply.text is not None or state.is_outage:
             return state.make_reply()
         # A call that failed while all breakers are open was lost to an outage, whatever its last failure says.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
@@ -347,7 +349,7 @@ class Client:
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
             if outcome.misconfigured and all(other.is_misconfigured for other in self._endpoints):
-                raise endpoint.explain_refusal(outcome.reply.failure or "")
+                raise endpoint.explain_refusal(outcome)
         else:
             state.attempts_left -= self._attempt_cost(outcome)
             state.failed_at.append(endpoint)
@@ -390,30 +392,35 @@ class Client:
         seen_openings: list[int] = []
         while state.attempts_left > 0 and not any(endpoint.breaker.is_ready() for endpoint in endpoints):
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
-            openings = [endpoint.breaker.openings for endpoint in endpoints]
-            # Every time the breakers open again, a trial request has failed. That uses up one attempt of each waiting
-            # call, or else they would wait for ever. A closed breaker means rate-limited but reachable: no attempt.
-            reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
-            if self._outage.policy == "continue" and openings != seen_openings and not reachable:
-                state.attempts_left -= 1.0
-            seen_openings = openings
             if not state.requests:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
+            openings = [endpoint.breaker.openings for endpoint in endpoints]
+            if openings != seen_openings:
+                self._charge_failed_trial(state, endpoints)
+            seen_openings = openings
             wait = min(endpoint.breaker.ready_in() for endpoint in endpoints)
             if all(endpoint.state.is_down for endpoint in endpoints):
-                remaining = self._outage_remaining(endpoints, last_failure)
-                if remaining <= 0.0:
+                if self._outage.policy == "continue":
                     state.attempts_left = 0
+                    state.is_outage = True
                     state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
                     return
-                wait = min(wait, remaining)
+                wait = min(wait, self._outage_remaining(endpoints, last_failure))
             if state.attempts_left > 0:
                 await self._sleep(state, wait, wake_on_change=True)
 
+    def _charge_failed_trial(self, state: _CallState, endpoints: Sequence[JudgeEndpoint]) -> None:
+        """Use up an attempt of a waiting call when a trial request has failed and the breakers opened again.
+
+        Otherwise calls would wait for ever under the policy "continue". A closed breaker means rate-limited but
+        reachable: that costs no attempt.
+        """
+        reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
+        if self._outage.policy == "continue" and not reachable:
+            state.attempts_left -= 1.0
+
     def _outage_remaining(self, endpoints: Sequence[JudgeEndpoint], last_failure: str) -> float:
-        """Seconds left before an outage is raised as JudgeOutage; 0 if the policy is to continue without replies."""
-        if self._outage.policy == "continue":
-            return 0.0
+        """Seconds left before an outage is raised as JudgeOutage."""
         down_since = min(endpoint.breaker.down_since or math.inf for endpoint in endpoints)
         elapsed = time.monotonic() - down_since
         remaining = self._outage.wait - elapsed

@@ -44,6 +44,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.limits import ConcurrencyLimit, Demand, RateLimits
 from rubrank.judges.client.outcome import (
+    FailureKind,
     RequestOutcome,
     classify_status,
     no_response,
@@ -201,6 +202,7 @@ class EndpointState:
         self.capabilities: dict[str, Capabilities] = {}
         """By the judge's settings, as JSON: judges with different settings send different parameters."""
         self.last_failure = ""
+        self.last_failure_kind: FailureKind | None = None
         self.has_answered = False
         self.consecutive_refusals = 0
         """Of key, model or URL."""
@@ -269,6 +271,7 @@ class EndpointState:
             self.breaker.record_success()
         else:
             self.last_failure = outcome.reply.failure or ""
+            self.last_failure_kind = outcome.kind
             self.breaker.record_failure()
         if outcome.retry_after:
             self.breaker.hold(outcome.retry_after)
@@ -289,6 +292,7 @@ class EndpointState:
 _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
 _CHECK_QUESTION = '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
 _CHECK_DECISION = Call(({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE)
+_KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
 _CHECK_PAUSES = (0.3, 1.0)  # seconds between attempts, so that a single network error does not stop a run
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
@@ -332,7 +336,7 @@ class JudgeEndpoint:
         refusals = self.state.consecutive_refusals
         if not refusals:
             return False
-        if self.state.last_failure.startswith("HTTP 401") or not self.state.has_answered:
+        if self.state.last_failure_kind is FailureKind.UNAUTHORIZED or not self.state.has_answered:
             return True
         return refusals >= self._terms.breaker_failures
 
@@ -458,13 +462,12 @@ class JudgeEndpoint:
         if outcome is None:  # the breaker is open
             raise self._judge.wrong("base_url", "an endpoint that answers", self.where, "Start the server.")
         await on_paid(check_call, outcome.reply)
-        failure = outcome.reply.failure or ""
-        if outcome.next == "done" or failure.startswith("empty reply"):
+        if outcome.next == "done" or outcome.kind is FailureKind.EMPTY:
             return
         self._raise_if_unusable(outcome)
         if models:
             raise UnknownName.of(f"judge {self._judge.name!r}", "model", self.endpoint.model, models)
-        raise self.explain_refusal(failure)
+        raise self.explain_refusal(outcome)
 
     async def _list_models(self) -> list[str] | RequestOutcome:
         """The models that the server lists, or the outcome if it did not answer with 200."""
@@ -486,22 +489,21 @@ class JudgeEndpoint:
             return []  # not a list of models
 
     def _raise_if_unusable(self, outcome: RequestOutcome) -> None:
-        failure = outcome.reply.failure or ""
-        if failure.startswith(("HTTP 401", "HTTP 403", "HTTP 3")) or outcome.next == "retry":
-            raise self.explain_refusal(failure)
+        if outcome.kind in (*_KEY_REFUSED, FailureKind.REDIRECTED) or outcome.next == "retry":
+            raise self.explain_refusal(outcome)
 
-    def explain_refusal(self, failure: str) -> InvalidInput:
+    def explain_refusal(self, outcome: RequestOutcome) -> InvalidInput:
         """The error about the setting that makes this endpoint fail, and what can be done about it."""
-        failure = self.state.address.hide_secrets(failure)
-        if failure.startswith(("HTTP 401", "HTTP 403")):
+        failure = self.state.address.hide_secrets(outcome.reply.failure or "")
+        if outcome.kind in _KEY_REFUSED:
             allowed = "the name of a variable that holds a valid key"
             got = f"a key that {self.where} refuses ({failure})"
             return self._judge.wrong("api_key_env", allowed, got, f"Set {self.endpoint.api_key_env}.")
         got = f"{self.where} ({failure})"
-        if failure.startswith("HTTP 3"):
+        if outcome.kind is FailureKind.REDIRECTED:
             remedy = "Give the URL that it redirects to, if you trust it."
             return self._judge.wrong("base_url", "the endpoint itself", got, remedy)
-        if failure.startswith("HTTP 4"):
+        if outcome.kind is FailureKind.REJECTED:
             got = f"{self.endpoint.model!r} ({failure})"
             return self._judge.wrong("model", f"one that {self.where} serves", got, "Ask the server for its models.")
         remedy = "Start the server, or correct the URL."

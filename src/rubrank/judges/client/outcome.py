@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from rubrank.judges.judge import Price, Reply, Retry, Usage
@@ -46,6 +47,32 @@ _FAULT_OF_CALL = frozenset({400, 409, 413, 422, 429})  # says nothing about the 
 NextStep: TypeAlias = Literal["done", "retry", "other_endpoint"]
 
 
+class FailureKind(Enum):
+    """Why a request failed, as far as the client treats failures differently; `Reply.failure` has the words."""
+
+    UNAUTHORIZED = "unauthorized"
+    """401: the key is wrong."""
+    FORBIDDEN = "forbidden"
+    """403: the key is not allowed to do this."""
+    REDIRECTED = "redirected"
+    """3xx: redirects are not followed."""
+    REJECTED = "rejected"
+    """Another 4xx: something about the call, the model or the URL is wrong."""
+    UNAVAILABLE = "unavailable"
+    """No response, an error of the server, or a body that cannot be read."""
+    EMPTY = "empty"
+    """A reply without a text."""
+    UNFINISHED = "unfinished"
+    """A reply that the server broke off."""
+    REFUSED = "refused"
+    """The model, or a filter, refuses."""
+    UNUSABLE = "unusable"
+    """A reply cut off at max_tokens, a tool call: it would come again."""
+
+
+_KIND_OF_STATUS = {401: FailureKind.UNAUTHORIZED, 403: FailureKind.FORBIDDEN}
+
+
 @dataclass(frozen=True)
 class RequestOutcome:
     """The outcome of one request."""
@@ -53,6 +80,8 @@ class RequestOutcome:
     reply: Reply
     """With the usage of this request alone."""
     next: NextStep = "done"
+    kind: FailureKind | None = None
+    """Why it failed; None: it did not."""
     retry_after: float | None = None
     """Seconds that the server asked to wait."""
     healthy: bool = True
@@ -95,7 +124,7 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
         error = message.get("error")
     if error:
         failure = f"error beside the reply: {shorten(error_message(error))}"
-        return RequestOutcome(Reply(None, failure, usage), "retry", healthy=False)
+        return RequestOutcome(Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False)
     if len(choices) > 1:
         return _malformed(body, f"{len(choices)} choices instead of one", usage)
     if not isinstance(message, dict):
@@ -116,7 +145,7 @@ def read_decision(body: bytes, price: Price) -> RequestOutcome:
     usage = read_usage(data.get("usage"), price)
     if data.get("error"):
         failure = f"error beside the reply: {shorten(error_message(data['error']))}"
-        return RequestOutcome(Reply(None, failure, usage), "retry", healthy=False)
+        return RequestOutcome(Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not answers:
         return _malformed(body, "no answers in it", usage)
@@ -133,7 +162,7 @@ def error_message(error: Any) -> Any:
 def _read_choice(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage) -> RequestOutcome:
     finish_reason = choice.get("finish_reason")
     text, refusal = _read_content(message)
-    failure = _find_failure(message, text, refusal, finish_reason)
+    kind, failure = _find_failure(message, text, refusal, finish_reason)
     reply = Reply(
         text if text is not None else refusal or None,
         failure,
@@ -143,9 +172,9 @@ def _read_choice(choice: Mapping[str, Any], message: Mapping[str, Any], usage: U
     )
     # An empty or aborted reply is often a transient fault of the server. A refusal or a cut-off reply would come
     # again, at the same cost.
-    if failure and failure.startswith(("empty reply", "not finished")):
-        return RequestOutcome(reply, "retry")
-    return RequestOutcome(reply)
+    if kind in (FailureKind.EMPTY, FailureKind.UNFINISHED):
+        return RequestOutcome(reply, "retry", kind)
+    return RequestOutcome(reply, kind=kind)
 
 
 def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -161,29 +190,32 @@ def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
     return "".join(str(part.get("text") or "") for part in parts), str(refusal or "")
 
 
-def _find_failure(message: Mapping[str, Any], text: str | None, refusal: str, finish_reason: object) -> str | None:
-    """Why the message cannot be used as a reply; None if it can."""
+def _find_failure(
+    message: Mapping[str, Any], text: str | None, refusal: str, finish_reason: object
+) -> tuple[FailureKind | None, str | None]:
+    """Why the message cannot be used as a reply, in kind and in words; None if it can."""
     if refusal:
-        return f"refused: {shorten(refusal)}"
+        return FailureKind.REFUSED, f"refused: {shorten(refusal)}"
     if finish_reason == "content_filter":
-        return "refused: content filter"
+        return FailureKind.REFUSED, "refused: content filter"
     if finish_reason == "length":
-        return "cut off at max_tokens"
+        return FailureKind.UNUSABLE, "cut off at max_tokens"
     if message.get("tool_calls") or message.get("function_call"):
-        return "no reply: it calls a tool"
+        return FailureKind.UNUSABLE, "no reply: it calls a tool"
     if message.get("role") not in (None, "assistant"):
-        return f"no reply: a message of {shorten(message['role'])!r}"
+        return FailureKind.UNUSABLE, f"no reply: a message of {shorten(message['role'])!r}"
     if text is None or not text.strip():
         has_thoughts = message.get("reasoning_content") or message.get("reasoning")
-        return "empty reply: thoughts only" if has_thoughts else "empty reply"
+        return FailureKind.EMPTY, "empty reply: thoughts only" if has_thoughts else "empty reply"
     if finish_reason not in _COMPLETE:
-        return f"not finished: {shorten(finish_reason)}"
-    return None
+        return FailureKind.UNFINISHED, f"not finished: {shorten(finish_reason)}"
+    return None, None
 
 
 def _malformed(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
     text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
-    return RequestOutcome(Reply(text, f"malformed reply: {problem}", usage), "retry", healthy=False)
+    reply = Reply(text, f"malformed reply: {problem}", usage)
+    return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
 
 
 def read_usage(usage: object, price: Price) -> Usage:
@@ -273,9 +305,16 @@ def classify_status(
     if 300 <= status < 400:
         message = "a redirect, which is not followed"
     name = "rate limited" if status == 429 else f"HTTP {status}"
+    if 300 <= status < 400:
+        kind = FailureKind.REDIRECTED
+    elif status >= 500:
+        kind = FailureKind.UNAVAILABLE
+    else:
+        kind = _KIND_OF_STATUS.get(status, FailureKind.REJECTED)
     return RequestOutcome(
         Reply(None, f"{name}: {message}" if message else name),
         "retry" if is_transient else "other_endpoint",
+        kind,
         retry_after=wait,
         healthy=status in _FAULT_OF_CALL,
         overloaded=status in _OVERLOAD,
@@ -285,7 +324,7 @@ def classify_status(
 
 def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
     """The outcome of a request without a usable HTTP response."""
-    return RequestOutcome(Reply(None, failure), "retry", healthy=False, overloaded=overloaded)
+    return RequestOutcome(Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
