@@ -227,6 +227,10 @@ def test_a_judge_that_is_there(folder):
     assert plan.as_dict()["judges"] == ["main"]
     assert "judges main" in plan.describe()
     assert plan.reward.engine.judges.cache == str(folder / "run" / "replies.sqlite")
+    # judges decide: the plan says what is controlled though the config names nothing
+    names = [attribute["name"] for attribute in plan.as_dict()["attributes"]]
+    assert names == ["reasoning_length", "markup"]
+    assert "markup: attenuate(1, fixed) from step 0 on" in plan.describe()
 
 
 def test_a_model_that_the_hub_does_not_have(folder, monkeypatch):
