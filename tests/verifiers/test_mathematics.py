@@ -130,6 +130,8 @@ def test_what_only_resembles_the_truth(response, truth):
         ("10 choose 3", "3"),
         ("3 + 4", "4"),
         ("x7", "7"),
+        ("2√x", "2"),
+        ("3πr²", "3"),
     ],
 )
 def test_a_number_inside_a_formula_is_not_the_answer(formula, number, mode):

@@ -227,7 +227,7 @@ def _split_unit(text: str) -> tuple[str, str]:
     if unit is None or not text[: unit.start()].strip() or unit[1].split()[0] in _FUNCTION_NAMES:
         return text, ""
     name = unit[1].strip().rstrip(".")
-    if len(name) == 1 and name not in units():
+    if (len(name) == 1 and name not in units()) or re.search("[πθ]", name):  # 3πr² has none
         return text, ""
     return text[: unit.start()].strip(), _write_unit(name)
 

@@ -143,7 +143,7 @@ _FORMULA_AFTER = re.compile(
     rf"\s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)|(?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{{3,}})|[_^]|\s?{_FUNCTION}(?![^\W\d_])|\([^()]{{0,40}}[a-z+*/^-]"
     r"|\s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)"
     rf"(?![a-zA-Z])|\s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()|(?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()"
-    r"|\s(?:mod|choose)\s|\s[nxyz](?=\s*(?:[-+*/^=.]|\Z))"
+    r"|\s?[√π∞θ]|\s(?:mod|choose)\s|\s[nxyz](?=\s*(?:[-+*/^=.]|\Z))"
 )
 
 
