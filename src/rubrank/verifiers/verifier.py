@@ -70,7 +70,7 @@ class Verdict:
 
     value: float | None
     reason: str
-    probabilities: Distribution = ()
+    probabilities: Distribution = field(default=(), repr=False)
     """How likely each level is, if the judge said so: (value, probability) pairs, lowest value first."""
 
     @property
