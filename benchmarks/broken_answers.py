@@ -318,7 +318,7 @@ def make_broken(half: str, seed: int) -> Iterator[Broken]:
             if made == EACH:
                 break
     yield from swap_languages(answers, rng)
-    wordings = read_wordings(half)
+    wordings = read_wordings("development" if half == "development" else "fresh")
     plain = [answer for answer in answers if len(answer.rollout.answer) > 200]
     for kind in ("leak: thoughts", "empty"):
         for wording in wordings[kind]:
@@ -328,7 +328,7 @@ def make_broken(half: str, seed: int) -> Iterator[Broken]:
 
 
 def read_wordings(part: str) -> dict[str, list[str]]:
-    """The wordings of one part of the YAML file: development, hold-out, or fresh."""
+    """The wordings of one part of the YAML file: development or fresh."""
     parts: dict[str, Any] = yaml.safe_load(FRESH.read_text("utf-8"))
     return parts[part]
 

@@ -56,6 +56,11 @@ _TEXT_ASKED = re.compile(
     r"|\b(?:explique|explica|erkläre|schreib|rédige|escrib|descri|объясни|напиши)\w*|説明|書い|설명",
     re.IGNORECASE,
 )
+_DATA_ASKED = re.compile(
+    r"\b(?:json|list|lists|array|object|set|dict\w*|code|function|return|output|regex|empty|null|which)\b|列表|数组|输出",
+    re.IGNORECASE,
+)
+_MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
 _GENERIC = re.compile(
     r"\b(?:answer|solution|introduction|explanation|overview|summary|response|conclusion|analysis|background|part|section"
     r"|chapter|step|guide|about|the|and|for|with|of|to|in|on|an?|\d+)\b|答案|解答|回答|引言|介绍|概述|总结|简介|前言|结论|分析|正文|解析|[的与和一二三四五、.:：]",
@@ -87,8 +92,10 @@ def empty_answer(rollout: Rollout) -> Answer:
         return _judge_signs(rollout, answer, shown)
     shown = shown.strip()
     question = rollout.question
-    defect = _find_empty_frame(shown) or _find_placeholder(shown, question) or _find_announcement(shown)
+    defect = _find_empty_frame(shown) or _find_placeholder(shown, question) or _find_announcement(shown, question)
     defect = defect or _find_bare_heading(shown, question)
+    if _MARKERS_ALONE.fullmatch(shown):
+        defect = "a list without entries"
     if defect:
         return False, defect
     return _judge_words(shown, question)
@@ -98,6 +105,8 @@ def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
     """The verdict on an answer without letters or digits: fine if it is empty data, a requested sign or a picture."""
     signs = shown.strip("`*_ \t\r\n").removeprefix("json").strip()
     if _NOTHING_FOUND.fullmatch(signs):
+        if _TEXT_ASKED.search(rollout.question) and not _DATA_ASKED.search(rollout.question):
+            return missing(f"{signs} may say that there is nothing")
         return True, f"{signs} says that there is nothing"
     if signs and _ABOUT_SIGNS.search(rollout.question):
         return True, "a sign was asked for"
@@ -139,13 +148,14 @@ def _find_placeholder(shown: str, question: str) -> str | None:
     return None
 
 
-def _find_announcement(shown: str) -> str | None:
+def _find_announcement(shown: str, question: str) -> str | None:
     """One line that ends with a colon, and nothing after it."""
     text = shown.strip("*_` \n")
     is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
     if not is_line or re.search("[\u0530-\u058f]", text):  # Armenian sentences end with a colon
         return None
-    if len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:
+    asks_for_text = _TEXT_ASKED.search(question) is not None
+    if asks_for_text or len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:
         return f"announced and not given: {text[-60:]!r}"
     return None
 

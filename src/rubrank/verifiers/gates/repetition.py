@@ -28,7 +28,7 @@ _COUNTER = re.compile(
     r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"\s*[\[{]?\s*[A-Za-z_][\w.]*\(.*\)\s*[\]}]?[,;]?\s*$")  # a tool is called
+_CALL = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")  # a tool is called
 _PARAGRAPH = 120  # characters: three times in a row is a loop
 _ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
 _COMPRESSIBLE = 800  # characters from which on compression tells something
@@ -99,7 +99,7 @@ def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
     prose_lines = []
     for line in lines:
         is_prose = line.strip() and not line.lstrip(" \t").startswith("|") and not is_rule(line)
-        if is_prose and not _CALL.match(line):
+        if is_prose and not _CALL.match(line.strip()):
             prose_lines.append(" ".join(line.split()))
     text = "\n".join(prose_lines)
     for refrain in refrains:

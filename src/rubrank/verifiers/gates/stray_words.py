@@ -30,7 +30,7 @@ _BETWEEN = {  # a stray word, with words of the sentence on both sides
     for name, letters in _LETTERS.items()
 }
 _IN_CHINESE = {
-    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{3,}})(?=[ ，]?[\u4e00-\u9fff])")
+    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，]?[\u4e00-\u9fff])")
     for name, letters in _LETTERS.items()
     if name != "Han"
 }
@@ -44,7 +44,7 @@ def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | N
     if prose.isascii():
         return None
     counts = count_scripts(prose)
-    total = sum(counts.values())
+    total = sum(count * (3 if script in ("Han", "Kana") else 1) for script, count in counts.items())
     prompt = "\n".join(message.content for message in rollout.prompt)[:100_000]
     explained = {script_of(code) for code in accepted.languages} | set(count_scripts(prompt))
     if explained & {"Han", "Kana"}:

@@ -57,8 +57,8 @@ _THOUGHTS_ASKED = re.compile(
     re.IGNORECASE,
 )
 _CONVERSATION_ASKED = re.compile(
-    r"dialog|conversation|chat|transcript|script|interview|role-?play|few-?shot|example|template|prompt|bot\b|assistant"
-    r"|对话|聊天|访谈|剧本|示例|例子|模板|会話|대화|diálogo|gespräch|диалог",
+    r"dialog|conversation|\bchat|transcript|screenplay|interview|role-?play|few-?shot|chatbot|assistant"
+    r"|对话|聊天|访谈|剧本|会話|대화|diálogo|gespräch|диалог",
     re.IGNORECASE,
 )
 _OPENING = 600  # characters of the beginning in which thinking aloud is looked for
@@ -121,7 +121,7 @@ def _find_token(rollout: Rollout, shown: str, prompt: str) -> str | None:
 def _turn_pattern() -> re.Pattern[str]:
     sides = read_words("dialogue_marks")
     names = "|".join(f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items())
-    return re.compile(rf"(?m)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
+    return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
 
 
 def _find_turns(shown: str, prompt: str) -> str | None:
@@ -188,15 +188,18 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
         if _phrases("asked").search(sentence[:60]) and not is_fiction:
             signs += ["it is asked to"] * 3
         mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
-        mentions_prompt = task is not None or user is not None or _phrases("meta").search(sentence) is not None
-        if mentions_user or mentions_prompt or not is_fiction:
-            signs += _find_plan(sentence, 2 if mentions_user else int(mentions_prompt))
+        mentions_prompt = _phrases("prompt").search(sentence) is not None and "prompt" not in prompt
+        mentions_task = task is not None or user is not None or _phrases("meta").search(sentence) is not None
+        if mentions_user or mentions_prompt:
+            signs += _find_plan(sentence, 2)
+        elif mentions_task or not is_fiction:
+            signs += _find_plan(sentence, int(mentions_task))
     return signs
 
 
 def _stands_first(phrase: re.Match[str]) -> bool:
     """Does the phrase stand at the beginning of its sentence, a word or two aside?"""
-    return phrase.start() <= (2 if _UNSPACED.search(phrase[0]) else 12)
+    return phrase.start() <= (2 if _UNSPACED.search(phrase[0]) else 16)
 
 
 def _speaks_to_user(sentence: str) -> bool:
@@ -234,4 +237,4 @@ def _find_plan(sentence: str, weight: int) -> list[str]:
         return [f"{plan[0]} … {reply[0]}"] * min(3, 2 + weight)
     if think:
         return [f"{plan[0]} … {think[0]}"] * (1 + weight)
-    return []
+    return [plan[0]] * weight

@@ -43,7 +43,8 @@ _CLOSERS = "*_ \t”\"'’)）」』》】]»>`"
 _OPEN_END = tuple(",，、،(（[{“「『《«—–")
 _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_NO_PROSE = re.compile(r"#\S+\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]|^\s*\S{1,40}(?: \S{1,20})?\s*[:：]")
+_SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")  # hashtags, addresses, formulas
+_LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")  # "Keywords: …"
 _TAIL = 20_000  # characters of the end that are looked at
 
 
@@ -138,8 +139,8 @@ def _find_broken_line(last: str, language: str) -> str | None:
     in_list = is_item(last)
     if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
-    is_long = len(end) > (12 if in_list else 25) or len(_WIDE.findall(end)) >= (4 if in_list else 8)
-    if is_long and _ends_open(end, language) and not _NO_PROSE.search(end[-60:]):
+    is_long = len(end) > (12 if in_list else 20) or len(_WIDE.findall(end)) >= (4 if in_list else 8)
+    if is_long and _ends_open(end, language) and not _SIGNS.search(end[-60:]) and not _LABEL.match(end):
         return f"it ends in mid-sentence: {end[-30:]!r}"
     tail = end[max(end.rfind("("), end.rfind("（")) :]
     is_open = tail[:1] in "(（" and not re.search("[)）]", tail)
@@ -227,7 +228,8 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
     end = lines[-1]
     tail = end[max(map(end.rfind, ".!?。！？")) + 1 :].strip()  # the last sentence of the last line
     is_signature = len(lines) > 1 and lines[-2].endswith((",", "，"))
-    if not end[-1:].isalpha() or is_signature or _NO_PROSE.search(tail) or end.startswith("|"):
+    is_sentence = end[-1:].isalpha() and not end.startswith("|") and not _SIGNS.search(tail[-200:])
+    if not is_sentence or is_signature or _LABEL.match(tail):
         return True, "it ends"
     open_lines = 0
     for line in lines[:-1]:

@@ -78,7 +78,10 @@ _SQL_OPEN_END = re.compile(
     re.IGNORECASE,
 )
 _COMMENT_LINE = re.compile(r"\s*(?:#|//|/\*|\*|--|\"\"\"|''')")
-_PROSE_END = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}.*[.!?。！？:：)]$|^\s*(?:[-*•#]|\d+[.)])\s")
+_SENTENCE_ENDS = tuple(".!?。！？")
+_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+_ENTRY = re.compile(r"\s*(?:[-*•#]|\d{1,4}[.)])\s")
+_WIDE_PROSE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]{4}")
 _STATEMENTS = word_set("pass break continue return end else fi done endif next exit quit")
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
@@ -88,7 +91,8 @@ _OPERATOR_END = re.compile(
 def take_code(text: str) -> str:
     """The code without a fence that a text consists of or ends with, "" if it ends with prose.
 
-    At least three lines must be code; comments count neither way. The last line may be cut and look like anything.
+    At least three lines must be code, two if there is nothing else; comments count neither way. The last line may be
+    cut and look like anything.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     start = len(lines)
@@ -103,9 +107,16 @@ def take_code(text: str) -> str:
             other_lines += 1
             if other_lines > 3 + code_lines // 2:
                 break
-    if code_lines < 3 or _PROSE_END.search(lines[-1]):
+    fewest = 3 if other_lines else 2
+    if code_lines < fewest or _ends_sentence(lines[-1]) or _ENTRY.match(lines[-1]) or _WIDE_PROSE.search(lines[-1]):
         return ""
     return "\n".join(lines[start:])
+
+
+def _ends_sentence(line: str) -> bool:
+    """Does the line end as a sentence does?"""
+    has_words = _WORDS.search(line) is not None or _WIDE_PROSE.search(line) is not None
+    return has_words and line.rstrip().endswith(_SENTENCE_ENDS)
 
 
 def find_unclosed_code(code: str) -> str | None:
@@ -229,7 +240,6 @@ def find_unclosed_markup(text: str) -> str | None:
 
 _FORMULA_MARK = re.compile(r"\\\\|\\[\[\]()]|\$\$|\\(begin|end)\{(\w+\*?)\}")
 _CLOSING_MARK = {"\\]": "\\[", "\\)": "\\("}
-_SENTENCE_END = re.compile(r"(?: [^\W\d_]{2,}){3}[^\n]*[.!?]\Z|[\u4e00-\u9fff]{4}[^\n]*[。！？]\Z")
 _HALF_FORMULA = re.compile(r"\\[a-zA-Z]+|[_^{=+-]\s*$")
 _COMMAND_NAME = re.compile(r"\\[a-zA-Z]{2,}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\{")
@@ -254,9 +264,9 @@ def find_unclosed_formula(text: str) -> str | None:
             formulas.close(_CLOSING_MARK[sign])
         else:
             formulas.open(sign)
-    if formulas.names and not _SENTENCE_END.search(text.rstrip()):  # else the mark was forgotten: the text goes on
-        return f"{formulas.names[-1]!r} never closes"
     last_line = text.rstrip().rpartition("\n")[2].replace("\\$", "")
+    if formulas.names and not _ends_sentence(last_line):  # else the mark was forgotten: the text goes on
+        return f"{formulas.names[-1]!r} never closes"
     before = last_line[: last_line.rfind("$")]
     if (
         last_line.count("$") % 2
