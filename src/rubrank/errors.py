@@ -20,12 +20,15 @@ JudgingInterrupted is not in the tree: it is a KeyboardInterrupt that says which
 from __future__ import annotations
 
 import inspect
+import numbers
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import Any, ParamSpec, Self, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _MOST_NAMES = 40  # nobody reads a longer list of allowed names
 _MOST_OTHERS = 9  # further errors that are quoted in full after the first one
@@ -215,27 +218,87 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
 def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a public function: arguments of the wrong type raise `InvalidInput`, wherever inside they fail.
+    """Decorate a public function: an argument of the wrong type raises `InvalidInput`, wherever inside it fails.
 
-    Errors raised by the caller's own code (a progress function, a verifier) pass through unchanged. So do errors of the
-    system: a full disk is not a wrong argument.
+    The arguments are compared with the annotations only after something was raised. If they fit, the error is a bug,
+    or it comes from the system or from the caller's own code (a progress function, a verifier), and passes unchanged.
     """
 
     @wraps(function)
     def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
-        except (RubrankError, OSError, ImportError, MemoryError, RecursionError, AssertionError, NotImplementedError):
-            raise
-        except Exception as error:
-            if not _was_raised_inside(error):
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            if isinstance(error, RubrankError) or not _was_raised_inside(error):
                 raise
-            types = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
-            got = f"{types} ({type(error).__name__}: {str(error)[:120]})"
-            allowed = "of the types that help() names"
-            raise InvalidInput(function.__name__, "the arguments", allowed, got, "") from error
+            wrong = _find_wrong_argument(function, args, kwargs)
+            if wrong is None:
+                raise
+            name, hint, value = wrong
+            got = f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})"
+            raise InvalidInput(function.__name__, name, f"of type {_describe_type(hint)}", got, "") from error
 
     return guarded
+
+
+def _find_wrong_argument(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[str, Any, Any] | None:
+    """The name, annotation and value of the first argument that is not of its declared type."""
+    try:
+        hints = get_type_hints(function)
+        signature = inspect.signature(function)
+        arguments = signature.bind(*args, **kwargs).arguments
+    except (NameError, TypeError):  # a type that is imported for type checkers only
+        return None
+    for name, value in arguments.items():
+        kind = signature.parameters[name].kind
+        values = [value]
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            values = list(value)
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            values = list(value.values())
+        for single_value in values:
+            if name in hints and not _fits(single_value, hints[name]):
+                return name, hints[name], single_value
+    return None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Is a value of the type of an annotation? True if that cannot be told."""
+    origin = get_origin(hint)
+    parts = get_args(hint)
+    if hint is Any:
+        return True
+    if hint is None:
+        return value is None
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is Annotated:
+        return _fits(value, parts[0])
+    if origin is Literal:
+        return any(isinstance(value, type(part)) and value == part for part in parts)
+    plain_type = hint if origin is None else origin
+    if not isinstance(plain_type, type) or getattr(plain_type, "_is_protocol", False):
+        return True
+    if plain_type is float:
+        return isinstance(value, numbers.Real)
+    if plain_type is int:
+        return isinstance(value, numbers.Integral)
+    if not isinstance(value, plain_type):
+        return False
+    if isinstance(value, Mapping) and len(parts) == 2:
+        return all(_fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items())
+    has_one_kind_of_item = len(parts) == 1 or (len(parts) == 2 and parts[1] is ...)
+    if has_one_kind_of_item and isinstance(value, Collection):  # a generator would be used up
+        return all(_fits(item, parts[0]) for item in value)
+    return True
+
+
+def _describe_type(hint: Any) -> str:
+    """An annotation as it is written in the code, without the names of modules."""
+    text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    return re.sub(r"\b(?:[a-z_0-9]+\.)+(?=[A-Za-z])", "", text)
 
 
 _C = TypeVar("_C", bound=type)
@@ -258,9 +321,7 @@ def refuses_wrong_kinds(cls: _C) -> _C:
         except InvalidInput as error:
             if error.owner != "__init__":
                 raise
-            # The message should name the class, and leave out the type of `self`, which is the first in the list.
-            got = error.got.partition(", ")[2] or error.got
-            raise InvalidInput(cls.__name__, error.parameter, error.allowed, got, "") from error.__cause__
+            raise error.with_owner(cls.__name__) from error.__cause__  # the message should name the class
 
     cls.__init__ = init  # type: ignore[misc]
     return cls

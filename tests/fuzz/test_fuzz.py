@@ -13,6 +13,7 @@ import api_calls
 import command_lines
 
 import rubrank
+from rubrank.fusion import rlvr2
 from rubrank.fusion.control.attributes import find_attribute
 
 SECONDS = 20.0
@@ -44,6 +45,21 @@ def test_what_a_caller_raises_comes_through():
 
 
 def test_the_cause_is_kept():
-    with pytest.raises(rubrank.InvalidInput, match="find_attribute: the arguments must be") as error:
+    with pytest.raises(rubrank.InvalidInput, match="find_attribute: name must be of type str; got list") as error:
         find_attribute([])  # type: ignore[arg-type]
     assert isinstance(error.value.__cause__, TypeError)
+
+
+def test_the_argument_that_is_wrong_is_named(tmp_path):
+    with pytest.raises(rubrank.InvalidInput, match=r"records must be of type Iterable\[GroupRecord\]; got list"):
+        rubrank.write_records(tmp_path / "x.jsonl", [1])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyError, TypeError, ZeroDivisionError])
+def test_too_little_memory_and_bugs_come_through(monkeypatch, error):
+    """The arguments are right, and something inside fails: that is not a mistake of the caller."""
+    names = {"error": error}
+    exec(compile("def fail(*_, **__):\n    raise error", rlvr2.__file__, "exec"), names)  # as if it stood there
+    monkeypatch.setattr(rlvr2, "_fuse_arrays", names["fail"])
+    with pytest.raises(error):
+        rubrank.fuse([[1.0, 0.0], [0.0, 1.0]])

@@ -418,7 +418,7 @@ def fuse(
     criteria: Sequence[str] | None = None,
     attribute_names: Sequence[str] | None = None,
     outcomes: Any = None,
-    probabilities: Any = None,
+    probabilities: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> np.ndarray:
     """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
@@ -464,7 +464,7 @@ def utilities(
     directions: Directions = None,
     criteria: Sequence[str] | None = None,
     outcomes: Any = None,
-    probabilities: Any = None,
+    probabilities: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
     """The utilities of every rollout on every criterion, in the shape of the scores.

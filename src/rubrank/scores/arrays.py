@@ -107,6 +107,9 @@ def batch_from_arrays(
         if len(own) != batch.N:
             raise InvalidInput(owner, "own", f"{batch.N}, one per group", str(len(own)), "List them in order.")
         batch.own = tuple(map(tuple, own))
+    for name, value in (("outcomes", outcomes), ("probabilities", probabilities)):
+        if value is not None and not isinstance(value, Mapping):
+            raise InvalidInput(owner, name, "a mapping from criteria", type(value).__name__, "See help(fuse).")
     if outcomes:
         batch.outcomes = check_comparisons(owner, outcomes, batch, names)
     if probabilities:

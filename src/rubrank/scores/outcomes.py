@@ -19,7 +19,7 @@ A criterion of a group is scored or compared, not both; directions and margins a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -149,6 +149,9 @@ def _split_by_group(owner: str, key: str | int, per_group: Any, batch: ScoreBatc
             if label not in numbers:
                 raise UnknownName.of(owner, f"group in outcomes of {key!r}", label, map(str, numbers))
         return [(numbers[label], outcomes_GG) for label, outcomes_GG in per_group.items()]
+    if not isinstance(per_group, Iterable):
+        allowed = "a matrix, a list of matrices, or a mapping by group"
+        raise InvalidInput(owner, f"outcomes of {key!r}", allowed, repr(per_group)[:80], "")
     items = list(per_group)
     if batch.N == 1 and len(items) == batch.sizes[0] and all(np.ndim(_as_array(item)) == 1 for item in items):
         return [(0, per_group)]

@@ -196,6 +196,8 @@ def read_probabilities(
     cells: dict[tuple[int, int], tuple[Distribution, ...]] = {}
     for key, entries in probabilities.items():
         k = find_column(owner, key, batch, criteria, "probabilities")
+        if not isinstance(entries, Iterable):
+            raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80], "")
         listed = list(entries)
         if batch.shape is not None and len(batch.shape) == 2 and len(listed) == batch.N != len(batch.scores_MK):
             listed = [entry for group in listed for entry in group]

@@ -183,7 +183,10 @@ def read_attributes(
     given: ArrayLike | None, names: Sequence[str] | None, rows: int
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(M, D) of what was measured elsewhere, and the names."""
-    values = np.array(given, dtype=float)
+    try:
+        values = np.array(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("audit", "attributes", "numbers", f"something else ({error})", "") from None
     values = values.reshape(rows, -1) if values.size and values.size % rows == 0 and values.ndim > 1 else values
     if values.ndim != 2 or len(values) != rows or not (np.isfinite(values) & (values >= 0.0)).all():
         got = f"shape {values.shape}" if values.ndim != 2 or len(values) != rows else "others"

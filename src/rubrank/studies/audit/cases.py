@@ -24,8 +24,8 @@ from rubrank.scores.outcomes import outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.statistics import number_labels
 
-Scores: TypeAlias = "ScoreTable | ArrayLike"
-Runs: TypeAlias = "Scores | Sequence[Scores]"
+Scores: TypeAlias = ScoreTable | ArrayLike
+Runs: TypeAlias = Scores | Sequence[Scores]
 
 _OWNER = "audit"
 
@@ -110,6 +110,8 @@ def _cases_of_arrays(
         of_row, labels = np.repeat(np.arange(count), size), tuple(range(count))
     else:
         listed = np.asarray(groups).tolist()
+        if not isinstance(listed, list) or not all(isinstance(label, Hashable) for label in listed):
+            raise InvalidInput(_OWNER, "groups", "a list of labels", repr(groups)[:80], "")
         of_row, labels = number_labels(listed)[0], tuple(dict.fromkeys(listed))
     rows, K = int(np.prod(first.shape[:-1])), first.shape[-1]
     if len(of_row) != rows:

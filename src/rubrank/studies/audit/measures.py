@@ -30,7 +30,7 @@ from rubrank.studies.statistics import (
     within_measure,
 )
 
-Positions: TypeAlias = "Mapping[str, tuple[float, int]]"
+Positions: TypeAlias = Mapping[str, tuple[float, int]]
 """criterion → (wins of the response shown first, comparisons)"""
 
 _OWNER = "audit"
