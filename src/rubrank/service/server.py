@@ -146,7 +146,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limit(self._limits.slowest_body, "body")
         super().on_headers_complete()
         token = self._limits.token
-        if token.is_needed and token.is_right(Request(self.scope)):
+        scope: Any = self.scope
+        if token.is_needed and token.is_right(Request(scope)):
             self._limits.remove_stranger(self)
         if len(self.pipeline) > MOST_PIPELINED:
             self.transport.abort()
