@@ -183,7 +183,8 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
     from rubrank.rubrics.checks import YES_NO, yes_no_only
 
     summaries = graded.summary()
-    findings = find_findings(graded.fuse())
+    is_ranked = any(criterion.layer == "quality" for criterion in graded.specifications())
+    findings = find_findings(graded.fuse()) if is_ranked else []
     if as_json:
         data: dict[str, Any] = {
             "output": str(output),
