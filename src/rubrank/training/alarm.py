@@ -247,11 +247,11 @@ def _kinds_of(criterion: CriterionData) -> tuple[str, ...]:
 
 def standardise_rewards(reward_G: np.ndarray) -> np.ndarray:
     """Rewards of a group as advantages: centred and divided by their deviation; zeros if all are equal."""
-    known = reward_G[~np.isnan(reward_G)]
-    deviation = known.std() if len(known) else 0.0
+    numbers = reward_G[~np.isnan(reward_G)]
+    deviation = numbers.std() if len(numbers) else 0.0
     if deviation < 1e-9:
         return np.where(np.isnan(reward_G), np.nan, 0.0)
-    return np.asarray((reward_G - known.mean()) / deviation)
+    return np.asarray((reward_G - numbers.mean()) / deviation)
 
 
 # -------------------------------------------------------------------------------------------------------------- alarm

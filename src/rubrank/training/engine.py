@@ -161,8 +161,8 @@ def fill_unknown(rewards: Sequence[float]) -> list[float]:
 
     For trainers that cannot leave a rollout out: its advantage is 0, and the baseline of the others stays.
     """
-    known = [reward for reward in rewards if not math.isnan(reward)]
-    mean = math.fsum(known) / len(known) if known else 0.0
+    numbers = [reward for reward in rewards if not math.isnan(reward)]
+    mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
     return [mean if math.isnan(reward) else reward for reward in rewards]
 
 

@@ -213,8 +213,8 @@ def judge_metrics(judging: Judgments) -> dict[str, float]:
 
 def _mean(values: Iterable[float]) -> float:
     """Mean of the values that are not NaN; NaN if there are none."""
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
+    numbers = [value for value in values if not math.isnan(value)]
+    return float(np.mean(numbers)) if numbers else math.nan
 
 
 # -------------------------------------------------------------------------------------------------------- score lines
@@ -301,7 +301,7 @@ def _score_line(kind: str, name: str, lines: list[str]) -> str:
     """The name of a score line; that of the others once a run has enough lines of this kind."""
     line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
     if line not in lines:
-        if sum(known.startswith(f"{kind}/") for known in lines) >= MOST_LINES:
+        if sum(earlier.startswith(f"{kind}/") for earlier in lines) >= MOST_LINES:
             return f"rubrank/score/{kind}/others"
         lines.append(line)
     return f"rubrank/score/{line}"
@@ -344,9 +344,9 @@ def find_disputed(
         positions = []
         for k, criterion in enumerate(scored.criteria):
             column = criterion.cleanness(scored.scores[:, k])
-            known = column[~np.isnan(column)]
-            if len(known) and known.std() > 0.0:
-                positions.append((column - known.mean()) / known.std())
+            numbers = column[~np.isnan(column)]
+            if len(numbers) and numbers.std() > 0.0:
+                positions.append((column - numbers.mean()) / numbers.std())
         if len(positions) < 2:
             continue
         table_GK = np.array(positions).T

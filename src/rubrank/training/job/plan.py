@@ -210,8 +210,9 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> Non
     if not isinstance(names, tuple) or not names:
         return
     own_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
-    known = {c.name for rubric in own_rubrics.values() for c in engine.whole_rubric(rubric, "").criteria}
-    check_known(job, "adjust_criteria", names, known)
+    rubrics = [engine.whole_rubric(rubric, "") for rubric in own_rubrics.values()]
+    criterion_names = {criterion.name for rubric in rubrics for criterion in rubric.criteria}
+    check_known(job, "adjust_criteria", names, criterion_names)
 
 
 # -------------------------------------------------------------------------------------------------------------- reward
@@ -424,11 +425,11 @@ def _describe_policy(plan: Plan) -> str:
 def _describe_reward(plan: Plan) -> str:
     engine = plan.reward.engine
     shared = 0 if engine.rubric is None else len(engine.rubric.criteria)
-    own = sum(row["rubric"] is not None for row in plan.rows)
+    rows_with_rubric = sum(row["rubric"] is not None for row in plan.rows)
     judges = "no judge"
     if engine.judges is not None:
         judges = f"judges {', '.join(judge.name for judge in engine.judges.judges)}"
-    criteria = f"{shared} criteria for all, {own:,} of {len(plan.rows):,} rows have their own"
+    criteria = f"{shared} criteria for all, {rows_with_rubric:,} of {len(plan.rows):,} rows have their own"
     return f"{plan.job.config.rule}; {criteria}; {judges}"
 
 

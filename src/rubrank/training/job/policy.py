@@ -312,9 +312,9 @@ def _is_device(text: str) -> bool:
 
 def _check_init_names(job: Job, config: Any) -> None:
     """Raise for an argument that neither `from_pretrained` nor the model's config knows."""
-    known = {*_LOADING, *config.to_dict()}
+    setting_names = {*_LOADING, *config.to_dict()}
     for name in job.config.trl.get("model_init_kwargs") or {}:
-        if name not in known:
+        if name not in setting_names:
             similar = get_close_matches(name, sorted(_LOADING), n=1)
             remedy = f"Did you mean {similar[0]!r}?" if similar else ""
             allowed = "arguments of from_pretrained, or settings of the model's config"

@@ -154,12 +154,12 @@ def check_arguments(job: Job) -> None:
     from transformers.training_args import OptimizerNames
     from trl import GRPOConfig
 
-    known = {field.name for field in fields(GRPOConfig) if field.init} - DECIDED_ELSEWHERE.keys()
+    argument_names = {field.name for field in fields(GRPOConfig) if field.init} - DECIDED_ELSEWHERE.keys()
     for name, value in job.config.trl.items():
         if name in DECIDED_ELSEWHERE:
             raise InvalidInput(job.where, f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name])
-        if name not in known:
-            similar = get_close_matches(name, sorted(known), n=1)
+        if name not in argument_names:
+            similar = get_close_matches(name, sorted(argument_names), n=1)
             remedy = f"Did you mean {similar[0]!r}?" if similar else "See TRL's GRPOConfig."
             raise UnknownName(job.where, "trl", "arguments of TRL's GRPOConfig", repr(name), remedy)
     training = job.config.training
@@ -324,11 +324,12 @@ def _check_computing(job: Job, arguments: Any) -> None:
 
     if arguments.gradient_checkpointing:
         # What `checkpoint` does not name goes to the layer, which does not know it.
-        known = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
-        check_known(job, "trl.gradient_checkpointing_kwargs", arguments.gradient_checkpointing_kwargs or (), known)
+        parameters = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
+        options = arguments.gradient_checkpointing_kwargs or ()
+        check_known(job, "trl.gradient_checkpointing_kwargs", options, parameters)
     if arguments.torch_compile and arguments.torch_compile_backend:
-        known = torch.compiler.list_backends(exclude_tags=())
-        check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], known)
+        backends = torch.compiler.list_backends(exclude_tags=())
+        check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], backends)
 
 
 def _try_sampling(job: Job, arguments: Any) -> None:

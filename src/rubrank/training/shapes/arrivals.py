@@ -62,7 +62,7 @@ class ArrivingGroup:
             self._pairs = ArrivingPairs(self._engine, self._id, self._rubric, self.size, self._start)
         pairs = self._pairs
         slot = self._free_slot(member)
-        twin = next((other for other, known in self._rollouts.items() if known == rollout), None)
+        twin = next((name for name, earlier in self._rollouts.items() if earlier == rollout), None)
         self._rollouts[member] = rollout
         self._slots[member] = slot
         if twin is not None:
@@ -190,8 +190,8 @@ class ArrivingPairs:
 
         if self._arrivals is None or self._engine.judges is None:
             return
-        wanted = cells_to_judge(scores, self._criteria, self._engine.judges, compare=True)
-        pairs = self._arrivals.add(slot, rollout, wanted[0])
+        cells_to_compare = cells_to_judge(scores, self._criteria, self._engine.judges, compare=True)
+        pairs = self._arrivals.add(slot, rollout, cells_to_compare[0])
         if not pairs:
             return
         groups = [group for group, _ in pairs]

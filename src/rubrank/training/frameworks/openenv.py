@@ -1,0 +1,78 @@
+"""OpenEnv 0.10: a rubric as the rubric of an environment.
+
+    from rubrank.training.frameworks.openenv import make_rubric
+
+    class MyEnvironment(Environment):
+        def __init__(self):
+            super().__init__(rubric=make_rubric("reward.yaml", read=lambda action, observation: {
+                "prompt": observation.metadata["question"], "response": action.message}))
+
+An environment rewards one action of one episode, and does not know the other rollouts of its group. So the reward is
+the gated weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. For
+rewards that rank a group use the trainer's own adapter, and the environment for what happens between the turns.
+
+`read(action, observation)` returns what is graded: `response` and `prompt`, and if there are any `rubric` and what
+verifiers need. By default the response is the action's `message`, and the rest is the observation's `metadata`.
+An action for which every score is missing has no reward: `NoScore` is raised, and the trainer may repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.training.config import load_engine
+from rubrank.training.engine import RewardEngine
+from rubrank.training.metrics import gated_means
+from rubrank.training.queries import make_query, score_query
+
+_OWNER = "OpenEnv"
+_COMPARING_KINDS = ("pairwise", "listwise")
+
+
+class NoScore(RubrankError):  # noqa: N818
+    """No criterion has a score for an action, because its judges failed."""
+
+
+def make_rubric(
+    source: RewardEngine | str | Path | None = None, read: Callable[[Any, Any], Mapping[str, Any]] | None = None
+) -> Any:
+    """A `Rubric` of OpenEnv. source: an engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+    from openenv.core.rubrics.base import Rubric  # type: ignore[import-not-found, unused-ignore]
+
+    engine, rubric_column = load_engine(source, _OWNER)
+    for judge in engine.judges.judges if engine.judges is not None else ():
+        if judge.kind in _COMPARING_KINDS:
+            remedy = "An environment sees one response at a time."
+            raise InvalidInput(_OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy)
+    engine.alarm = None  # episodes of training and evaluation look alike here
+    numbers = count()
+
+    class RubrankRubric(Rubric):  # type: ignore[misc, unused-ignore]
+        """Grades an action by rubrank's rubric."""
+
+        async def forward(self, action: Any, observation: Any) -> float:
+            data = dict((read or _read_message)(action, observation))
+            if not isinstance(data.get("response"), str | list):
+                allowed = "what `read` returns: a text or messages"
+                raise InvalidInput(_OWNER, "response", allowed, repr(data.get("response")), "Pass read=….")
+            response = data.pop("response")
+            query = make_query(data.get("prompt", ""), data, rubric_column=rubric_column)
+            group_id = f"openenv-{next(numbers)}"
+            step = await score_query(engine, query, [response], step=0, where=_OWNER, id=group_id, train=False)
+            score = float(np.concatenate([gated_means(result) for result in step.results])[0])
+            if np.isnan(score):
+                raise NoScore(f"{_OWNER}: no criterion has a score for an action. Look at the judges.")
+            return score
+
+    return RubrankRubric()
+
+
+def _read_message(action: Any, observation: Any) -> dict[str, Any]:
+    metadata = getattr(observation, "metadata", None)
+    return {**(metadata if isinstance(metadata, Mapping) else {}), "response": getattr(action, "message", None)}
