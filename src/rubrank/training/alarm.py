@@ -192,7 +192,9 @@ class _CriterionSums:
 
     @property
     def mean_and_ties(self) -> tuple[float, float]:
-        return self.total / self.count, self.tied_groups / self.groups if self.groups else math.nan
+        # A single rollout is tied with nobody, and tells nothing apart.
+        ties = self.tied_groups / self.groups if self.groups else 1.0
+        return self.total / self.count, ties
 
 
 def _add_group(
@@ -299,7 +301,7 @@ class RewardAlarm:
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint, as JSON data."""
-        window = [_without_nan(asdict(figures)) for figures in self._window]
+        window = [_to_json(asdict(figures)) for figures in self._window]
         return {
             "window": window,
             "against": dict(self._against),
@@ -362,7 +364,7 @@ class RewardAlarm:
 
     def _count_saturated(self, figures: StepFigures) -> None:
         for name, (mean, ties) in figures.means.items():
-            is_saturated = mean >= _SATURATED and (math.isnan(ties) or ties >= _SATURATED)
+            is_saturated = mean >= _SATURATED and ties >= _SATURATED
             self._saturated_steps[name] = self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
         before = set(self.saturated)
         self.saturated = [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
@@ -404,8 +406,17 @@ def _compare_trends(
         yield kind, strength, text
 
 
-def _without_nan(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in figures.items()}
+def _to_json(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures as JSON data, with lists for tuples and null for NaN, so that a saved state equals the one it is of."""
+    data: dict[str, Any] = {}
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            data[name] = {key: list(pair) for key, pair in value.items()}
+        elif isinstance(value, tuple):
+            data[name] = list(value)
+        else:
+            data[name] = None if isinstance(value, float) and math.isnan(value) else value
+    return data
 
 
 def _read_figures(data: Mapping[str, Any]) -> StepFigures:
