@@ -43,7 +43,7 @@ PASSING = {
 @pytest.mark.parametrize("answer", PASSING.values(), ids=PASSING.keys())
 def test_what_passes_is_asked_again(answer):
     with Server([answer, Answer("good")]) as server:
-        reply = ask(judge_of(server, timeout=0.5))
+        reply = ask(judge_of(server, timeout=3.0))
         assert len(server.completions) == 2
     assert (reply.text, reply.failure, reply.attempts) == ("good", None, 2)
 

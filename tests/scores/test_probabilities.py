@@ -21,16 +21,9 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
 from rubrank.scores.outcomes import outcomes
-from rubrank.scores.probabilities import (
-    make_distribution,
-    mean_of,
-    mix_distributions,
-    most_probable,
-    noisy_outcomes,
-    soft_outcomes,
-    sureness,
-)
+from rubrank.scores.probabilities import noisy_outcomes, soft_outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.distribution import make_distribution, mean_of, mix_distributions, most_probable, sureness
 from rubrank.verifiers.domain import TERNARY, UNIT
 
 LEVELS = (0.0, 0.5, 1.0)

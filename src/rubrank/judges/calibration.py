@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rubrank.judges.judge import Judge, Judgment, Question
-from rubrank.scores.probabilities import Distribution, mean_of, most_probable
+from rubrank.verifiers.distribution import Distribution, mean_of, most_probable
 
 Knots: TypeAlias = tuple[tuple[float, float], ...]
 """(probability that the judge gives, probability that is right), both rising."""

@@ -25,8 +25,8 @@ from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group, Message, Rollout
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.probabilities import Distribution
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.distribution import Distribution
 
 VERSION = 1
 

@@ -37,7 +37,6 @@ from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import DIGEST, OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
-from rubrank.scores.probabilities import Distribution, make_distribution
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, SCORES, Columns
 from rubrank.tables.layout import Layout, find_layout
@@ -45,6 +44,7 @@ from rubrank.tables.long import read_table
 from rubrank.tables.rows import read_file_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 from rubrank.tables.table import Table, raising_bad_table, read_bytes, read_columnar_files, read_json_lines
+from rubrank.verifiers.distribution import Distribution, make_distribution
 from rubrank.verifiers.domain import UNIT, Domain
 
 Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]

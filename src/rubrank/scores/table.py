@@ -30,7 +30,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
-from rubrank.scores.probabilities import Distribution
+from rubrank.verifiers.distribution import Distribution
 
 _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 

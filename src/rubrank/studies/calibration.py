@@ -28,8 +28,8 @@ import numpy as np
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.calibration import Knots, calibrate_distribution, fit_isotonic
 from rubrank.judges.judge import Judges, load_judges
-from rubrank.scores.probabilities import Distribution, most_probable, sureness
 from rubrank.scores.table import ScoreTable
+from rubrank.verifiers.distribution import Distribution, most_probable, sureness
 
 _OWNER = "judge calibrate"
 _SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from reprlib import repr as brief
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -47,15 +47,13 @@ from rubrank._plugins import check_free, decorated, failed_in, importable_home, 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
+from rubrank.verifiers.distribution import Distribution
 from rubrank.verifiers.domain import BINARY as BINARY
 from rubrank.verifiers.domain import TERNARY as TERNARY
 from rubrank.verifiers.domain import UNIT as UNIT
 from rubrank.verifiers.domain import Domain as Domain
 from rubrank.verifiers.domain import Layer as Layer
 from rubrank.verifiers.domain import discrete as discrete
-
-if TYPE_CHECKING:
-    from rubrank.scores.probabilities import Distribution
 
 LONGEST_REASON = 500  # characters
 _MOST_WRONG = 5  # parameters that are complained about at once

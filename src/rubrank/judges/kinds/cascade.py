@@ -26,7 +26,7 @@ import numpy as np
 
 from rubrank.judges.design import find_duplicates, seeded_random
 from rubrank.judges.judge import Escalation, Judge, Judgment, Question
-from rubrank.scores.probabilities import sureness
+from rubrank.verifiers.distribution import sureness
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict
 
 _MISSING = -1.0  # less sure than any answer

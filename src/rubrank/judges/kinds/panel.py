@@ -38,7 +38,7 @@ from rubrank.judges.asker import AskerOf, CountedKind, SampledAsker, gather_all
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
 from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
 from rubrank.rubrics.rubric import Criterion
-from rubrank.scores.probabilities import mix_distributions
+from rubrank.verifiers.distribution import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
 _INHERITED = word_list("""

@@ -20,7 +20,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.judge import Reply
 from rubrank.judges.prompting.decisions import CANNOT_JUDGE, DecisionQuestion, DecisionRequest
 from rubrank.rubrics.rubric import Criterion
-from rubrank.scores.probabilities import Distribution, make_distribution, mean_of, most_probable
+from rubrank.verifiers.distribution import Distribution, make_distribution, mean_of, most_probable
 from rubrank.verifiers.verifier import Verdict, missing
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from rubrank.judges.prompting.reply_form import spell
 from rubrank.rubrics.scale import Scale
-from rubrank.scores.probabilities import Distribution
+from rubrank.verifiers.distribution import Distribution
 
 MIN_PROBABILITY = 0.5
 """Probability that must be on values of the scale."""

@@ -42,7 +42,7 @@ from rubrank.judges.prompting.reply_form import (
     spell,
 )
 from rubrank.rubrics.rubric import Criterion, shortened
-from rubrank.scores.probabilities import mean_of
+from rubrank.verifiers.distribution import mean_of
 from rubrank.verifiers.verifier import Domain, Verdict, missing
 
 _MAX_REASON = 400  # characters

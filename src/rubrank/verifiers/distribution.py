@@ -1,0 +1,73 @@
+"""How sure a verdict is: a distribution over the values of its criterion.
+
+    ((0.0, 0.2), (1.0, 0.8))          0 with 20%, 1 with 80%
+
+It comes from a decision model, from the log-probabilities of a judge's verdict, or from several answers to the same
+question. `rubrank.scores.probabilities` compares two of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from rubrank.errors import InvalidInput, only_our_errors
+
+Distribution: TypeAlias = tuple[tuple[float, float], ...]
+"""(value, probability) pairs, lowest value first, probabilities that add up to 1; empty: none is known."""
+
+_SUM_TOLERANCE = 0.02  # servers round probabilities; their sum may be off by as much
+_ROUNDING = 1e-9
+
+
+@only_our_errors
+def make_distribution(probabilities: Mapping[Any, Any] | Iterable[Any], owner: str = "probabilities") -> Distribution:
+    """A distribution from {value: probability} or pairs, scaled to add up to 1.
+
+    Raises if a probability is not a number from 0 to 1, a value occurs twice, or they do not add up to about 1.
+    """
+    pairs = list(probabilities.items() if isinstance(probabilities, Mapping) else probabilities)
+    try:
+        distribution = sorted((float(value), float(probability)) for value, probability in pairs)
+    except (TypeError, ValueError):
+        raise InvalidInput(owner, "probabilities", "pairs of value and probability", repr(pairs)[:80], "") from None
+    values = [value for value, _ in distribution]
+    if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
+        raise InvalidInput(owner, "probabilities", "of different finite values", repr(values)[:80], "")
+    for _, probability in distribution:
+        if not 0.0 <= probability <= 1.0:
+            raise InvalidInput(owner, "probabilities", "from 0 to 1", f"{probability:g}", "")
+    total = math.fsum(probability for _, probability in distribution)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        raise InvalidInput(owner, "probabilities", "such that they add up to 1", f"{total:g}", "Give all levels.")
+    if abs(total - 1.0) < _ROUNDING:  # what a file holds must come back unchanged
+        return tuple(distribution)
+    return tuple((value, probability / total) for value, probability in distribution)
+
+
+def mix_distributions(distributions: Sequence[Distribution]) -> Distribution:
+    """The mean of several: what a panel, or several samples of one judge, say together."""
+    total: dict[float, float] = {}
+    for distribution in distributions:
+        for value, probability in distribution:
+            total[value] = total.get(value, 0.0) + probability
+    return tuple((value, total[value] / len(distributions)) for value in sorted(total))
+
+
+def mean_of(distribution: Distribution) -> float:
+    """The expected value."""
+    return math.fsum(value * probability for value, probability in distribution)
+
+
+def most_probable(distribution: Distribution, higher_is_better: bool) -> float:
+    """The likeliest value; of equally likely ones the least favourable."""
+    highest = max(probability for _, probability in distribution)
+    tied = [value for value, probability in distribution if probability == highest]
+    return tied[0] if higher_is_better else tied[-1]
+
+
+def sureness(distribution: Distribution) -> float:
+    """The margin: by how much the likeliest value is more probable than the next. 1 = certain, 0 = torn."""
+    probabilities = sorted((probability for _, probability in distribution), reverse=True)
+    return probabilities[0] - probabilities[1] if len(probabilities) > 1 else 1.0
