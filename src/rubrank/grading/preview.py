@@ -283,7 +283,8 @@ def show_calls(
     if rollouts is None:
         cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
-        scored = grade([shown_group], rubric, workers=0).groups[0]
+        # What judges decide is missing here: the calls are what is asked for.
+        scored = grade([shown_group], rubric, workers=0, most_missing=1.0).groups[0]
         cells = cells_to_judge(scored, criteria, loaded_judges)
     size = len(shown_group.rollouts)
     if not 0 <= rollout < size:

@@ -20,7 +20,7 @@ the outcome is Φ((s_i − s_j) / (√2 σ)).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
