@@ -64,6 +64,7 @@ def find_formula(text: str, *, whole: bool) -> str:
     `whole`: the text is marked as the result (a box, a tag, "the answer is …"), so its first formula counts, and a text
     without prose counts as it is. Otherwise it is the end of an answer, and its last formula counts.
     """
+    text = " ".join(text.split())  # long runs of spaces cost time in every pattern
     result = _BEYOND.split(text, maxsplit=1)[0]  # "8, which occurs when x = 4"
     is_formula = not has_prose(read_formula(result).core if whole else result)
     if is_formula and "$" not in result.strip("$ .,") and (whole or _OPERAND.search(result)):

@@ -18,13 +18,14 @@ from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
+_LONGEST = 20_000  # characters at the end of an answer
 _NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
 _INTERVAL = re.compile(
     rf"[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]|({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})"
 )
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
-_TIMES = re.compile(r"\s*(?:\\(?:times|cdot)|[×⋅∙*])\s*(?=10\s*(?:\^|\*\*))")
+_TIMES = re.compile(r"[ ]?(?:\\(?:times|cdot)|[×⋅∙*])[ ]?(?=10[ ]?(?:\^|\*\*))")
 _HAN_NUMBER = re.compile(rf"{HAN}+(?:[点點]{HAN}+)?")
 
 
@@ -37,7 +38,7 @@ def _chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _write_plainly(text: str) -> str:
     """The text without LaTeX, with Chinese numerals and units as digits and symbols: 六十千米每小时 → 60 km/h."""
-    text = unicodedata.normalize("NFKC", spell_powers(text)).replace("−", "-")
+    text = " ".join(unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-").split())
     text = _TIMES.sub(" × ", text).replace("**", "^")
     if not text.isascii():
         pattern, names = _chinese_units()
@@ -46,7 +47,7 @@ def _write_plainly(text: str) -> str:
             lambda match: f"{read_han(match[1]):g}",
             text,
         )
-        text = re.sub(rf"(?<=\d)\s*({pattern.pattern})", lambda match: f" {names[match[1]]}", text)
+        text = re.sub(rf"(?<=\d) ?({pattern.pattern})", lambda match: f" {names[match[1]]}", text)
         text = re.sub(rf"(?<=[A-Za-z])(?:每|/)({pattern.pattern})", lambda match: f"/{names[match[1]]}", text)
     return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
 
