@@ -315,7 +315,7 @@ def load_templates(folder: Path | None = None) -> Templates:
 
 @cache
 def _library_templates() -> Mapping[tuple[str, str], str]:
-    folder = files("rubrank") / "drafting" / "prompts"
+    folder = files("rubrank") / "drafting" / "templates"
     return {
         (language, name): (folder / language / f"{name}.txt").read_text(encoding="utf-8")
         for language in ("en", "zh")
