@@ -27,7 +27,7 @@ import numpy as np
 
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.grading.grade import grade
+from rubrank.grading.grade import grade_by_programs
 from rubrank.grading.judge_table import cells_to_judge
 from rubrank.grading.plan import find_rubrics
 from rubrank.judges import COMPARES
@@ -283,8 +283,7 @@ def show_calls(
     if rollouts is None:
         cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
-        # What judges decide is missing here: the calls are what is asked for.
-        scored = grade([shown_group], rubric, workers=0, most_missing=1.0).groups[0]
+        scored = grade_by_programs([shown_group], rubric).groups[0]
         cells = cells_to_judge(scored, criteria, loaded_judges)
     size = len(shown_group.rollouts)
     if not 0 <= rollout < size:

@@ -255,8 +255,8 @@ def _show_calibration(result: CascadeCalibration) -> None:
     for point in result.curve:
         cost = "–" if point.cost is None else f"{point.cost:.0%}"
         points.append((f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost))
-    headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
-    table("all criteria, the least sure answers first", headings, points, most=None)
+    curve_headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
+    table("all criteria, the least sure answers first", curve_headings, points, most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:
