@@ -147,7 +147,7 @@ def rollouts(folder: Path) -> Iterator[Case]:
     for changed in (["b c", "a", "d e f"], ["a", "b c", "edited"], ["a", "b c"]):
         rows = [{**scored, "responses": changed}]
         yield "rollouts that were not scored", str(changed), lambda rows=rows: match_rollouts(table, rows), None
-    for rubric in (["Is it polite?"], ["Is it polite?", {"name": "WordCount", "params": {"low": 1}}]):
+    for rubric in (["Is it polite?"], ["Is it polite?", "Is it short?"]):
         rows = [{"prompt": "p", "responses": ["a", "b"]}]
         yield "no judge", str(rubric[0]), lambda rows=rows, rubric=rubric: rubrank.grade(rows, rubric, workers=0), None
 

@@ -72,3 +72,26 @@ def test_texts_in_another_order_or_edited_since_are_refused(tmp_path, suffix, ch
     assert "of group 'q' must be the one that was scored; got another text" in refused.stderr
     assert not (tmp_path / "records.jsonl").exists()
     assert CliRunner().invoke(app, [*line, graded]).exit_code == 0
+
+
+def test_a_report_of_scores_shows_the_texts_of_their_rollouts(tmp_path):
+    rollouts = tmp_path / "r.jsonl"
+    row = {"id": "q", "prompt": "p", "responses": ["a needle", "b", "c d e"]}
+    rollouts.write_text(json.dumps(row) + "\n")
+    scores = tmp_path / "s.parquet"
+    rubrank.grade(rollouts, [{"name": "WordCount", "params": {"low": 2}}], workers=0).write(scores)
+    for name, flags in (("without.html", []), ("with.html", ["--rollouts", str(rollouts)])):
+        done = CliRunner().invoke(app, ["report", str(scores), "-o", str(tmp_path / name), *flags])
+        assert done.exit_code == 0, done.output
+    records = tmp_path / "records.jsonl"
+    line = ["record", str(scores), "--rollouts", str(rollouts), "-o", str(records)]
+    assert CliRunner().invoke(app, line).exit_code == 0
+    done = CliRunner().invoke(app, ["report", str(records), "-o", str(tmp_path / "two.html"), "--title", "t"])
+    assert done.exit_code == 0
+    sizes = {name: (tmp_path / name).stat().st_size for name in ("without.html", "with.html", "two.html")}
+    assert sizes["with.html"] > sizes["without.html"]
+    refused = CliRunner().invoke(
+        app, ["report", str(records), "-o", str(tmp_path / "x.html"), "--rollouts", str(rollouts)]
+    )
+    assert refused.exit_code == 2
+    assert "--rollouts must be given with scores, not with records" in refused.stderr

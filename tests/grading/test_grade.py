@@ -123,10 +123,12 @@ def test_judged_failed_and_undecided_are_missing_with_a_reason():
 
 
 def test_a_rubric_that_needs_a_judge_is_refused_without_one():
-    for rubric in (["Is it polite?"], ["Is it polite?", "grade-test has a"]):
+    for rubric in (["Is it polite?"], ["Is it polite?", "Is it short?", "EmptyAnswer"]):
         with pytest.raises(InvalidInput, match=r"judges must be given: only a judge can decide 'Is it polite\?'"):
             grade(groups(["a", "b"]), rubric)
-    assert np.isnan(grade(groups(["a"]), ["Is it polite?", "grade-test has a"], most_missing=1).scores[:, 0]).all()
+    assert np.isnan(grade(groups(["a"]), ["Is it polite?", "grade-test has a"]).scores[:, 0]).all()
+    with pytest.raises(InvalidInput, match="judges must be given"):
+        grade(groups(["a"]), ["Is it polite?", "grade-test has a"], most_missing=0.5)
 
 
 def test_a_value_that_the_criterion_does_not_allow_is_missing():

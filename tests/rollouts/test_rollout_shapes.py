@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.groups import read_groups, read_rollouts
 from rubrank.tables.inspect_logs import GRADES
 
@@ -325,3 +325,57 @@ def test_a_log_that_inspect_wrote(tmp_path):
             ("q2", ["q21", "q22"]),
         ]
         assert [r.metadata["scores"]["match"] for r in groups[0].rollouts] == [GRADES["C"], GRADES["I"]]
+
+
+# ------------------------------------------------------------------------------------------ outputs of other programs
+
+
+def responses_of(rows, columns=None):
+    read = read_rollouts(rows, columns)
+    return {group.id: [rollout.answer for rollout in group.rollouts] for group in read.groups}, read.shape
+
+
+def test_lettered_responses_are_a_group():
+    row = {"prompt": "p", "response_a": "A", "response_b": "B", "response_d": "D", "winner": "a"}
+    assert responses_of([row]) == ({"0": ["A", "B", "D"]}, "rows, lettered responses")
+    assert responses_of([{"prompt": "p", "completion_1": "A", "completion_2": "B"}])[0] == {"0": ["A", "B"]}
+    assert responses_of([{"prompt": "p", "response": "x", "response_a": "A"}])[0] == {"0": ["x"]}
+
+
+def test_the_output_of_openais_batches():
+    def line(message, **more):
+        body = {"choices": [{"message": message, "finish_reason": "stop"}, {"message": message}]}
+        return {"id": "b1", "custom_id": "q", "response": {"status_code": 200, "body": body}, "error": None, **more}
+
+    message = {"role": "assistant", "content": "hi", "reasoning_content": "hm"}
+    read = read_rollouts([line(message)])
+    (group,) = read.groups
+    assert (group.id, read.shape) == ("q", "rows, OpenAI batch")
+    assert [(r.answer, r.thoughts, r.finish_reason) for r in group.rollouts] == [
+        ("hi", "hm", "stop"),
+        ("hi", "hm", None),
+    ]
+    with pytest.raises(InvalidInput, match="row 1: the request must be answered; got {'message': 'no'}"):
+        read_rollouts([line(message, error={"message": "no"})])
+
+
+@pytest.mark.parametrize("arguments", [[["Q: 2+2", {"until": []}]], {"gen_args_0": {"arg_0": "Q: 2+2", "arg_1": {}}}])
+def test_samples_of_lm_eval(arguments):
+    row = {"doc_id": 3, "doc": {"q": "2+2"}, "target": "4", "arguments": arguments, "resps": [["four", "4"]]}
+    read = read_rollouts([row])
+    (group,) = read.groups
+    assert (group.id, read.shape) == ("3", "rows, lm-eval samples")
+    assert [(r.question, r.answer, r.metadata["ground_truth"]) for r in group.rollouts] == [
+        ("Q: 2+2", "four", "4"),
+        ("Q: 2+2", "4", "4"),
+    ]
+    with pytest.raises(InvalidInput, match="resps must be generated texts"):
+        read_rollouts([{**row, "resps": [[[-3.2, False]]]}])
+
+
+def test_a_column_within_a_column():
+    rows = [{"q": {"text": "p"}, "out": {"text": "a", "more": {"id": 7}}}]
+    columns = {"response": "out.text", "prompt": "q.text", "group": "out.more.id"}
+    assert responses_of(rows, columns)[0] == {"7": ["a"]}
+    with pytest.raises(UnknownName, match=r"column of 'response' must be one of .* got 'out.txt'"):
+        read_rollouts(rows, {"response": "out.txt"})

@@ -86,7 +86,8 @@ def grade(
     judges: decide what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
         last, and not about rollouts that a hard gate has stopped.
     most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
-        None: no limit. A rubric that needs a judge is refused at once if there is none, unless this is 1.
+        None: no limit. Below 1, a rubric that needs a judge is refused at once if there is none; if None, only a rubric
+        all of whose ranked criteria need one.
     batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while batches are pending; the same call continues from there.
     """

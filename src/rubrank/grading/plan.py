@@ -137,7 +137,8 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Raises InvalidInput if the rubric needs a judge and none is given, unless `most_missing` is 1.
+    Raises InvalidInput if the rubric needs a judge, none is given, and `most_missing` is less than 1. If that is None,
+    only if all ranked criteria of a group need a judge, so that its rewards would all be equal.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -145,9 +146,16 @@ def plan_groups(
     for group_rubric in rubrics:
         if id(group_rubric) not in plans:
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
-    if options.judges is None and (options.most_missing is None or options.most_missing < 1.0):
+    if options.judges is None and options.most_missing is None:
+        _refuse_without_judge([plan for plan in plans.values() if _is_ranked_by_judges(plan)])
+    elif options.judges is None and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
+
+
+def _is_ranked_by_judges(plan: GroupPlan) -> bool:
+    ranked = [criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"]
+    return bool(ranked) and all(criterion.judged for criterion in ranked)
 
 
 def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:

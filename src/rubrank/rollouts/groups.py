@@ -123,6 +123,7 @@ def _read_rows(
     shapes: dict[str, None] = {}
     converted: list[Row] = []
     for number, row in enumerate(rows, start=1):
+        row = _with_dotted_columns(row, columns)
         converted_row, shape = convert_shape(row, f"{where}: row {number}", columns)
         converted.append(converted_row)
         if shape:
@@ -144,6 +145,21 @@ def _read_rows(
         label, key = _find_label(row, keys, place, values.get("prompt", ""))
         parts.append(_RowPart(place, key, label, key[0], rollouts, _find_rubric(row, values)))
     return _collect_groups(parts), list(shapes), str(keys)
+
+
+def _with_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
+    """The row with a column `a.b`, if the caller named one and `a` holds an object with the key `b`."""
+    names = [name for value in (columns or {}).values() for name in ([value] if isinstance(value, str) else value)]
+    for name in names:
+        if "." not in name or name in row:
+            continue
+        value: Any = row
+        for key in name.split("."):
+            value = parse_json_cell(value)
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            row = {**row, name: value}
+    return row
 
 
 def _check_different_ids(groups: Sequence[Group]) -> None:

@@ -5,6 +5,9 @@
     preferences      {"prompt": …, "chosen": …, "rejected": …}
     verl             {"prompt": […], "reward_model": {"style": "rule", "ground_truth": "42"}, …}
     Alpaca           {"instruction": …, "input": …, "output": …}
+    lettered         {"prompt": …, "response_a": …, "response_b": …, …}
+    OpenAI batch     {"custom_id": …, "response": {"body": {"choices": [{"message": …}]}}}
+    lm-eval          {"doc_id": …, "doc": {…}, "arguments": …, "resps": [[…]]}
 
 The response of a conversation is everything after the last turn of the user. A preference has two responses. The ground
 truth of verl becomes metadata. The input of Alpaca is appended to the prompt.
@@ -46,6 +49,10 @@ def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None
     row, shape = _move_ground_truth(row)
     if columns and "response" in columns:
         return row, shape
+    for convert, name in _CONVERSIONS:
+        converted = convert(row, where)
+        if converted is not None:
+            return converted, name
     readings = _find_responses(row)
     if len(readings) > 1:
         remedy = "Choose one: `column.response=NAME`."
@@ -133,3 +140,70 @@ def _move_ground_truth(row: Row) -> tuple[Row, str]:
     if "gts" in row and "output" in row:
         return {"ground_truth": row["gts"], **row}, "verl"
     return row, ""
+
+
+def _convert_lettered(row: Row, where: str) -> Row | None:
+    """response_a, response_b … (or response_1, response_2 …) are the responses of one prompt."""
+    for prefix in ("response", "completion", "output"):
+        for marks in ("abcdefgh", "12345678"):
+            possible = [f"{prefix}_{mark}" for mark in marks]
+            names = [name for name in possible if isinstance(row.get(name), str | list | tuple)]
+            if len(names) < 2:
+                continue
+            other = next((name for name in COLUMNS["response"] if isinstance(row.get(name), str | list | tuple)), None)
+            if other is not None:
+                remedy = "Choose one: `column.response=NAME`."
+                got = f"two readings: `{other}` and {', '.join(names)}"
+                raise InvalidInput(where, "the responses", "in one place", got, remedy)
+            rest = {key: value for key, value in row.items() if key not in names}
+            return {**rest, "responses": [{"response": row[name], "place": name} for name in names]}
+    return None
+
+
+def _convert_openai_batch(row: Row, where: str) -> Row | None:
+    """A line of the output file of OpenAI's batch API; several choices are several responses."""
+    result = row.get("response")
+    if "custom_id" not in row or not isinstance(result, Mapping) or "body" not in result:
+        return None
+    body = result.get("body")
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    if row.get("error") or result.get("status_code", 200) != 200 or not choices:
+        got = str(row.get("error") or f"status {result.get('status_code')}")
+        raise InvalidInput(where, "the request", "answered", got[:200], "Remove the lines of requests that failed.")
+    responses = []
+    for choice in choices:
+        message = choice["message"]
+        answer = {"response": [message] if message.get("tool_calls") else message.get("content") or ""}
+        if message.get("reasoning_content"):
+            answer["reasoning"] = message["reasoning_content"]
+        responses.append({**answer, "finish_reason": choice.get("finish_reason")})
+    rest = {key: value for key, value in row.items() if key not in ("response", "custom_id", "id", "error")}
+    return {**rest, "group": row["custom_id"], "responses": responses}
+
+
+def _convert_lm_eval(row: Row, where: str) -> Row | None:
+    """A line of the samples that lm-eval logs; `resps` has the responses of each request."""
+    responses = row.get("resps")
+    if "doc_id" not in row or not isinstance(responses, list | tuple) or not responses:
+        return None
+    texts = [text for answer in responses for text in (answer if isinstance(answer, list | tuple) else [answer])]
+    if not all(isinstance(text, str) for text in texts):
+        remedy = "Samples of multiple-choice tasks hold likelihoods, and no texts to grade."
+        raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
+    arguments = row.get("arguments")
+    prompt = arguments
+    while isinstance(prompt, list | tuple | Mapping) and prompt:  # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
+        prompt = next(iter(prompt.values())) if isinstance(prompt, Mapping) else prompt[0]
+    rest = {key: value for key, value in row.items() if key not in ("resps", "filtered_resps", "arguments", "doc_id")}
+    if isinstance(prompt, str):
+        rest["prompt"] = prompt
+    if row.get("target") is not None:
+        rest["ground_truth"] = row["target"]
+    return {**rest, "group": row["doc_id"], "responses": texts}
+
+
+_CONVERSIONS = (
+    (_convert_lettered, "lettered responses"),
+    (_convert_openai_batch, "OpenAI batch"),
+    (_convert_lm_eval, "lm-eval samples"),
+)

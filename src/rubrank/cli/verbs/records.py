@@ -25,7 +25,9 @@ from rubrank.viewer import BUDGET_MB, DEFAULT_PORT, TEXT_LIMIT
 
 
 class SizeOptions(Options):
-    """How large a report may become."""
+    """How a report is made, and how large it may become."""
+
+    measure: bool = option(True, "Count words and Markdown of the responses.")
 
     text_limit: int = option(TEXT_LIMIT, "Characters kept of each text; 0: no texts.")
     budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
@@ -80,7 +82,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
     force: Force = False,
     title: Annotated[str | None, typer.Option(help="Its title; by default the name of the records' file.")] = None,
-    measure: Annotated[bool, typer.Option(help="Count words and Markdown of the responses.")] = True,
+    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show their texts.")] = None,
     evaluated: Annotated[
         list[Path] | None,
         typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
@@ -96,14 +98,14 @@ def report(
     from rubrank.evaluation.table import report_data
     from rubrank.viewer.report import write_report
 
-    check_output_path(output, (".html", ".htm"), inputs=(records,), force=force, verb="report")
+    check_output_path(output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report")
     summary = write_report(
-        _read_records(records, where, options),
+        _read_records(records, rollouts, where, options),
         output,
         title=title or f"rubrank report: {Path(records).name}",
         text_limit=size.text_limit,
         budget_mb=size.budget,
-        measure=measure,
+        measure=size.measure,
         evaluation=report_data(read_runs(evaluated)) if evaluated else None,
     )
     if as_json:
@@ -115,11 +117,12 @@ def report(
     print(", ".join(parts) + cut, file=sys.stderr)
 
 
-def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any:
+def _read_records(source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions) -> Any:
     """A file of records, or scores that are fused as the options say."""
     from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
+    from rubrank.scores.files import match_rollouts
     from rubrank.studies.replay.log import batch_of, read_logged
 
     rule = make_fuse_rule(options)
@@ -127,12 +130,15 @@ def _read_records(source: str, where: WhereOptions, options: FuseOptions) -> Any
         for name in sorted(options.model_fields_set):
             remedy = "Fuse them again with `rubrank record`."
             raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
+        if rollouts is not None:
+            raise InvalidInput("report", "rollouts", "given with scores, not with records", source, "")
         return source
     lines: list[str] = []
-    logged = read_logged(source, None, where.columns(options), lines.append)
+    logged = read_logged(source, rollouts, where.columns(options), lines.append)
     table, batch = batch_of(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
-    return record_table(table, rule, batch=batch)
+    groups = None if rollouts is None else match_rollouts(table, rollouts)
+    return record_table(table, rule, groups=groups, batch=batch)
 
 
 def view(
