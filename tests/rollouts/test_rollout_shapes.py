@@ -340,6 +340,9 @@ def test_lettered_responses_are_a_group():
     assert responses_of([row]) == ({"0": ["A", "B", "D"]}, "rows, lettered responses")
     assert responses_of([{"prompt": "p", "completion_1": "A", "completion_2": "B"}])[0] == {"0": ["A", "B"]}
     assert responses_of([{"prompt": "p", "response": "x", "response_a": "A"}])[0] == {"0": ["x"]}
+    with pytest.raises(InvalidInput, match="two readings: `response` and response_a, response_b"):
+        read_rollouts([{"response": "x", **row}])
+    assert responses_of([{"response": "x", **row}], {"response": "response_b"})[0] == {"0": ["B"]}
 
 
 def test_the_output_of_openais_batches():
@@ -355,7 +358,7 @@ def test_the_output_of_openais_batches():
         ("hi", "hm", "stop"),
         ("hi", "hm", None),
     ]
-    with pytest.raises(InvalidInput, match="row 1: the request must be answered; got {'message': 'no'}"):
+    with pytest.raises(InvalidInput, match="row 1: the request must be answered; got"):
         read_rollouts([line(message, error={"message": "no"})])
 
 
