@@ -103,7 +103,8 @@ def test_a_request_with_an_id_is_answered_once(served):
 def test_metrics_of_a_step_come_on_request(served):
     answer = served.call("/v1/groups", body(metrics=True, reasons=False))[1]
     want = in_process(body()["groups"]).metrics
-    same = {name: value for name, value in want.items() if "seconds" not in name and "share_of_step" not in name}
+    of_the_run = ("seconds", "share_of_step", "alarm")  # they depend on what was scored before
+    same = {name: value for name, value in want.items() if not any(word in name for word in of_the_run)}
     assert {name: answer["metrics"][name] for name in same} == same
     assert "reasons" not in answer["groups"][0]
 
