@@ -124,13 +124,15 @@ def grade_and_measure(
     return table, run.collect_measured()
 
 
-def grade_by_programs(groups: Sequence[Group], rubric: Any) -> ScoreTable:
-    """The scores that programs decide; what only a judge can decide is missing, and that is no error."""
-    options = GradeOptions(workers=0, most_missing=1.0)
-    planned_groups, plans = plan_groups(groups, rubric, None, options)
-    run = _GradeRun(planned_groups, plans, options, None, None, None)
-    run.decide_all()
-    return run.make_table()
+def grade_by_programs(
+    groups: Sequence[Group], rubric: Any, *, workers: int | None = 0, cache: str | Path | None = None
+) -> ScoreTable:
+    """The scores that programs decide; what only a judge can decide is missing, and that is no error.
+
+    For callers that ask judges themselves, later (`judge_table`), or not at all.
+    """
+    table, _ = _grade(groups, rubric, None, GradeOptions(workers=workers, cache=cache, judged_later=True))
+    return table
 
 
 def _grade(

@@ -42,6 +42,8 @@ class GradeOptions:
     timeout: Timeout = "auto"
     judges: Judges | None = None
     most_missing: float | None = None
+    judged_later: bool = False
+    """The caller asks judges itself: a rubric that needs some is not refused."""
 
     def __post_init__(self) -> None:
         if self.most_missing is not None:
@@ -146,9 +148,10 @@ def plan_groups(
     for group_rubric in rubrics:
         if id(group_rubric) not in plans:
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
-    if options.judges is None and options.most_missing is None:
+    needs_no_judges = options.judges is not None or options.judged_later
+    if not needs_no_judges and options.most_missing is None:
         _refuse_without_judge([plan for plan in plans.values() if _is_ranked_by_judges(plan)])
-    elif options.judges is None and options.most_missing is not None and options.most_missing < 1.0:
+    elif not needs_no_judges and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
 

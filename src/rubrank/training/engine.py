@@ -293,9 +293,9 @@ class RewardEngine:
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores that verifiers give; `ask` adds those of judges."""
-        from rubrank.grading.grade import grade
+        from rubrank.grading.grade import grade_by_programs
 
-        return grade(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
+        return grade_by_programs(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
