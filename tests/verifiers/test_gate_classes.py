@@ -498,3 +498,8 @@ def test_leaks_of_thinking_and_of_turns(text):
 )
 def test_answers_that_speak_to_the_user(text):
     assert value("ThinkLeak", text, "Where do tides come from?") == 1
+
+
+def test_a_request_that_is_to_be_repeated_may_be_named():
+    prompt = "Name a company. Let's repeat the request above first."
+    assert value("ThinkLeak", "Okay, let's repeat the request: name a company. Wavelength.", prompt) == 1

@@ -181,7 +181,7 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
             verb = _phrases("wants").search(sentence[user.start() : user.end() + _NEAR])
             signs += [user[0]] * ((1 if is_about_users else 2) + bool(verb))
             has_user = True
-        elif task and _stands_first(task):
+        elif task and _stands_first(task) and task[0].strip(":") not in prompt:
             signs += [task[0]] * 2
         if _phrases("told").search(sentence[:60]):
             signs.append("it is asked to")
