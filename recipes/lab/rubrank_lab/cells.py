@@ -1,7 +1,7 @@
 """Cells (an arm with a seed on a family) as files: run what is missing, collect what is there.
 
     plan = load_plan(Path("recipes/lab"))
-    run_seeds(plan, plan.families["facts"], work, until=None)      one seed after the other, all its arms side by side
+    run_seeds(plan, "facts", work, range(30))      one seed after the other, all its arms side by side
     collect(plan, work)                                            new results into recipes/lab/results/cells.parquet
 
 Seeds are the outer loop, so at any time all arms have the same seeds. A seed is claimed with a locked file, which the

@@ -287,7 +287,7 @@ def train(world: World, make: Callable[[], Rule], draws: Sequence[np.random.Gene
     rules = [make() for _ in draws] if remembers(first) else [first]
     for step in range(STEPS):
         drawn = [draw_prompts(world, generator, PROMPTS) for generator in draws]
-        prompts = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
+        prompts = {name: np.stack([draw[name] for draw in drawn]) for name in drawn[0]}
         responses, rates = respond(world, policy, prompts)
         scores = score(world, responses, prompts, step / STEPS)
         attributes = np.exp(
