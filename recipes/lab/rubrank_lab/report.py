@@ -6,13 +6,16 @@ write_report(plan, Path("docs/lab.md"))
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, variance
 from textwrap import dedent
 
 import polars as pl
 
+from rubrank.fusion.control.student_t import student_t_975
 from rubrank_lab.cells import Plan, load_cells, load_starts
 from rubrank_lab.statistics import Comparison, Effects, compare, estimate_effects
 from rubrank_lab.tunnel import GROUP, PROMPTS, STEPS, WORLDS, share_of_best, summarise
@@ -22,7 +25,7 @@ REFERENCE = "weighted mean+"
 PAPER = "RLVR²+ (paper)"
 TUNNEL = Path("results") / "tunnel.parquet"
 TRL = Path("results") / "trl.json"
-"""Held-out quality of the same arm and seeds by `rubrank train` and by the lean trainer."""
+"""Held-out quality of an arm by `rubrank train`, one value for each seed."""
 TIE = 0.01
 """Worst-case shares that differ by less are a tie."""
 TITLES = {"facts": "First family: facts", "kitchen": "Second family: kitchen"}
@@ -83,7 +86,7 @@ def write_report(plan: Plan, target: Path) -> None:
         parts += _write_family(plan, result)
     if shares is not None:
         parts += _write_tunnel(plan, shares)
-    parts += _write_method(plan, families)
+    parts += _write_method(plan, families, cells)
     target.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
@@ -297,7 +300,7 @@ def _write_tunnel(plan: Plan, shares: pl.DataFrame) -> list[str]:
     ]
 
 
-def _write_method(plan: Plan, families: Sequence[FamilyResult]) -> list[str]:
+def _write_method(plan: Plan, families: Sequence[FamilyResult], cells: pl.DataFrame) -> list[str]:
     costs = ", ".join(f"{result.name} {result.table['cost'].mean():.1f} s" for result in families)
     seeds = ", ".join(f"{result.name} {_describe_seeds(plan, result)}" for result in families)
     paragraphs = [
@@ -310,7 +313,7 @@ def _write_method(plan: Plan, families: Sequence[FamilyResult]) -> list[str]:
         "Afterwards 16 answers to each of 48 held-out prompts. “Last quarter” is the quality of the answers that were "
         "trained on in "
         "steps 48 to 63.",
-        _describe_trl(plan),
+        _describe_trl(plan, cells),
         f"**Cost.** Processor time of a cell (one arm, one seed) on a busy machine: {costs}; the first edition took 40 "
         f"s for half the steps. "
         f"Seeds so far: {seeds}.",
@@ -328,7 +331,7 @@ def _write_method(plan: Plan, families: Sequence[FamilyResult]) -> list[str]:
     return ["## How it was done", *(paragraph for paragraph in paragraphs if paragraph)]
 
 
-def _describe_trl(plan: Plan) -> str:
+def _describe_trl(plan: Plan, cells: pl.DataFrame) -> str:
     text = (
         "**The trainer** is a lean loop (`recipes/lab/rubrank_lab/trainer.py`): rewards come from rubrank's "
         "`RewardEngine`, grading from the "
@@ -338,14 +341,19 @@ def _describe_trl(plan: Plan) -> str:
     if not path.exists():
         return text
     data = json.loads(path.read_text(encoding="utf-8"))
-    differences = [lean - trl for lean, trl in zip(data["lean"], data["trl"], strict=True)]
-    mean = sum(differences) / len(differences)
-    lean, trl = (sum(data[name]) / len(differences) for name in ("lean", "trl"))
+    of_arm = (pl.col("family") == "facts") & (pl.col("arm") == data["arm"])
+    outcome = (pl.col("phase") == "held_out") & (pl.col("metric") == "quality")
+    lean = cells.filter(of_arm & outcome).sort("seed")["value"].to_list()
+    trl = data["held_out"]
+    difference = fmean(lean) - fmean(trl)
+    error = math.sqrt(variance(lean) / len(lean) + variance(trl) / len(trl))
+    # At least as wide as Welch's interval, whose degrees of freedom are never fewer.
+    reach = student_t_975(min(len(lean), len(trl)) - 1) * error
     return (
-        f"{text} The same arm ({data['arm']}) by `rubrank train` (TRL) with {len(differences)} seeds reached a "
-        f"held-out quality of {trl:.3f}, by the lean "
-        f"loop {lean:.3f} (differences {', '.join(f'{d:+.3f}' for d in differences)}, mean {mean:+.3f}); random "
-        f"numbers differ, so cells are not equal one by one."
+        f"{text} The same arm ({data['arm']}) by `rubrank train` (TRL) reached a held-out quality of {fmean(trl):.3f} "
+        f"({len(trl)} seeds), by the lean loop {fmean(lean):.3f} ({len(lean)} seeds): a difference of "
+        f"{difference:+.3f}, 95% interval [{difference - reach:+.3f}, {difference + reach:+.3f}]. Their random numbers "
+        "differ, so cells are not equal one by one."
     )
 
 
