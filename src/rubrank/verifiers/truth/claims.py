@@ -269,9 +269,14 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
     if len(truth_words) > 2 or not any(word.isdigit() for word in truth_words):
         return False
     length = max(len(word) for word in truth_words if word.isdigit())
-    asked = {word for word, _, _ in _split_words(question)}
+    question_words = {word for word, _, _ in _split_words(question)}
     for word, _, _ in _split_words(sentence):
-        if word.isdigit() and word not in truth_words and word not in asked and (len(word) == 4) == (length == 4):
+        if (
+            word.isdigit()
+            and word not in truth_words
+            and word not in question_words
+            and (len(word) == 4) == (length == 4)
+        ):
             return True
     return False
 
