@@ -1,5 +1,6 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
+    rubrank init                                     verbs/init.py         a folder to begin with
     rubrank check, lint, criteria                    verbs/criteria.py     rubrics
     rubrank draft                                    verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
@@ -35,6 +36,7 @@ from rubrank.cli.verbs import (
     evaluation,
     fuse,
     grade,
+    init,
     judge,
     lab,
     machine,
@@ -69,7 +71,7 @@ def demo(
 
 for verbs in (criteria, draft, grade, judge, fuse, replay, records, evaluation, lab, machine):
     verbs.register(app)
-for verb in (train.train, serve.serve, demo):
+for verb in (init.init, train.train, serve.serve, demo):
     add_verb(app, verb)
 
 
