@@ -320,3 +320,20 @@ def test_a_helmet_ranking_is_read_in_the_forms_that_models_write(output):
 def test_a_helmet_ranking_of_one_passage_needs_no_comparison():
     row = {"id": "1", "dataset": "msmarco_rerank_psg_k1000", "qrel": {"3": 1}, "output": "Ranking: 3"}
     assert score_rows([row], find_benchmark("helmet")).metrics["rerank"] == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    ("output", "ids"),
+    [
+        ("3, 1, 2", ["3", "1", "2"]),
+        ("Ranking: [3], [1], [2]", ["3", "1", "2"]),
+        ("1. [12]\n2. [5]", ["12", "5"]),
+        ("- **12**\n- **5**", ["12", "5"]),
+        ("The best is 12, I think", ["12"]),
+    ],
+)
+def test_helmet_reads_rankings_without_signs(output, ids):
+    from rubrank.evaluation.benchmarks.helmet_metrics import parse_ranking
+
+    scores = parse_ranking(output)
+    assert sorted(scores, key=lambda id: -scores[id]) == ids

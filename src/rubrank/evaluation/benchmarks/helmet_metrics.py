@@ -124,12 +124,23 @@ def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> f
 def parse_ranking(output: str) -> dict[str, int]:
     """Ids of the last line with ">", the best id with the highest number; a repeated id counts once.
 
-    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id needs no ">".
+    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id, a numbered
+    list and ids between commas need no ">".
     """
     lines = output.strip().split("\n")
-    lines = [line for line in lines if ">" in line] or lines
+    with_signs = [line for line in lines if ">" in line]
+    # Without ">", a numbered list or ids between commas are a ranking too.
+    entries = [match[1] for line in lines if (match := re.fullmatch(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)", line))]
+    if with_signs:
+        parts = with_signs[-1].split(">")
+    elif len(entries) > 1:
+        parts = entries
+    elif re.fullmatch(r"(?:[^,:]*:)?(?:[^,]{0,12}\d[^,]{0,4},)+[^,]{0,12}\d[^,]{0,4}", lines[-1]):
+        parts = lines[-1].split(",")
+    else:
+        parts = lines[-1:]
     ids = []
-    for part in lines[-1].split(">"):
+    for part in parts:
         part = re.sub(r"^.*(?::|\bID\b)", "", part)  # "Ranking:", "ID:", "doc ID"
         words = [word.strip(_DECORATION) for word in part.split()]
         # "12 (most relevant)": the id is the first word with a digit, if there is one.
