@@ -95,7 +95,7 @@ def tables(folder: Path) -> Iterator[Case]:
     for layer in ("global_quality", "low_quality"):
         options = rubrank.FuseOptions(**{layer: ["Safe"]})
         yield "off the scale", layer, lambda o=options: rewards(scale, options=o, criteria="all"), None
-    wide = rubrank.FuseOptions(margin={"Safe": 2})
+    wide = rubrank.FuseOptions(margin={"Safe": 5})
     yield "off the scale", "margin", lambda: rewards(scale, options=wide, criteria="all"), None
     both = rubrank.FuseOptions(attributes=["Safe"])
     yield "a column with two uses", "attribute", lambda: rewards(scale, options=both, criteria=["Style", "Safe"]), None

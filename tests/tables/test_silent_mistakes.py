@@ -184,8 +184,8 @@ def test_a_gate_on_a_scale_that_nobody_gave_is_refused(tmp_path, layer):
 
 def test_a_margin_as_wide_as_the_scale_is_refused(tmp_path):
     path = table(tmp_path / "t.csv", "uid,Style", "q,3", "q,5")
-    for options in (FuseOptions(margin={"Style": 2}), FuseOptions(margin={"Style": 4}, domain={"Style": (1, 5)})):
-        with pytest.raises(InvalidInput, match=r"margin must be less than [24], the width of its scale"):
+    for options in (FuseOptions(margin={"Style": 5}), FuseOptions(margin={"Style": 4}, domain={"Style": (1, 5)})):
+        with pytest.raises(InvalidInput, match=r"margin must be less than [45], the width of its scale"):
             fuse_file(path, None, options)
     assert fuse_file(path, None, FuseOptions(margin={"Style": 1.5})).no_signal == 0
 

@@ -242,7 +242,9 @@ def _check_margins(scores: FileScores) -> None:
         column = layout.scores_MK[:, layout.names.index(name)]
         if np.isnan(column).all():
             continue
-        low, high = scores.options.domain.get(name, (float(np.nanmin(column)), float(np.nanmax(column))))
+        # Without a scale it is from 0 to 1, or wider if there are scores outside.
+        scale = (min(0.0, float(np.nanmin(column))), max(1.0, float(np.nanmax(column))))
+        low, high = scores.options.domain.get(name, scale)
         if low < high <= low + margin:
             allowed = f"less than {high - low:g}, the width of its scale: else all scores are ties"
             raise InvalidInput(_OWNER, "margin", allowed, f"{margin:g} for {name!r}", "", field=f"margin.{name}")
