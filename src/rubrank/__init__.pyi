@@ -5,6 +5,8 @@ from rubrank.errors import InvalidInput as InvalidInput
 from rubrank.errors import JudgingFailed as JudgingFailed
 from rubrank.errors import RubrankError as RubrankError
 from rubrank.errors import UnknownName as UnknownName
+from rubrank.fusion.arrays import fuse as fuse
+from rubrank.fusion.arrays import utilities as utilities
 from rubrank.fusion.control.adjustment import attenuate as attenuate
 from rubrank.fusion.control.attribute import Attribute as Attribute
 from rubrank.fusion.control.attributes import attribute as attribute
@@ -18,8 +20,6 @@ from rubrank.fusion.gate import Gated as Gated
 from rubrank.fusion.models.model import utility_model as utility_model
 from rubrank.fusion.result import Fused as Fused
 from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
-from rubrank.fusion.rlvr2 import fuse as fuse
-from rubrank.fusion.rlvr2 import utilities as utilities
 from rubrank.fusion.rules import find_rule as find_rule
 from rubrank.fusion.rules import rule as rule
 from rubrank.fusion.rules import rule_names as rule_names

@@ -38,15 +38,14 @@ unanimous verdict.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
-from rubrank.errors import InvalidInput, UnknownOption, only_our_errors, refuses_wrong_kinds
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.control import (
     AttributeControl,
@@ -60,8 +59,8 @@ from rubrank.fusion.control.linear import control_linearly, estimate_linearly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
-from rubrank.fusion.rule import Rescoring, Reweighting, Rule, Stateful, apply_rule
-from rubrank.fusion.rules import checks, find_rule
+from rubrank.fusion.rule import Rescoring, Reweighting, Stateful
+from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import subtract_mean
 from rubrank.scores.arrays import plain_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
@@ -389,144 +388,3 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     if not np.isfinite(largest_N1).all():
         raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
     return np.where(largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK)
-
-
-# --------------------------------------------------------------------------------------------------------- plain arrays
-
-PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
-Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
-"""Each "higher" or "lower". Typed as str: a caller's dict[str, str] would not match a Literal."""
-
-
-class Utilities(NamedTuple):
-    """Utilities and the attributes' coefficients."""
-
-    utilities: np.ndarray
-    gamma: np.ndarray
-
-
-@only_our_errors
-def fuse(
-    scores: ArrayLike,
-    *,
-    rule: str | Rule | None = None,
-    weights: PerCriterion = None,
-    margins: PerCriterion = None,
-    groups: Any = None,
-    attributes: ArrayLike | None = None,
-    directions: Directions = None,
-    criteria: Sequence[str] | None = None,
-    attribute_names: Sequence[str] | None = None,
-    outcomes: Any = None,
-    probabilities: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> np.ndarray:
-    """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
-
-    scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
-    rule: another rule than RLVR², such as "gdpo"; see `find_rule`.
-    weights: how much a criterion matters, > 0; (K,), (N, K), or by name. Only their ratios count.
-    margins: differences of at most this much are ties, ≥ 0; the same forms.
-    groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
-    attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
-        Of a frame, groups and attributes may be names of columns, and `criteria` says which columns are scores:
-        fuse(frame, groups="prompt_id", criteria=["Facts", "Style"], attributes=["tokens"]); criteria="all": the others.
-    directions: "higher" or "lower" is better, for each criterion.
-    criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
-    outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`. "soft":
-        the option of `RLVR2`.
-    probabilities: how sure the scores are, for outcomes="soft": by criterion, {value: probability} or None for each
-        rollout; see `rubrank.scores.probabilities`.
-    options: those of `RLVR2`: adjust ("remove" if attributes are given), pool, prior, attribute_prior, span, model,
-        seed; scale="utility" gives advantages instead of rewards. With another rule, constants of that rule.
-    """
-    arrays = {
-        "weights": weights,
-        "margins": margins,
-        "groups": groups,
-        "attributes": attributes,
-        "directions": directions,
-        "criteria": criteria,
-        "attribute_names": attribute_names,
-        "outcomes": outcomes,
-        "probabilities": probabilities,
-    }
-    return _fuse_arrays("fuse", scores, arrays, options, rule).reward
-
-
-@only_our_errors
-def utilities(
-    scores: ArrayLike,
-    *,
-    margins: PerCriterion = None,
-    groups: Any = None,
-    attributes: ArrayLike | None = None,
-    directions: Directions = None,
-    criteria: Sequence[str] | None = None,
-    outcomes: Any = None,
-    probabilities: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Any:
-    """The utilities of every rollout on every criterion, in the shape of the scores.
-
-    With attributes, a pair: utilities, and the coefficients γ of shape (K, D) for one group, else (groups, K, D) in the
-    order in which groups first appear. Parameters as for `fuse`.
-    """
-    arrays = {
-        "margins": margins,
-        "groups": groups,
-        "attributes": attributes,
-        "directions": directions,
-        "criteria": criteria,
-        "outcomes": outcomes,
-        "probabilities": probabilities,
-    }
-    fused = _fuse_arrays("utilities", scores, arrays, options)
-    batch = fused.batch
-    if attributes is None:
-        return fused.utilities
-    if fused.control is None or fused.gamma is None:  # an array of no attributes: nothing was adjusted
-        assert fused.utilities is not None
-        return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
-    return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)
-
-
-def _fuse_arrays(
-    owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any], rule: str | Rule | None = None
-) -> Fused:
-    """Fuse with RLVR², or another rule; errors name the function that was called."""
-    if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
-        options["outcomes"] = arrays["outcomes"]
-        arrays["outcomes"] = None
-    if rule is not None:
-        if options and not isinstance(rule, str):  # a rule object has its constants already
-            raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
-        chosen = rule
-        if isinstance(rule, str):
-            from rubrank.fusion.options import find_controlled_rule  # it imports this module
-
-            if arrays["attributes"] is not None:
-                options.setdefault("adjust", "remove")
-            chosen = find_controlled_rule(rule, owner, options)
-        return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
-    for name in options:
-        if name not in _OPTION_NAMES:
-            raise UnknownOption.of(owner, "keyword", name, [*arrays, *_OPTION_NAMES, "rule"])
-    if arrays["attributes"] is not None:
-        options.setdefault("adjust", "remove")
-    try:
-        # Checking options takes longer than a small fit, so rules with plain options are cached. A rule that learns
-        # from batch to batch must not be: calls would share what it has learnt.
-        is_plain = all(type(value) in (str, int, float) for value in options.values())
-        is_plain = is_plain and options.get("pool") != "run" and options.get("width") != "run"
-        rlvr2 = _make_rule(**options) if is_plain else RLVR2(**options)
-        return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
-    except InvalidInput as error:
-        if error.owner != RLVR2.name:
-            raise
-        raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
-
-
-_OPTION_NAMES = tuple(option.name for option in fields(RLVR2) if option.repr)
-"""The options of RLVR². Fields with repr=False are not options: they hold what the rule has learnt."""
-_make_rule = lru_cache(maxsize=64, typed=True)(RLVR2)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput
+from rubrank.fusion.arrays import utilities
 from rubrank.fusion.control.attribute import Attribute, Texts
 from rubrank.fusion.control.attributes import measure
-from rubrank.fusion.rlvr2 import utilities
 from rubrank.studies.audit.cases import Cases, JudgeRun, group_outcomes
 from rubrank.studies.audit.result import Bias
 from rubrank.studies.statistics import (
