@@ -197,15 +197,20 @@ class _CriterionSums:
         return self.total / self.count, ties
 
 
-def _add_group(
-    sums: dict[str, _CriterionSums], criteria: Sequence[CriterionData], scores_GK: np.ndarray, advantage_G: np.ndarray
-) -> None:
-    """Add the scores of one group and the advantages of its rollouts, all criteria at once."""
+def scale_scores(criteria: Sequence[CriterionData], scores_GK: np.ndarray) -> np.ndarray:
+    """(G, K) scores from 0 to 1, where 1 is best: `CriterionData.cleanness` of all criteria at once."""
     low_K = np.array([criterion.domain.low for criterion in criteria])
     width_K = np.array([criterion.domain.high for criterion in criteria]) - low_K
     is_lower_K = np.array([criterion.direction == "lower" for criterion in criteria])
     unit_GK = (scores_GK - low_K) / width_K
-    unit_GK = np.where(is_lower_K, 1.0 - unit_GK, unit_GK)
+    return np.where(is_lower_K, 1.0 - unit_GK, unit_GK)
+
+
+def _add_group(
+    sums: dict[str, _CriterionSums], criteria: Sequence[CriterionData], scores_GK: np.ndarray, advantage_G: np.ndarray
+) -> None:
+    """Add the scores of one group and the advantages of its rollouts, all criteria at once."""
+    unit_GK = scale_scores(criteria, scores_GK)
     known_GK = ~np.isnan(unit_GK) & ~np.isnan(advantage_G)[:, None]
     count_K = known_GK.sum(axis=0)
     divisor_K = np.maximum(count_K, 1)

@@ -55,7 +55,7 @@ from rubrank.fusion.rules.group_math import expand_rows, normalise_weights
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
-from rubrank.training.alarm import measure_step
+from rubrank.training.alarm import measure_step, scale_scores
 from rubrank.training.controls import TextFeatures, token_lengths
 
 MOST_LINES = 32
@@ -341,19 +341,20 @@ def find_disputed(
     """The rollouts about which the criteria disagree most, one of a group at most."""
     candidates = []
     for g, scored in enumerate(table.groups):
-        positions = []
-        for k, criterion in enumerate(scored.criteria):
-            column = criterion.cleanness(scored.scores[:, k])
-            numbers = column[~np.isnan(column)]
-            if len(numbers) and numbers.std() > 0.0:
-                positions.append((column - numbers.mean()) / numbers.std())
-        if len(positions) < 2:
+        unit_GK = scale_scores(scored.criteria, scored.scores)
+        known_GK = ~np.isnan(unit_GK)
+        counts_K = np.maximum(known_GK.sum(axis=0), 1)
+        deviation_GK = np.where(known_GK, unit_GK, 0.0)
+        deviation_GK = np.where(known_GK, unit_GK - deviation_GK.sum(axis=0) / counts_K, 0.0)
+        spread_K = np.sqrt((deviation_GK**2).sum(axis=0) / counts_K)
+        tells_apart_K = spread_K > 1e-9
+        if tells_apart_K.sum() < 2:
             continue
-        table_GK = np.array(positions).T
-        known_GK = ~np.isnan(table_GK)
+        known_GK = known_GK[:, tells_apart_K]
+        position_GK = deviation_GK[:, tells_apart_K] / spread_K[tells_apart_K]
         counts_G = known_GK.sum(axis=1)
-        means_G = np.nansum(table_GK, axis=1) / np.maximum(counts_G, 1)
-        squares_G = np.where(known_GK, (table_GK - means_G[:, None]) ** 2, 0.0).sum(axis=1)
+        means_G = position_GK.sum(axis=1) / np.maximum(counts_G, 1)
+        squares_G = np.where(known_GK, (position_GK - means_G[:, None]) ** 2, 0.0).sum(axis=1)
         spread_G = np.where(counts_G >= 2, np.sqrt(squares_G / np.maximum(counts_G, 1)), 0.0)
         i = int(spread_G.argmax())
         if spread_G[i] > 0.0:
