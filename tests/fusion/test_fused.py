@@ -358,7 +358,7 @@ def test_results_cannot_be_changed():
 
 
 def test_results_survive_pickling():
-    result = rlvr2(gate=Gate([1], maximum=0.5))(ROWS, groups=LABELS, attributes=ROWS[:, :1])
+    result = rlvr2(gate=Gate([1], maximum=0.5))(ROWS / 9, groups=LABELS, attributes=ROWS[:, :1])
     copied = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(copied.reward, result.reward)
     assert [copied.explain(i) for i in range(7)] == [result.explain(i) for i in range(7)]
