@@ -63,7 +63,9 @@ def test_the_table_with_intervals(tmp_path):
 @pytest.fixture
 def records(tmp_path):
     scores = tmp_path / "scores.jsonl"
-    scores.write_text("".join(json.dumps({"group": "q", "A": a, "B": 1 - a}) + "\n" for a in (0.0, 0.3, 1.0)))
+    scores.write_text(
+        "".join(json.dumps({"group": "q", "scores": {"A": a, "B": 1 - a}}) + "\n" for a in (0.0, 0.3, 1.0))
+    )
     return scores
 
 

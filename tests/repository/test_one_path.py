@@ -162,7 +162,7 @@ def test_one_definition_of_no_signal(tmp_path, name):
     """Rewards that differ by rounding alone: the result, its groups, metrics and records all say the same."""
     flat = CriterionData("Q", domain=UNIT)
     near = np.array([[0.5], [0.5 + 1e-13], [0.5]]) if "rlvr2" not in name and "borda" not in name else np.ones((3, 1))
-    if name in ("copeland", "lexicographic", "rlrr"):
+    if name in ("copeland", "lexicographic", "rlrr", "run-quantile"):
         near = np.ones((3, 1))
     scores = ScoreTable((GroupScores("flat", (flat,), near, (("",),) * 3),))
     found = step(name, scores, tmp_path / "r.jsonl")
