@@ -28,6 +28,7 @@ import json
 import math
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from real_data import DATA, longform_writing
@@ -37,7 +38,7 @@ from rubrank.judges.adaptive import default_rounds, next_round
 from rubrank.judges.design import choose_pairs, seeded_random, shuffle
 
 SEED = 20261120
-DESIGNS = ("swiss", "bracket", "pivot")
+DESIGNS: tuple[Any, ...] = ("swiss", "bracket", "pivot")
 SLOPE = 2.0
 
 
@@ -70,8 +71,9 @@ def read_eqbench(rng: np.random.Generator) -> list[np.ndarray]:
         outcome = row.get("outcome_for_test_model")
         if outcome is None:
             continue
-        pair = [names.setdefault(row["pair"][key], len(names)) for key in ("test_model", "neighbor_model")]
-        rows.append((*pair, float(outcome)))
+        first = names.setdefault(row["pair"]["test_model"], len(names))
+        second = names.setdefault(row["pair"]["neighbor_model"], len(names))
+        rows.append((first, second, float(outcome)))
     wins = np.zeros((len(names), len(names)))
     for i, j, outcome in rows:
         wins[i, j] += outcome
@@ -109,7 +111,7 @@ def compare_all(latent: np.ndarray, rng: np.random.Generator) -> dict[tuple[int,
     return answers
 
 
-def run_adaptive(design: str, n: int, judge: dict[tuple[int, int], float], name: str, rounds: int) -> dict:
+def run_adaptive(design: Any, n: int, judge: dict[tuple[int, int], float], name: str, rounds: int) -> dict:
     rank = shuffle(n, seeded_random(SEED, name, design))
     answers: dict[tuple[int, int], float] = {}
     for number in range(rounds):
@@ -124,7 +126,7 @@ def show_designs(name: str, groups: list[np.ndarray], rng: np.random.Generator) 
     n = len(groups[0])
     truth = np.mean([kendall(robin, latent) for robin, latent in zip(robins, groups, strict=True)])
     print(f"| {name} | round robin | {n * (n - 1):.0f} | 1 | | {truth:.3f} | |")
-    settings = [(design, default_rounds(design, n)) for design in DESIGNS]
+    settings: list[tuple[Any, int]] = [(design, default_rounds(design, n)) for design in DESIGNS]
     settings += [("swiss", 2 * default_rounds("swiss", n)), ("pivot", 3)]
     for design, rounds in settings:
         taus: dict[str, list[float]] = {"own": [], "fixed": [], "own truth": [], "fixed truth": []}
@@ -161,7 +163,11 @@ def fit_plackett_luce(rankings: np.ndarray, steps: int = 200) -> np.ndarray:
 
 
 def show_listwise(name: str, groups: list[np.ndarray], rng: np.random.Generator) -> None:
-    for noise_name, draw in (("Gumbel", rng.gumbel), ("normal", lambda size: 1.3 * rng.normal(size=size))):
+    draws: dict[str, Callable[..., Any]] = {
+        "Gumbel": rng.gumbel,
+        "normal": lambda size: 1.3 * rng.normal(size=size),
+    }
+    for noise_name, draw in draws.items():
         row = []
         for passes in (1, 2, 4):
             taus: dict[str, list[float]] = {"bt": [], "pl": []}
@@ -178,7 +184,7 @@ def show_listwise(name: str, groups: list[np.ndarray], rng: np.random.Generator)
         print(f"| {name} | {noise_name} | {' | '.join(row)} |", flush=True)
 
 
-def noise(draw: Callable[..., np.ndarray], n: int) -> np.ndarray:
+def noise(draw: Callable[..., Any], n: int) -> np.ndarray:
     return draw(size=n)
 
 

@@ -168,19 +168,25 @@ def join_sentences(sentences: list[str]) -> str:
 def loop_sentence(text: str, rng: random.Random) -> str | None:
     """One sentence again and again."""
     picked = pick_sentences(text, 1, rng)
-    return picked and text[: len(text) // 2] + "\n" + join_sentences(picked * rng.randrange(8, 40))
+    if not picked:
+        return None
+    return text[: len(text) // 2] + "\n" + join_sentences(picked * rng.randrange(8, 40))
 
 
 def loop_alternating(text: str, rng: random.Random) -> str | None:
     """Two sentences in turn."""
     picked = pick_sentences(text, 2, rng)
-    return picked and join_sentences(picked * rng.randrange(6, 25))
+    if not picked:
+        return None
+    return join_sentences(picked * rng.randrange(6, 25))
 
 
 def loop_shuffled(text: str, rng: random.Random) -> str | None:
     """Two or three sentences in any order."""
     picked = pick_sentences(text, rng.choice((2, 3)), rng)
-    return picked and join_sentences(rng.choices(picked, k=rng.randrange(15, 40)))
+    if not picked:
+        return None
+    return join_sentences(rng.choices(picked, k=rng.randrange(15, 40)))
 
 
 def loop_one_opening(text: str, rng: random.Random) -> str | None:
@@ -287,21 +293,21 @@ def swap_languages(answers: list[GoodAnswer], rng: random.Random) -> Iterator[Br
         yield Broken("swapped: whole", prompt, rng.choice(by_language[actual]).rollout.answer)
     for _ in range(EACH):
         expected, actual = rng.sample(main, 2)
-        answer = rng.choice(by_language[expected]).rollout
-        other = rng.choice(by_language[actual]).rollout.answer
-        yield Broken("swapped: second half", answer.question, answer.answer[: len(other) // 2] + "\n\n" + other)
+        first = rng.choice(by_language[expected]).rollout
+        second = rng.choice(by_language[actual]).rollout.answer
+        yield Broken("swapped: second half", first.question, first.answer[: len(second) // 2] + "\n\n" + second)
     for _ in range(EACH):
-        answer = rng.choice(by_language[rng.choice(main)]).rollout
+        rollout = rng.choice(by_language[rng.choice(main)]).rollout
         inside = list(
-            re.finditer(r"(?<=[a-zà-ÿ]) (?=[a-zà-ÿ]{3})|(?<=[\u4e00-\u9fff])(?=[\u4e00-\u9fff])", answer.answer)
+            re.finditer(r"(?<=[a-zà-ÿ]) (?=[a-zà-ÿ]{3})|(?<=[\u4e00-\u9fff])(?=[\u4e00-\u9fff])", rollout.answer)
         )
         if len(inside) < 20:
             continue
-        response = answer.answer
+        response = rollout.answer
         words = [word for word in FOREIGN if detect_language(word)[0] != detect_language(response)[0]]
         for place in sorted(rng.sample(inside, 3), key=lambda match: -match.start()):
             response = f"{response[: place.start()]} {rng.choice(words)} {response[place.end() :]}"
-        yield Broken("swapped: words", answer.question, response)
+        yield Broken("swapped: words", rollout.question, response)
 
 
 def make_broken(half: str, seed: int) -> Iterator[Broken]:
@@ -322,9 +328,9 @@ def make_broken(half: str, seed: int) -> Iterator[Broken]:
     plain = [answer for answer in answers if len(answer.rollout.answer) > 200]
     for kind in ("leak: thoughts", "empty"):
         for wording in wordings[kind]:
-            answer = rng.choice(plain).rollout
-            response = f"{wording} {answer.answer}" if kind == "leak: thoughts" else wording
-            yield Broken(kind, answer.question, response)
+            rollout = rng.choice(plain).rollout
+            response = f"{wording} {rollout.answer}" if kind == "leak: thoughts" else wording
+            yield Broken(kind, rollout.question, response)
 
 
 def read_wordings(part: str) -> dict[str, list[str]]:
@@ -359,7 +365,7 @@ def main() -> None:
     for broken in make_fresh() if options.fresh else make_broken(options.half, options.seed):
         if options.kinds and not broken.kind.startswith(tuple(options.kinds)):
             continue
-        rollout = Rollout(prompt=broken.prompt, response=broken.response)
+        rollout = Rollout.model_validate({"prompt": broken.prompt, "response": broken.response})
         values = [gate(rollout)[0] for gate in gates.values()]
         sizes[broken.kind] += 1
         caught[broken.kind] += 0 in values

@@ -47,7 +47,9 @@ def main() -> None:
             continue
         count = counts.setdefault(name, Counter())
         params = verifier.check_parameters({"truth": truth})
-        is_credited = verifier.verify(Rollout(prompt=question, response=answer), params).value == 1
+        is_credited = (
+            verifier.verify(Rollout.model_validate({"prompt": question, "response": answer}), params).value == 1
+        )
         is_named = f" {normalise(truth)} " in f" {normalise(answer)} "
         count["right"] += is_right
         count["named"] += is_right and is_named

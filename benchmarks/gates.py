@@ -48,7 +48,9 @@ def read_rows(path: str) -> Iterator[dict[str, Any]]:
 def read_good_answers() -> Iterator[GoodAnswer]:
     """Strong models on Chinese and English prompts."""
     for row in read_rows("good_answers/answers.jsonl.gz"):
-        yield GoodAnswer(row["src"], row["model"], Rollout(prompt=row["prompt"], response=row["response"]))
+        yield GoodAnswer(
+            row["src"], row["model"], Rollout.model_validate({"prompt": row["prompt"], "response": row["response"]})
+        )
 
 
 STRONG = ("gpt-4o-mini-2024-07-18", "claude-3-haiku-20240307", "Qwen__Qwen2.5-32B-Instruct-GPTQ-Int4")
@@ -59,7 +61,7 @@ def read_m_ifeval() -> Iterator[GoodAnswer]:
     for language in ("en", "fr"):
         for group in read_rows(f"m_ifeval/{language}_groups.jsonl.gz"):
             for answer in group["responses"]:
-                rollout = Rollout(prompt=group["prompt"], response=answer["response"])
+                rollout = Rollout.model_validate({"prompt": group["prompt"], "response": answer["response"]})
                 if answer["model"] in STRONG:
                     yield GoodAnswer("m_ifeval", answer["model"], rollout)
 
@@ -71,7 +73,9 @@ def read_arena() -> Iterator[GoodAnswer]:
             question, reply = row["messages"]
             content = reply["content"]
             response = content["answer"] if isinstance(content, dict) else content
-            yield GoodAnswer("arena_hard_v2", name, Rollout(prompt=question["content"], response=response))
+            yield GoodAnswer(
+                "arena_hard_v2", name, Rollout.model_validate({"prompt": question["content"], "response": response})
+            )
 
 
 def read_sysbench() -> Iterator[GoodAnswer]:
@@ -84,14 +88,18 @@ def read_sysbench() -> Iterator[GoodAnswer]:
             {"role": "system", "content": rules[row["system_id"]]},
             {"role": "user", "content": row["prompt"]},
         ]
-        yield GoodAnswer("sysbench", "gpt-4o", Rollout(prompt=messages, response=row["answer"]))
+        yield GoodAnswer("sysbench", "gpt-4o", Rollout.model_validate({"prompt": messages, "response": row["answer"]}))
 
 
 def read_simpleqa() -> Iterator[GoodAnswer]:
     """Czech questions with short answers."""
     for name in ("claude-3-5-haiku-20241022", "gpt-4o-mini-2024-07-18"):
         for row in read_rows(f"eval/simpleqa/czech_{name}.jsonl.gz"):
-            yield GoodAnswer("simpleqa", name, Rollout(prompt=row["problem"], response=row["predicted_answer"]))
+            yield GoodAnswer(
+                "simpleqa",
+                name,
+                Rollout.model_validate({"prompt": row["problem"], "response": row["predicted_answer"]}),
+            )
 
 
 def read_mmlu_pro() -> Iterator[GoodAnswer]:
@@ -99,7 +107,9 @@ def read_mmlu_pro() -> Iterator[GoodAnswer]:
     for row in read_rows("eval/mmlu_pro/jamba-1.5-large_1500.jsonl.gz"):
         options = "\n".join(f"{chr(65 + i)}. {option}" for i, option in enumerate(row["options"]))
         prompt = f"{row['question']}\n{options}\nThink step by step, then finish with: the answer is (X)."
-        yield GoodAnswer("mmlu_pro", "jamba-1.5-large", Rollout(prompt=prompt, response=row["model_outputs"]))
+        yield GoodAnswer(
+            "mmlu_pro", "jamba-1.5-large", Rollout.model_validate({"prompt": prompt, "response": row["model_outputs"]})
+        )
 
 
 READERS: dict[str, Callable[[], Iterator[GoodAnswer]]] = {

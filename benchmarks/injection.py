@@ -16,8 +16,14 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent.parent / "tests" / folder) for folder in ("judges", ".")]
 
-from attacks import PREPARED, PUNCTUATION, list_repeats, list_verdicts, prepare  # noqa: E402
-from test_injection import ATTEMPTS, FORMS, Form, asked, attempt_for  # noqa: E402
+from attacks import PREPARED, PUNCTUATION, list_repeats, list_verdicts, prepare  # type: ignore[import-not-found]  # noqa: E402
+from test_injection import (  # type: ignore[import-not-found]  # noqa: E402
+    ATTEMPTS,
+    FORMS,
+    Form,
+    asked,
+    attempt_for,
+)
 
 from rubrank.judges.judge import Reply  # noqa: E402
 

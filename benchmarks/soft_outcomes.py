@@ -55,10 +55,9 @@ def reward(scores: np.ndarray, probabilities: np.ndarray | None = None, retest: 
     distributions = None
     if probabilities is not None:
         flat = probabilities.reshape(-1, CRITERIA, len(LEVELS))
-        distributions = {name: [dict(zip(LEVELS, p, strict=True)) for p in flat[:, k]] for k, name in enumerate(names)}
+        by_rollout = {name: [dict(zip(LEVELS, p, strict=True)) for p in flat[:, k]] for k, name in enumerate(names)}
         distributions = {
-            name: [rows[g * ROLLOUTS : (g + 1) * ROLLOUTS] for g in range(GROUPS)]
-            for name, rows in distributions.items()
+            name: [rows[g * ROLLOUTS : (g + 1) * ROLLOUTS] for g in range(GROUPS)] for name, rows in by_rollout.items()
         }
     batch = ScoreBatch.of_arrays(scores, criteria=names, probabilities=distributions)
     is_soft = probabilities is not None or retest is not None

@@ -24,7 +24,7 @@ _MODES = ("exact", "normalised", "numeric", "choice", "set")
 
 def list_subjects() -> list[tuple[str, Any, Any, dict[str, Any]]]:
     """Name, verifier, parameters and data of every verifier that runs in this process."""
-    from library import load_all, load_examples
+    from library import load_all, load_examples  # type: ignore[import-not-found]
 
     subjects = []
     examples = {name: example for _, name, example in reversed(load_examples()) if example["kind"] == "pass"}
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "verifiers"))
-    from stalls import find_words, make_texts
+    from stalls import find_words, make_texts  # type: ignore[import-not-found]
 
     rng = random.Random(32)
     subjects = list_subjects()

@@ -213,7 +213,7 @@ def measure_tricks() -> tuple[Counter[str], list[Trick]]:
     for trick in make_tricks():
         verifier = find_verifier(trick.criterion)
         run = verifier.bind(verifier.check_parameters(trick.params))
-        value, _ = run(Rollout(prompt=trick.prompt, response=trick.response))
+        value, _ = run(Rollout.model_validate({"prompt": trick.prompt, "response": trick.response}))
         sizes[trick.criterion] += 1
         if value is not None and value >= 0.5:
             fooled.append(trick)
