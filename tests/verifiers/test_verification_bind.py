@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from rubrank.verifiers.verifier import library_examples
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import (
@@ -18,6 +17,7 @@ from rubrank.verifiers.verifier import (
     Verdict,
     find_verifier,
     is_verifier,
+    library_examples,
     loose_variants,
     missing,
     verifier,
