@@ -97,3 +97,18 @@ def test_judged_scores_that_are_all_missing_give_no_reward(folder):
     assert fused.exit_code == 2
     assert "every score is missing" in fused.stderr
     assert "mean reward" not in fused.output
+
+
+def test_presets_are_checked_and_graded_with_by_name(folder):
+    checked = run("check", "long-context")
+    assert checked.exit_code == 0
+    assert "long-context: no problems" in checked.output
+    responses = ("So \\boxed{0.5}.", "So \\boxed{2}.")
+    rows = [{"prompt": "1/4 + 1/4?", "response": response, "answer": "1/2"} for response in responses]
+    Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    graded = run("grade", "rollouts.jsonl", "--rubric", "maths", "--most-missing", "1", "-o", "scores.jsonl")
+    assert graded.exit_code == 0, graded.output
+    lines = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
+    scores = [line["scores"] for line in lines if "scores" in line]
+    assert [row["GroundTruthMatch"] for row in scores] == [1, 0]
+    assert [row["EmptyAnswer"] for row in scores] == [1, 1]

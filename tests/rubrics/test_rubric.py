@@ -14,6 +14,7 @@ import rubrank.verifiers.gates.language
 import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.rubrics.checks import check_file
 from rubrank.rubrics.files import load_yaml, presets
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric, json_schema, load_rubric, parse_rubric
@@ -142,10 +143,17 @@ def test_extends_a_preset_and_replaces_by_name():
     assert rubric.names[-2:] == ("Truncated", "Postscript")
 
 
-def test_every_preset_loads():
-    assert "gates" in presets()
-    for name in presets():
-        assert load_rubric(name).criteria
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_loads_without_problems_and_stops_broken_output(name):
+    rubric = load_rubric(name)
+    assert rubric.id == name
+    assert set(load_rubric("gates").names) <= set(rubric.names)
+    assert check_file(name) == []
+
+
+@pytest.mark.parametrize("name", ["agent", "chat", "code", "long-context", "maths"])
+def test_presets_of_tasks_rank_by_something_besides_gates(name):
+    assert any(criterion.value_layer == "quality" for criterion in load_rubric(name).criteria)
 
 
 def test_extends_a_file_beside_it(tmp_path):

@@ -24,6 +24,7 @@ from rubrank._plain import in_our_words
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import in_cycles
+from rubrank.rubrics.files import presets
 from rubrank.rubrics.public import rubric_data, to_rubric
 from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
 from rubrank.tables.columns import COLUMNS
@@ -55,9 +56,12 @@ class Problem:
 
 @only_our_errors
 def check_file(path: str | Path) -> list[Problem]:
-    """All problems of a rubric file or of a dataset; an empty list if it can be used."""
-    source, path = str(path), Path(path)
+    """All problems of a rubric file, a preset or a dataset; an empty list if it can be used."""
+    source = str(path)
+    path = Path(path)
     try:
+        if source in presets():
+            return list(check_rubric_data(source, source))
         if path.suffix in _RUBRICS and _is_rubric(data := read_data(path), path):
             return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
@@ -66,11 +70,14 @@ def check_file(path: str | Path) -> list[Problem]:
 
 
 def note_on(source: str | Path) -> str | None:
-    """What is worth knowing about a rubric file without problems; None for datasets, and where there is nothing."""
+    """What is worth knowing about a rubric without problems; None for datasets, and where there is nothing."""
     path = Path(source)
-    if path.suffix not in _RUBRICS or not _is_rubric(data := read_data(path), path):
+    if str(source) in presets():
+        criteria = to_rubric(str(source)).criteria
+    elif path.suffix in _RUBRICS and _is_rubric(data := read_data(path), path):
+        criteria = to_rubric(data, str(path), path.parent).criteria
+    else:
         return None
-    criteria = to_rubric(data, str(path), path.parent).criteria
     return YES_NO if yes_no_only((criterion.value_layer, criterion.value_domain) for criterion in criteria) else None
 
 

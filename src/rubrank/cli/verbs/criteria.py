@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a dataset whose rows have rubrics.")],
+    file: Annotated[
+        str, typer.Argument(help="A rubric (YAML, TOML, JSON), a preset, or a dataset whose rows have rubrics.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if anything is."""
