@@ -208,3 +208,19 @@ def test_audit(folder: Path) -> None:
     assert "not measured" in result.output
     assert Path("audit.png").stat().st_size > 10_000
     assert json.loads(run("judge", "audit", *options, "--json").stdout)["judges"] == ["good", "other"]
+
+
+def test_the_reference_answer_of_a_row_reaches_the_judge_once(server: Server) -> None:
+    rubric = [
+        {"title": "Dose", "description": "Essential Criteria: Gives the dose.", "weight": 5},
+        {"title": "Doctor", "description": "Important Criteria: Advises to see a doctor.", "weight": 3},
+    ]
+    row = {"question": "How much?", "reference_answer": "400 mg at most, and ask a doctor.", "rubric": rubric}
+    rows = [{**row, "response": response} for response in ("200 mg.", "A lot.")]
+    Path("rar.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("grade", "rar.jsonl", "--judges", "judges.yaml", "--most-missing", "1", "-o", "s.parquet")
+    prompts = [request.prompt for request in server.completions if "How much?" in request.prompt]
+    assert len(prompts) == 2
+    for prompt in prompts:
+        assert prompt.count("400 mg at most, and ask a doctor.") == 1
+        assert "Reference material for Dose, Doctor" in prompt

@@ -30,6 +30,14 @@ def test_reference_facts_come_from_everywhere(where):
     assert "core_facts" not in system(absolute_call(given, rollout())), "material is no parameter in words"
 
 
+def test_criteria_with_other_material_have_their_own():
+    criteria = [Criterion(name="A", question="Right?"), Criterion(name="B", question="Kind?", reference="No jokes.")]
+    text = user(batched_call(criteria, rollout(metadata={"reference_answer": "West Lake, in Hangzhou."})))
+    assert text.index("Reference material for A\n") < text.index("Reference material for B\n")
+    of_b = text[text.index("Reference material for B\n") :]
+    assert of_b.index("No jokes.") < of_b.index("West Lake, in Hangzhou.")
+
+
 @folded("tongue", LANGUAGES)
 @folded("name", [name for name in JUDGED if "without" in load_prompt(name, "en").sections])
 def test_what_a_judge_is_told_without_what_it_needs(name, tongue):

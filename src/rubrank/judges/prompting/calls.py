@@ -35,10 +35,10 @@ from rubrank.judges.prompting.fence import defuse
 from rubrank.judges.prompting.material import (
     choose_language,
     count_references,
+    group_references,
     one_line,
     show_conversation,
     show_parameters,
-    show_references,
     show_response,
 )
 from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill, load_prompt, prompt_names, prompt_of
@@ -309,8 +309,8 @@ def _show_data(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollout
         raise InvalidInput("judge", "rollouts", "of one query", "different prompts", "Compare responses to the same.")
     labels = load_prompt("_common", prompts[0].language).labels
     references = [
-        show_references(criterion, prompt, rollouts, labels)
-        for criterion, prompt in zip(criteria, prompts, strict=True)
+        f"{fill(labels['reference'], name=names)}\n{text}"
+        for names, text in group_references(criteria, prompts, rollouts).items()
     ]
     return _SharedData(show_conversation(rollouts[0], labels), _join_parts(references))
 

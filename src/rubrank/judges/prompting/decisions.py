@@ -30,7 +30,7 @@ from rubrank._plain import shortened
 from rubrank.judges.judge import SYSTEM_ONE, Call, Judge
 from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.fence import defuse
-from rubrank.judges.prompting.material import as_json, choose_language, show_references
+from rubrank.judges.prompting.material import as_json, choose_language, group_references
 from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
 from rubrank.judges.prompting.reply_form import ReplyForm, batch_keys, make_form, spell
 from rubrank.judges.prompting.tokens import estimated_tokens
@@ -123,7 +123,6 @@ def _make_call(state: Mapping[str, Any], questions: Sequence[DecisionQuestion], 
 
 def make_state(criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage) -> dict[str, Any]:
     """What all questions are about: conversation, tools, references, the response."""
-    labels = load_prompt("_common", language).labels
     state: dict[str, Any] = {}
     if any(criterion.question is not None for criterion in criteria):
         state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
@@ -137,13 +136,10 @@ def make_state(criteria: Sequence[Criterion], rollout: Rollout, language: Prompt
         state["conversation"] = conversation
     if rollout.tools:
         state["tools"] = defuse("\n".join(map(as_json, rollout.tools)))
-    references = {}
-    for criterion in criteria:
-        text = show_references(criterion, find_prompt(criterion, language), [rollout], labels)
-        if text:
-            references[criterion.name] = defuse(text)
+    prompts = [find_prompt(criterion, language) for criterion in criteria]
+    references = group_references(criteria, prompts, [rollout])
     if references:
-        state["reference"] = references
+        state["reference"] = {names: defuse(text) for names, text in references.items()}
     if rollout.tool_calls:
         state["tool_calls"] = _show_tool_calls(rollout.tool_calls)
     state["response"] = defuse(rollout.answer)

@@ -66,10 +66,22 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
 # --------------------------------------------------------------------------------------------------------- references
 
 
-def show_references(
-    criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout], labels: Mapping[str, str]
-) -> str:
-    """The criterion's reference material, or the instruction for the case without it; "" if none is needed."""
+def group_references(
+    criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
+) -> dict[str, str]:
+    """Names of criteria → their reference material, or the instruction for the case without it.
+
+    Criteria that need the same material share an entry, "Facts, Dose": it is sent once.
+    """
+    names_of_text: dict[str, list[str]] = {}
+    for criterion, prompt in zip(criteria, prompts, strict=True):
+        text = _show_references(criterion, prompt, rollouts)
+        if text:
+            names_of_text.setdefault(text, []).append(one_line(criterion.name))
+    return {", ".join(names): text for text, names in names_of_text.items()}
+
+
+def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> str:
     texts = list(dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts)))
     blocks = [fence("reference", text) for text in texts]
     roles = {message.role for message in rollouts[0].prompt}
@@ -80,9 +92,7 @@ def show_references(
     }
     if not all(available[need] for need in prompt.needs) and prompt.get("without"):
         blocks.append(prompt.get("without"))
-    if not blocks:
-        return ""
-    return "\n".join([fill(labels["reference"], name=one_line(criterion.name)), *blocks])
+    return "\n".join(blocks)
 
 
 def count_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
