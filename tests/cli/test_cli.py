@@ -112,6 +112,15 @@ def test_version_and_help() -> None:
     assert "gate.floor=0.3" in text
 
 
+def test_help_lists_verbs_in_groups() -> None:
+    text = run("--help").output
+    assert "─ Commands" not in text, "a verb is in no group"
+    order = ["─ Rubrics", " check ", "─ Grading and judges", " judge ", "─ Rewards", " fuse ", "─ Looking", " view "]
+    order += ["─ Training and service", " serve ", "─ This machine", " sandbox "]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = "import sys, rubrank.cli.app; print([m for m in ('polars', 'numba', 'numpy', 'rich') if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

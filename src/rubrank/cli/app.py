@@ -74,6 +74,24 @@ for verbs in (criteria, draft, grade, judge, fuse, replay, records, evaluation, 
 for verb in (init.init, train.train, serve.serve, demo):
     add_verb(app, verb)
 
+PANELS = {
+    "Start": ("init", "demo"),
+    "Rubrics": ("check", "lint", "criteria", "draft"),
+    "Grading and judges": ("grade", "conformance", "judge"),
+    "Rewards": ("fuse", "explain", "replay", "robustness", "bench"),
+    "Looking": ("record", "report", "view", "export", "alarm"),
+    "Training and service": ("train", "serve", "eval", "lab"),
+    "This machine": ("warm-up", "sandbox"),
+}
+"""The groups of verbs in `rubrank --help`, in this order; every verb is in one."""
+
+_panel_of_verb = {verb: panel for panel, names in PANELS.items() for verb in names}
+_order = list(_panel_of_verb)
+for info in (*app.registered_commands, *app.registered_groups):
+    info.rich_help_panel = _panel_of_verb[str(info.name)]
+# Typer shows panels in the order in which their first verb was registered.
+app.registered_commands.sort(key=lambda info: _order.index(str(info.name)))
+
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
