@@ -116,7 +116,7 @@ def _is_consequence(complaint: Any) -> bool:
     return isinstance(value, Sized) and len(value) >= complaint["ctx"]["min_length"]
 
 
-_BRANCH = re.compile(r"str|int|float|bool|\w+\[.+\]")
+_BRANCH = re.compile(r"str|int|float|bool|constrained-\w+|\w+\[.+\]")
 """For a field such as `str | list[str]`, pydantic adds the type that it tried to the location of its complaint."""
 
 

@@ -43,6 +43,18 @@ def play(design, strength, rounds=None, answer=None):
     return answers, sizes
 
 
+@designs
+@pytest.mark.parametrize("n", [2, 5, 8, 9])
+def test_ties_and_lost_answers_stay_within_the_bound(design, n):
+    for seed in range(20):
+        rng = random.Random(seed)
+        for rounds in (default_rounds(design, n), 3 * n):
+            answers, _ = play(
+                design, range(n), rounds, lambda i, j, rng=rng: rng.choice([0.0, 0.25, 0.5, 1.0, math.nan])
+            )
+            assert len(answers) <= most_pairs(design, n, rounds)
+
+
 def utilities(n, answers):
     outcomes = np.full((n, n), np.nan)
     for (i, j), outcome in answers.items():
@@ -179,6 +191,8 @@ def test_rounds_can_be_set_and_mistakes_are_named():
     for mistake in ({"pairs": "round"}, {"pairs": 0}, {"rounds": 2}, {"pairs": 4, "rounds": 2}):
         with pytest.raises(InvalidInput):
             load_judges({"kind": "pairwise", "endpoints": endpoints, **mistake})
+    with pytest.raises(InvalidInput, match="pairs must be a whole number or one of 'swiss', 'bracket', 'pivot'"):
+        load_judges({"kind": "pairwise", "endpoints": endpoints, "pairs": "swis"})
 
 
 def test_nothing_is_asked_ahead_and_nothing_in_batches(tmp_path):

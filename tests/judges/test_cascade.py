@@ -82,6 +82,14 @@ def test_thresholds_by_criterion_and_none_beyond_them():
     assert careful.asked == []
 
 
+def test_all_are_escalated_only_on_request():
+    certain = {"a": 1.0, "b": 0.0}
+    for escalate, names in ((1.0, ["a", "b"]), ({"thresholds": {"Clear": 1.0}}, ["a", "b"]), (0.9, []), (0, [])):
+        careful = Careful()
+        run(cascade(escalate=escalate), certain, careful)
+        assert sorted(careful.asked) == names
+
+
 def test_a_missing_answer_is_escalated_first():
     careful = Careful()
     judgment = run(cascade(escalate=0.5), {"a": None, "b": 0.5}, careful)
@@ -148,7 +156,7 @@ def test_in_a_step_both_judges_are_counted():
 
     judgments = judge_groups([about], [(CRITERION,)], [np.ones((2, 1), bool)], judges, asker_of=asker_of)
     assert judgments.groups[0].verdicts[0, "Clear"].value == 0.0
-    assert judgments.account.calls == 3
+    assert judgments.account.calls == 4  # what is certain is escalated too
 
 
 @pytest.mark.parametrize(
@@ -160,7 +168,11 @@ def test_in_a_step_both_judges_are_counted():
         ({"fallback": {"kind": "pairwise", "endpoints": [ENDPOINT]}}, "kind that scores"),
         ({"fallback": {"criteria": ["a"], "endpoints": [ENDPOINT]}}, "plain judge"),
         ({"escalate": 1.5}, "escalate"),
+        ({"escalate": {"thresholds": {"Clear": 5}}}, "thresholds.Clear must be ≤ 1"),
+        ({"escalate": {"thresholds": {"Clear": -1}}}, "thresholds.Clear must be ≥ 0"),
+        ({"escalate": {"thresholds": {"Clear": float("nan")}}}, "thresholds.Clear must be a finite number"),
         ({"calibration": {"Clear": [[0.5, 0.9], [0.2, 0.1]]}}, "calibration"),
+        ({"calibration": {"Clear": [[0.2, 0.9], [0.5, 0.1]]}}, "calibration"),
     ],
 )
 def test_mistakes_are_named(change, message):

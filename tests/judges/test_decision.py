@@ -136,6 +136,8 @@ def test_many_levels_are_a_choice():
         (lambda answers: answers["Kind"]["probabilities"].update({"2": 0.9}), "add up to 1"),
         (lambda answers: answers["Kind"]["probabilities"].update({"2": "many"}), "pairs of value and probability"),
         (lambda answers: answers["Kind"]["probabilities"].update({"2": -0.1}), "from 0 to 1"),
+        (lambda answers: answers["Kind"]["probabilities"].update({"2": 10**400}), "pairs of value and probability"),
+        (lambda answers: answers["Kind"].update(probabilities={"0": False, "1": False, "2": True}), "not numbers"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_missing_alone(change, reason):
@@ -174,6 +176,13 @@ def test_a_response_that_is_too_long_is_missing_without_a_call():
     assert len(asker.calls) == 1
     assert judgment.verdicts[0, "Clear"].reason.startswith("too long for the judge: about ")
     assert judgment.verdicts[1, "Clear"].value == 1.0
+
+
+def test_a_question_beyond_the_limit_of_a_request_is_missing_without_a_call():
+    asker = Decider(0.1, 0.9)
+    judgment = ask(asker, (CRITERION,), request_tokens=10)
+    assert asker.calls == []
+    assert judgment.verdicts[0, "Clear"].reason.endswith("at most 10 (request_tokens)")
 
 
 def test_duplicates_share_a_call():

@@ -209,6 +209,8 @@ def test_attributes_are_controlled_with_soft_outcomes_too():
 def test_wrong_probabilities_are_refused():
     with pytest.raises(InvalidInput, match="one for each of the 2 rollouts"):
         rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={0: [{0: 0.1, 1: 0.9}]})
+    with pytest.raises(InvalidInput, match="pairs of value and probability"):
+        rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={0: [0.3, 0.7]})
     with pytest.raises(InvalidInput, match="columns 0 to 0"):
         rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={1: [None, None]})
     with pytest.raises(UnknownName):

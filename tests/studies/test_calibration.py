@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,32 @@ def test_missing_answers_of_the_cheap_judge_are_escalated_and_of_the_better_left
     quick, careful = tables([[(None, 1.0), (0.9, math.nan), (0.9, 1.0)]])
     (tone,) = calibrate(quick, careful, agreement=1.0, isotonic=False).criteria
     assert (tone.cells, tone.escalated, tone.agreement) == (2, 0.5, 0.5)
+
+
+def test_an_answer_without_probabilities_is_certain_as_it_is_in_a_cascade():
+    quick, careful = tables([[(0.9, 1.0), (0.6, 1.0), (0.8, 1.0)]])
+    group = quick.groups[0]
+    distributions = ((), *group.probabilities["Tone"][1:])
+    bare = replace(group, probabilities={"Tone": distributions})
+    (tone,) = calibrate(ScoreTable((bare,)), careful, agreement=1.0, isotonic=False).criteria
+    assert (tone.cells, tone.agreement, tone.escalated) == (3, 1.0, 0.0)
+
+
+def test_certain_answers_are_escalated_only_if_they_are_wrong():
+    right, careful = tables([[(1.0, 1.0), (0.6, 0.0)]])
+    (tone,) = calibrate(right, careful, agreement=1.0, isotonic=False).criteria
+    assert (tone.escalated, tone.reached) == (0.5, 1.0)
+    assert 0.2 < tone.threshold < 1.0
+    wrong, careful = tables([[(1.0, 0.0), (0.6, 0.0)]])
+    (tone,) = calibrate(wrong, careful, agreement=1.0, isotonic=False).criteria
+    assert (tone.threshold, tone.escalated, tone.reached) == (1.0, 1.0, 1.0)
+
+
+def test_written_thresholds_escalate_what_was_measured():
+    quick, careful = tables([[(0.80002, 0.0), (0.80004, 1.0), (0.9, 1.0)]])
+    result = calibrate(quick, careful, agreement=1.0, isotonic=False)
+    threshold = result.settings()["escalate"]["thresholds"]["Tone"]
+    assert 0.80002 - 0.19998 < threshold < 0.9 - 0.1
 
 
 def test_the_curve_escalates_the_least_sure_first():

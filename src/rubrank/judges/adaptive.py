@@ -46,8 +46,9 @@ def most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
     per_round = n - 1 if design == "pivot" else n // 2
     bound = rounds * per_round
     if design == "bracket":
-        # Every comparison costs its two sides one loss together, and all but one leave with two losses.
-        bound = min(bound, 2 * n - 1)
+        # Every comparison costs its two sides one loss together. A response plays while it has less than two losses,
+        # of which ties are halves, so it has less than three at the end.
+        bound = min(bound, 3 * n - 1)
     return min(bound, n * (n - 1) // 2)
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
@@ -168,8 +169,8 @@ class Escalation(_Confidential):
     """Largest share of the answers that is escalated, the least sure first."""
     threshold: float = Field(default=1.0, ge=0.0, le=1.0, allow_inf_nan=False)
     """Answers of a smaller margin may be escalated; the margin is how much likelier the likeliest value is than the
-    next."""
-    thresholds: Mapping[str, float] = {}
+    next. With `most: 1`, a threshold of 1 escalates everything, what is certain too."""
+    thresholds: Mapping[str, Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]] = {}
     """The same by criterion; `rubrank judge calibrate` measures them."""
 
     @model_validator(mode="before")
@@ -284,7 +285,9 @@ class Judge(_Confidential):
             allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
             raise self.wrong("rounds", allowed, f"pairs: {self.pairs}", "Leave it out.")
         for name, pairs in self.calibration.items():
-            if list(pairs) != sorted(pairs) or not all(0.0 <= p <= 1.0 for pair in pairs for p in pair) or not pairs:
+            probabilities = [p for pair in pairs for p in pair]
+            rises = all(x1 <= x2 and y1 <= y2 for (x1, y1), (x2, y2) in pairwise(pairs))
+            if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in probabilities):
                 allowed = "pairs of probabilities that do not fall"
                 raise self.wrong(f"calibration of {name!r}", allowed, repr(pairs)[:80], "See rubrank judge calibrate.")
         if self.prompt is not None:

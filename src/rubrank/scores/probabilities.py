@@ -20,7 +20,7 @@ the outcome is Φ((s_i − s_j) / (√2 σ)).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -148,7 +148,10 @@ def read_probabilities(
             raise InvalidInput(owner, f"probabilities of {key!r}", allowed, str(len(listed)), "None without one.")
         if batch.order is not None:
             listed = [listed[row] for row in batch.order]
-        parsed = [() if entry is None or not len(entry) else make_distribution(entry, owner) for entry in listed]
+        parsed = []
+        for entry in listed:
+            is_absent = entry is None or (isinstance(entry, Sized) and not len(entry))
+            parsed.append(() if is_absent else make_distribution(entry, owner))
         for g in range(batch.N):
             of_group = tuple(parsed[int(batch.starts[g]) : int(batch.starts[g + 1])])
             if any(of_group):

@@ -80,12 +80,11 @@ class CascadeCalibration:
 
     def settings(self) -> dict[str, Any]:
         """For the cheap judge in the file of judges."""
-        thresholds = {criterion.name: round(criterion.threshold, 4) for criterion in self.criteria}
+        # To the last digit: a threshold that is rounded may keep an answer that it was to escalate.
+        thresholds = {criterion.name: criterion.threshold for criterion in self.criteria}
         settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
         calibration = {
-            criterion.name: [[round(given, 4), round(right, 4)] for given, right in criterion.knots]
-            for criterion in self.criteria
-            if criterion.knots
+            criterion.name: [list(knot) for knot in criterion.knots] for criterion in self.criteria if criterion.knots
         }
         if calibration:
             settings["calibration"] = calibration
@@ -190,6 +189,10 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
             distributions = cheap.probabilities.get(name, ((),) * len(group.scores))
             for i, distribution in enumerate(distributions):
                 reference = group.score(i, name)
+                score = cheap.score(i, name)
+                if not distribution and not math.isnan(score):
+                    # A server that left out log-probabilities once: the cascade takes such an answer as certain.
+                    distribution = ((score, 1.0),)
                 if not math.isnan(reference):
                     cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
     if not cells:
@@ -215,7 +218,10 @@ def _cumulative(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.nd
 
 def _fit(cells: Sequence[_Cell]) -> Knots:
     said, observed = _cumulative([cell for cell in cells if cell.distribution], ())
-    return fit_isotonic(said.tolist(), observed.tolist()) if len(said) else ()
+    if not len(said):
+        return ()
+    # Rounded as they are written, so that margins are measured with what the cascade will apply.
+    return tuple((round(given, 4), round(right, 4)) for given, right in fit_isotonic(said.tolist(), observed.tolist()))
 
 
 def _calibration_error(said: np.ndarray, observed: np.ndarray) -> float:
@@ -264,12 +270,14 @@ def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tupl
 
 def _find_threshold(margins: np.ndarray, agrees: np.ndarray, wanted: float) -> tuple[float, float, float]:
     """The smallest threshold for the wanted agreement, the share below it, and the agreement that it gives."""
-    candidates = [0.0, *np.unique(margins[margins > 0.0]).tolist(), 1.0 + 1e-9]
-    for threshold in candidates:
+    uncertain = np.unique(margins[(margins > 0.0) & (margins < 1.0)]).tolist()
+    # A threshold of 1 escalates what is certain too; the last one before it spares that.
+    highest = uncertain[-1] if uncertain else 0.0
+    for threshold in (0.0, *uncertain, (highest + 1.0) / 2.0):
         escalated = margins < threshold
         reached = float((agrees | escalated).mean())
         if reached >= wanted - 1e-12:
-            return min(threshold, 1.0), float(escalated.mean()), reached
+            return threshold, float(escalated.mean()), reached
     return 1.0, 1.0, 1.0
 
 

@@ -27,11 +27,13 @@ def make_distribution(probabilities: Mapping[Any, Any] | Iterable[Any], owner: s
 
     Raises if a probability is not a number from 0 to 1, a value occurs twice, or they do not add up to about 1.
     """
-    pairs = list(probabilities.items() if isinstance(probabilities, Mapping) else probabilities)
+    pairs = probabilities.items() if isinstance(probabilities, Mapping) else probabilities
     try:
         distribution = sorted((float(value), float(probability)) for value, probability in pairs)
-    except (TypeError, ValueError):
-        raise InvalidInput(owner, "probabilities", "pairs of value and probability", repr(pairs)[:80], "") from None
+    except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits in a reply
+        raise InvalidInput(
+            owner, "probabilities", "pairs of value and probability", repr(probabilities)[:80], ""
+        ) from None
     values = [value for value, _ in distribution]
     if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
         raise InvalidInput(owner, "probabilities", "of different finite values", repr(values)[:80], "")

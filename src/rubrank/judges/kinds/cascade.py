@@ -47,7 +47,13 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
         verdict = first.verdicts.get((i, question.criteria[k].name))
         if verdict is not None:
             margins[i, k] = _margin_of(verdict)
-    unsure = [cell for cell in margins if margins[cell] < _threshold_of(judge.escalate, question, cell[1])]
+    unsure = []
+    for cell, margin in margins.items():
+        threshold = _threshold_of(judge.escalate, question, cell[1])
+        # Everything is to be escalated, what is certain too: `escalate: 1.0` asks both judges about each cell.
+        is_all = threshold == judge.escalate.most == 1.0
+        if margin < threshold or is_all:
+            unsure.append(cell)
     unsure.sort(key=lambda cell: (margins[cell], cell))
     answers = [question.group.rollouts[i].answer for i in sorted({i for i, _ in cells})]
     draw = seeded_random(judge.seed, question.group.id, answers).random()

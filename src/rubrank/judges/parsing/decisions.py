@@ -83,5 +83,7 @@ def _read_probabilities(answer: Mapping[str, Any], question: DecisionQuestion) -
     if not isinstance(given, Mapping) or set(map(str, given)) != set(options):
         raise ValueError("its probabilities are not those of the levels that were asked for")
     by_name = {str(name): probability for name, probability in given.items()}
+    if any(isinstance(probability, bool) for probability in by_name.values()):
+        raise ValueError("its probabilities are not numbers")
     checked = make_distribution({number: by_name[option] for number, option in enumerate(options)})
     return {option: probability for option, (_, probability) in zip(options, checked, strict=True)}

@@ -88,12 +88,13 @@ def make_requests(criteria: Sequence[Criterion], rollout: Rollout, judge: Judge)
     state_tokens = count_tokens(state)
     question_tokens = [count_tokens(question.body) for question in questions]
 
+    limit, limit_name = min((judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens"))
     requests: list[DecisionRequest] = []
     first = 0
     while first < len(criteria):
-        if state_tokens + question_tokens[first] > judge.state_tokens:
+        if state_tokens + question_tokens[first] > limit:
             total = state_tokens + question_tokens[first]
-            problem = f"too long for the judge: about {total:,} tokens, at most {judge.state_tokens:,} (state_tokens)"
+            problem = f"too long for the judge: about {total:,} tokens, at most {limit:,} ({limit_name})"
             requests.append(DecisionRequest((criteria[first],), (questions[first],), None, problem))
             first += 1
             continue
