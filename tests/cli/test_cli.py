@@ -115,8 +115,17 @@ def test_version_and_help() -> None:
 def test_help_lists_verbs_in_groups() -> None:
     text = run("--help").output
     assert "─ Commands" not in text, "a verb is in no group"
-    order = ["─ Rubrics", " check ", "─ Grading and judges", " judge ", "─ Rewards", " fuse ", "─ Looking", " view "]
-    order += ["─ Training and service", " serve ", "─ This machine", " sandbox "]
+    order = [
+        "─ Rubrics",
+        "│ check ",
+        "─ Grading and judges",
+        "│ judge ",
+        "─ Rewards",
+        "│ fuse ",
+        "─ Looking",
+        "│ view ",
+    ]
+    order += ["─ Training and service", "│ serve ", "─ This machine", "│ sandbox "]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
 

@@ -22,7 +22,7 @@ is quick: polars and numba are loaded when a verb runs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,7 +87,8 @@ PANELS = {
 
 _panel_of_verb = {verb: panel for panel, names in PANELS.items() for verb in names}
 _order = list(_panel_of_verb)
-for info in (*app.registered_commands, *app.registered_groups):
+registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+for info in registered:
     info.rich_help_panel = _panel_of_verb[str(info.name)]
 # Typer shows panels in the order in which their first verb was registered.
 app.registered_commands.sort(key=lambda info: _order.index(str(info.name)))
