@@ -226,6 +226,11 @@ def test_what_is_not_wanted_is_found_before_what_demands_it(words, first, later)
     assert later is None or names.index(first) < names.index(later)
 
 
+def test_a_short_word_is_not_taken_for_the_beginning_of_another():
+    names = [entry["name"] for entry in json.loads(run("criteria", "--search", "date", "--json").stdout)]
+    assert set(names[:2]) == {"DateFormat", "DateMatch"}
+
+
 def test_one_criterion_is_shown_with_a_line_to_paste():
     from rubrank.rubrics.rubric import load_rubric
 

@@ -503,3 +503,16 @@ def test_answers_that_speak_to_the_user(text):
 def test_a_request_that_is_to_be_repeated_may_be_named():
     prompt = "Name a company. Let's repeat the request above first."
     assert value("ThinkLeak", "Okay, let's repeat the request: name a company. Wavelength.", prompt) == 1
+
+
+def _write_calls(paths):
+    text = "I will look at them."
+    for path in paths:
+        arguments = {"path": path, "mode": "read", "encoding": "utf-8"}
+        text += f"\n<tool_call>\n{{'name': 'fetch_record', 'arguments': {arguments}}}\n</tool_call>"
+    return text
+
+
+def test_parallel_calls_between_tags_are_no_loop_unless_they_are_the_same():
+    assert value("RepeatSegment", _write_calls("abcdefgh")) == 1
+    assert value("RepeatSegment", _write_calls("aaaaaaaa")) == 0

@@ -256,6 +256,33 @@ def test_letters_that_are_units_names_or_lists_are_no_choice(answer, letters):
     assert find_choice(answer).letters == letters
 
 
+@folded(
+    ("answer", "letters"),
+    [
+        ("The answer is B, not A.", "B"),
+        ("The answer is B; A is wrong.", "B"),
+        ("The answer is B. Doesn't matter why.", "B"),
+        ("The answer is B\nWrong options: A, C", "B"),
+        ("选B，不是A。", "B"),
+        ("选B，A错误。", "B"),
+        ("正解はB、Aではない。", "B"),
+        ("Правильный ответ B, не A.", "B"),
+        ("La respuesta es B, no es A.", "B"),
+        ("The answer is A\n\nWait, actually it is C.", "C"),
+        ("答案是A。不对，应该是C。", "C"),
+        ("A选项正确，B选项也正确。", "AB"),
+        ("The answer is A, B are wrong", ""),
+        ("选项A不能选。", ""),
+    ],
+)
+def test_denying_another_option_leaves_the_choice(answer, letters):
+    assert find_choice(answer).letters == letters
+
+
+def test_not_knowing_whether_is_no_claim():
+    assert verdict("I don't know whether it is Canberra.", "Canberra").value == 0
+
+
 HALFTIME = "Who performed the halftime show of the Super Bowl in 2017?"
 
 

@@ -74,6 +74,25 @@ def test_numbers_are_compared_as_numbers_only_if_they_are_written_as_numbers(exp
     assert same_output(expected, written, "tokens", 0.01) is same
 
 
+@pytest.mark.parametrize(
+    ("name", "response", "params"),
+    [
+        ("ContainsAny", "Paris is wrong.", {"references": ["Paris"]}),
+        ("ContainsAny", "巴黎是错的。", {"references": ["巴黎"]}),
+        ("Citations", "It says „the sun pulls the sea“.", {"material": "The moon pulls the sea."}),
+        ("Citations", "It says »the sun pulls the sea«.", {"material": "The moon pulls the sea."}),
+        ("Citations", "『太陽が海を引く』とある。", {"material": "月が海を引く。"}),
+        ("DateMatch", "It was not July 4, 1776.", {"truth": "1776-07-04"}),
+    ],
+)
+def test_denials_and_inventions_earn_nothing(name, response, params):
+    assert judge(name, response, params) == 0
+
+
+def test_a_test_without_content_tests_nothing():
+    assert judge("TestsPass", "```python\nx = 1\n```", {"tests": ["", " \n"]}) is None
+
+
 def test_cases_that_expect_nothing_test_nothing():
     cases = [{"stdin": "1", "stdout": ""}, {"stdin": "2", "stdout": " \n"}]
     assert judge("TestsPass", "```python\npass\n```", {"cases": cases}) is None

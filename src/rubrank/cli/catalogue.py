@@ -116,7 +116,9 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
         points = [
             points
             for points, text, stems_of_text in stems
-            if any(stem.startswith(word) for stem in stems_of_text) or (not word.isascii() and word in text)
+            if word in stems_of_text
+            or (len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text))  # "dat" (date) begins "data"
+            or (not word.isascii() and word in text)
         ]
         if not word.isascii() and any(not keyword.isascii() and keyword in word for keyword in keywords):
             points.append(2.0)  # 多语言 for 语言

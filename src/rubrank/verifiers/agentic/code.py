@@ -82,7 +82,7 @@ def _apply_patch(answer: str, files: dict[str, str], fuzz: int = 0) -> dict[str,
 # --- tests --------------------------------------------------------------------------------------------------------
 
 
-@verifier("TestsPass", family="agentic", domain=UNIT, version=3, cost="process")
+@verifier("TestsPass", family="agentic", domain=UNIT, version=4, cost="process")
 def code_passes(
     rollout: Rollout,
     *,
@@ -127,7 +127,7 @@ def code_passes(
         tests = _TESTS.validate_python(rollout.metadata.get("tests", []))
         cases = _CASES.validate_python(rollout.metadata.get("cases", []))
     sources = [tests] if isinstance(tests, str) else tests or []
-    calls = [job for text in sources for job in _split_tests(text, entry_point)]
+    calls = [job for text in sources if text.strip() for job in _split_tests(text, entry_point)]
     programs = cases or []
     total = len(calls) + len(programs)
     if not total:

@@ -29,6 +29,8 @@ _COUNTER = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")  # a tool is called
+_CALL_BEGINS = re.compile(r"<(?:tool_call|function_call|tool_use|invoke|function)\b[^<>]*+>")
+_CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)>")
 _PARAGRAPH = 120  # characters: three times in a row is a loop
 _ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
 _COMPRESSIBLE = 800  # characters from which on compression tells something
@@ -41,7 +43,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=4, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -94,7 +96,8 @@ def repeat_segment(
 
 
 def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
-    """Prose with single spaces; tables, code, rules and refrains left out."""
+    """Prose with single spaces; tables, code, rules, calls of tools and refrains left out."""
+    answer = _leave_out_calls(answer)
     lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
     prose_lines = []
     for line in lines:
@@ -106,6 +109,19 @@ def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
         if refrain.strip():
             text = text.replace(" ".join(refrain.split()), "")
     return text
+
+
+def _leave_out_calls(answer: str) -> str:
+    """The text without calls between tags; a call that was made before stays, since it may be a loop."""
+    *parts, rest = _CALL_ENDS.split(answer)
+    calls = set()
+    texts = []
+    for part in parts:
+        begin = _CALL_BEGINS.search(part)
+        call = part[begin.end() :] if begin else ""
+        texts.append(part[: begin.start()] if begin and call not in calls else part)
+        calls.add(call)
+    return "".join([*texts, rest])
 
 
 def _measure_size(text: str) -> int:

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from rubrank._plain import clean
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
-from rubrank.verifiers.shared.statements import STATED, after_retraction, find_statements, is_denied
+from rubrank.verifiers.shared.statements import RETRACTION, STATED, after_retraction, find_statements, is_denied
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
 _OPEN = r"[(（\[【「<{\\$*_\"“'‘`\s]"
@@ -139,11 +139,16 @@ _CHOOSE = re.compile(
     r"\s*[:：=是为為은는は]*\s*[*_]*\s*\Z",
     re.IGNORECASE,
 )
+_CORRECTED = re.compile(  # Wait, actually it is
+    rf"(?:{RETRACTION.pattern})[\s,，.…!—-]*+(?:actually|no|不对)?[\s,，]*+"
+    r"(?:it(?:['’]s| is| should be| must be| has to be)|应该是|应该选|应为|应选|是)\s*+\Z",
+    re.IGNORECASE,
+)
 _RIGHT = re.compile(
     r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+(?:选项|選項|項|项|肢|番|번|option)?\s*+"
     r"(?:(?:is|are|was|must be|would be|should be|has to be|seems|looks|est|es|é|è|ist|är|er|to|jest|je|là|adalah)\b)?"
     r"\s*+(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*+"
-    r"(?:clearly|definitely|thus|therefore|indeed|the|my|la|le|el|die|das|a|o|il|最|all|both|都|均|also)*\s*+"
+    r"(?:clearly|definitely|thus|therefore|indeed|the|my|la|le|el|die|das|a|o|il|最|all|both|都|均|也|也是|also|auch|aussi|también)*\s*+"
     r"(?:correct|right|true|best|final answer|answer\b|accurate|valid|correcte|juste|vraie?|la bonne|bonne réponse"
     r"|correct[oa]|correta|corretta|certa|giusta|verdader[oa]|richtig|korrekt|wahr|die richtige|juist|goed\b"
     r"|rätt|riktig"
@@ -205,6 +210,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
         is_stated = (
             any(end_of_words <= end <= mention.start for end in statements)
             or _CHOOSE.search(before) is not None
+            or _CORRECTED.search(before) is not None
             or _ends_statement(text, end_of_words)
         )
         if text.startswith("中", mention.end):  # 答案是A、B、C、D中的B
@@ -216,7 +222,18 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters
+        elif _is_first_chosen(text, mention):
+            letters = mention.first.upper()
     return letters
+
+
+def _is_first_chosen(text: str, mention: _Mention) -> bool:
+    """Is what is denied another option than the first: "B; A is wrong", 选B，A错误?"""
+    others = text[mention.after_first : mention.end].lstrip(")）*_ ")
+    if not mention.first or not others.startswith((",", ";", "，", "、")):
+        return False
+    is_plural = re.match(r"\W*(?:are|were|都|均)", text[mention.end : mention.end + 20])
+    return is_plural is None and not is_denied(text, mention.start, mention.after_first)
 
 
 def _ends_statement(text: str, position: int) -> bool:

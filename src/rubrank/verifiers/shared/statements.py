@@ -82,15 +82,18 @@ _DENIAL_BEFORE = re.compile(
 )
 # Spaces are matched possessively (`*+`): with five plain `\s*` in a row, forty line breaks took seconds.
 _DENIAL_AFTER = re.compile(
-    r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+(?:选项|項|项|番|번|option)?\s*+(?:is|are|was|were|est|es|é|è|ist|to"
+    r"[*_)）\]】」』\"'”’`$:：]*+(?P<stop>[.、,，][*_]*+)?\s*+(?:选项|項|项|番|번|option)?\s*+(?:is|are|was|were|est|es|é|è|ist|to"
     r"|jest|är|er)?"
     r"\s*+(?:是|は|が|은|는|이|가|를|을)?\s*+(?:clearly|also|simply|definitely|therefore|thus|la|una|le|都|均|也"
     r"|都是)?\s*+"
-    r"(?:not\b|n['’]t\b|never\b|cannot\b|can['’]?t\b|isn['’]?t\b|wrong\b|incorrect\b|false\b|ruled out\b|eliminated\b"
-    r"|doesn['’]?t\b|does not\b|n['’]est pas|no es\b|não é\b|non è\b|ist nicht|faux\b|fausse\b|falsch\b|falsa\b|falso\b"
-    r"|incorrect[oae]\b|sbagliata\b|errada\b|errónea\b|fout\b|onjuist\b|fel\b|невер|неправильн|ошибочн|не\s"
-    r"|错|錯|误|誤|不对|不對|不正确|不正確|不成立|不符|不选|不是|不合|不能|排除|間違|違う|違い|正しくな|ではな|じゃな"
-    r"|오답|틀|아니|아닙|yanlış|salah\b|sai\b|không\b|ผิด|ไม่|خطأ|خاطئ|ليس|गलत|नहीं|❌|✗|✘)",
+    # Behind a stop, "not" begins what is denied: "B, not A", 选B，不是A.
+    r"(?:(?(stop)not (?:correct|right|true)\b|(?:not|n['’]t|never|cannot|can['’]?t|doesn['’]?t|不是|不能|不选|没有"
+    r"|n['’]est pas|no es|não é|non è|ist nicht|не\s|không|ليس|ไม่)(?![a-z]))"
+    r"|isn['’]?t\b|(?:wrong|incorrect|false)\b(?!\s++(?:options?|answers?|choices?|ones|statements?)\b)|ruled out\b"
+    r"|eliminated\b|faux\b|fausse\b|falsch\b|falsa\b|falso\b"
+    r"|incorrect[oae]\b|sbagliata\b|errada\b|errónea\b|fout\b|onjuist\b|fel\b|невер|неправильн|ошибочн"
+    r"|错|錯|误|誤|不对|不對|不正确|不正確|不成立|不符|不合|排除(?![A-Za-z])|間違|違う|違い|正しくな|ではな|じゃな"
+    r"|오답|틀|아니|아닙|yanlış|salah\b|sai\b|ผิด|خطأ|خاطئ|गलत|नहीं|❌|✗|✘)",
     re.IGNORECASE,
 )
 RETRACTION = re.compile(

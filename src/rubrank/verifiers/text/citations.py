@@ -11,7 +11,8 @@ from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 Check = Literal["quotes", "numbers", "references"]
 _QUOTES = re.compile(
-    r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»|‘([^‘’\n]{1,500})’(?!\w)"
+    r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»|„([^„“”\n]{1,500})[“”]"
+    r"|»([^«»\n]{1,500})«|『([^『』\n]{1,500})』|‹([^‹›\n]{1,500})›|‚([^‚‘’\n]{1,500})[‘’](?!\w)|‘([^‘’\n]{1,500})’(?!\w)"
     r"|(?<![\w'])'(?! )((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)"  # an apostrophe is none
 )
 _REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
@@ -21,7 +22,7 @@ _SHORTEST = 12  # characters: shorter quotations are words that are mentioned, n
 _SHORTEST_WIDE = 5  # in Chinese and Japanese
 
 
-@verifier("Citations", family="faithfulness", domain=UNIT, version=2)
+@verifier("Citations", family="faithfulness", domain=UNIT, version=3)
 def check_citations(
     rollout: Rollout,
     *,

@@ -24,6 +24,7 @@ from rubrank.texts.prose import is_item, split_code
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.negation import find_denials
+from rubrank.verifiers.shared.statements import is_denied
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
@@ -82,24 +83,24 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=2)
+@verifier("ContainsAny", family="similarity", domain=BINARY, version=3)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:
     """The answer contains one of the references (or all of them), as whole tokens and in order.
 
     Passes: "I think it was Paris." for ["Paris", "Lutetia"]; 西湖 in 杭州西湖. Fails: "Parisian" for "Paris"; one of
-    two with `need="all"`; a reference that is only denied ("not Paris"), only in a comment, an address or hidden text,
-    or only in a list of five and more that were not asked for (every capital of Europe). Missing: no reference. Not
-    covered: a wrong statement about the reference: use GroundTruthMatch where that matters.
+    two with `need="all"`; a reference that is only denied ("not Paris", "Paris is wrong"), only in a comment, an
+    address or hidden text, or only in a list of five and more that were not asked for (every capital of Europe).
+    Missing: no reference. Not covered: another wrong statement about the reference (GroundTruthMatch).
     """
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
     if not texts:
         return missing(_NO_REFERENCE)
     # Whoever lists everything does not answer; but several references may be asked for.
     most_entries = max(_MANY_ENTRIES - 1, 2 * len(texts)) if need == "any" else LONGEST
-    answer = "\x00".join(_join_tokens(sentence) for sentence in _select_statements(rollout, most_entries))
-    contained = [text for text in texts if _join_tokens(text) in answer]
+    statements = _select_statements(rollout, most_entries)
+    contained = [text for text in texts if _is_stated(text, statements)]
     passed = len(contained) == len(texts) if need == "all" else bool(contained)
     reason = f"{len(contained)} of {len(texts)} found"
     if contained:
@@ -130,6 +131,17 @@ def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
             statement = statement.replace(clause, " ")
         statements.append(statement)
     return statements
+
+
+def _is_stated(reference: str, statements: Sequence[str]) -> bool:
+    """Does a statement hold the reference, and not only to call it wrong ("Paris is wrong")?"""
+    tokens = _join_tokens(reference)
+    for statement in statements:
+        if tokens in _join_tokens(statement):
+            places = [match.span() for match in re.finditer(re.escape(reference), statement, re.IGNORECASE)]
+            if not places or not all(is_denied(statement, start, end) for start, end in places):
+                return True
+    return False
 
 
 def _join_tokens(text: str) -> str:

@@ -84,7 +84,7 @@ _COPULA_AFTER = re.compile(
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
-    r"\b(?:either|might|may be|could be|perhaps|not sure|unsure|i guess|maybe|some (?:say|think|believe|claim)"
+    r"\b(?:either|might|may be|could be|perhaps|not sure|unsure|whether|i guess|maybe|some (?:say|think|believe|claim)"
     r"|people (?:say|think)"
     r"|many (?:say|think|believe)|often (?:said|thought|confused)|commonly (?:said|thought)|if |unless|doubt"
     r"|used to be|formerly|was once|no longer|as "

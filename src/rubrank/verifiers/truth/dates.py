@@ -14,6 +14,7 @@ from typing import Literal
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.statements import is_denied
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -41,9 +42,15 @@ def _date_pattern() -> re.Pattern[str]:
 
 
 def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
-    """All dates with day, month and year; `order` decides 5/6/1944, unless one of the numbers is above 12."""
+    """All dates with day, month and year that nothing denies ("not on June 5, 1944").
+
+    `order` decides 5/6/1944, unless one of the numbers is above 12.
+    """
     dates = []
-    for match in _date_pattern().finditer(text[-20_000:]):
+    text = text[-20_000:]
+    for match in _date_pattern().finditer(text):
+        if is_denied(text, *match.span()):
+            continue
         part = match.groupdict()
         if part["a"]:
             first = int(part["a"])
@@ -63,7 +70,7 @@ def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
     return dates
 
 
-@verifier("DateMatch", family="truth", domain=BINARY, version=1)
+@verifier("DateMatch", family="truth", domain=BINARY, version=2)
 def date_match(rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0) -> Answer:
     """The answer's date is the true one, however it is written; `days`: so far off it may be.
 
