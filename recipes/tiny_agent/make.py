@@ -167,7 +167,8 @@ def make(folder: Path, shown: int = SHOWN) -> float:
     write_rows(folder / "prompts.jsonl", [pair for pair in PAIRS if pair not in HELD_OUT])
     write_rows(folder / "held_out.jsonl", HELD_OUT)
     for name in ("rubric.yaml", "config.yaml", "calculator.py"):
-        shutil.copy(Path(__file__).parent / name, folder / name)
+        if folder.resolve() != Path(__file__).resolve().parent:
+            shutil.copy(Path(__file__).parent / name, folder / name)
     return loss
 
 

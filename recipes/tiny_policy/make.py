@@ -88,7 +88,8 @@ def make(folder: Path) -> None:
     write_rows(folder / "prompts.jsonl", QUERIES[:-HELD_OUT])
     write_rows(folder / "held_out.jsonl", QUERIES[-HELD_OUT:])
     for name in ("rubric.yaml", "config.yaml"):
-        shutil.copy(Path(__file__).parent / name, folder / name)
+        if folder.resolve() != Path(__file__).resolve().parent:
+            shutil.copy(Path(__file__).parent / name, folder / name)
 
 
 if __name__ == "__main__":

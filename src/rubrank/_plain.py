@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set, Sized
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
@@ -290,3 +291,31 @@ def labelled(name: str, text: str, width: int) -> str:
 def shortened(text: str, most: int = 120) -> str:
     """The text, cut to `most` characters; the last one is an ellipsis then."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
+    """A JSON object with a key that is there twice."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads`: an object as a dict; raises `RepeatedKey` instead of keeping the last of two values."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise RepeatedKey(f"the key {repeated!r} twice")
+    return data
+
+
+def find_similar_names(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that differ only in case, spaces, invisible characters or how Unicode writes them."""
+    first: dict[str, str] = {}
+    for name in names:
+        text = name
+        if not text.isascii():
+            text = unicodedata.normalize("NFKC", text)
+            text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+        earlier_name = first.setdefault(" ".join(text.casefold().split()), name)
+        if earlier_name != name:
+            return earlier_name, name
+    return None

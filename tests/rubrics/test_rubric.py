@@ -171,6 +171,25 @@ def test_a_circle_of_files_is_refused(tmp_path):
         load_rubric(tmp_path / "a.yaml")
 
 
+def test_a_key_given_twice_in_json_is_refused(tmp_path):
+    path = tmp_path / "twice.json"
+    path.write_text('{"criteria": [{"name": "WordCount", "params": {"low": 2, "low": 3}}]}', encoding="utf-8")
+    with pytest.raises(InvalidInput, match="the key 'low' twice"):
+        load_rubric(path)
+
+
+@pytest.mark.parametrize("name", ["facts", "Facts ", "Ｆacts", "Fa\u200bcts"])
+def test_names_that_look_alike_are_refused(tmp_path, name):
+    rubric = {"criteria": [{"name": "Facts", "question": "True?"}, {"name": name, "question": "Complete?"}]}
+    with pytest.raises(InvalidInput, match="criteria must be of different names; got 'Facts' and"):
+        load_rubric(rubric)
+    path = tmp_path / "similar.json"
+    path.write_text(json.dumps(rubric), encoding="utf-8")
+    assert [problem.message for problem in check_file(path)] == [
+        "the name is too similar to 'Facts'; names must differ in more than case and spaces"
+    ]
+
+
 def test_what_is_given_twice_is_seen_although_it_extends():
     with pytest.raises(InvalidInput, match=r"\['Postscript'\] twice"):
         parse_rubric({"extends": "gates", "criteria": ["Postscript", "Postscript"]}, "r")

@@ -18,7 +18,7 @@ from rubrank.records.files import write_records
 from rubrank.records.record import records_of
 from rubrank.rollouts.groups import read_groups
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import load_scores
+from rubrank.scores.files import load_scores, match_rollouts
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import Columns
 
@@ -249,3 +249,44 @@ def test_a_comparison_is_shown_as_decided(tmp_path):
     fuse_file(path, tmp_path / "out.jsonl", utilities=True)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert all(isinstance(row["utility.Taste"], float) for row in rows)
+
+
+def test_columns_beside_declared_criteria_are_reported(tmp_path):
+    path = table(tmp_path / "t.csv", "uid,Facts,temperature,note", "q,1,3,a", "q,0,2,b")
+    assert rubrank.fuse_file(path, criteria=["Facts"]).left_out == ("temperature", "note")
+    rows = [{"uid": "q", "response": "a", "scores": {"Facts": 1}, "Tone": 3}, {"uid": "q", "response": "b", "Tone": 4}]
+    rows[1]["scores"] = {"Facts": 0}
+    assert rubrank.fuse_file(rows).left_out == ("Tone",)
+    written = CliRunner().invoke(app, ["fuse", str(path), "--criteria", "Facts", "-o", str(tmp_path / "o.csv")])
+    assert "not used: temperature, note" in written.output
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("has_texts", [True, False])
+def test_rollouts_in_another_order_than_a_plain_table_are_refused(tmp_path, has_ids, has_texts):
+    rollouts = [{"uid": "q", "prompt": "p", "response_id": id, "response": f"text {id}"} for id in ("a", "b")]
+    columns = ["uid"] + ["response_id"] * has_ids + ["response"] * has_texts
+    rows = [{name: rollout[name] for name in columns} for rollout in rollouts]
+    scores = load_scores([{**row, "scores": {"Facts": i}} for i, row in enumerate(rows)]).table
+    assert [rollout.response for rollout in match_rollouts(scores, rollouts)[0].rollouts] == ["text a", "text b"]
+    if has_ids or has_texts:
+        with pytest.raises(InvalidInput, match="rollout 0 of group 'q' must be"):
+            match_rollouts(scores, rollouts[::-1])
+
+
+def test_a_list_of_responses_that_is_there_twice_is_refused():
+    row = {"id": "q", "prompt": "p", "responses": ["a", "a", "b"]}
+    assert len(read_groups([row, {**row, "responses": ["a", "c"]}])[0].rollouts) == 5
+    with pytest.raises(InvalidInput, match="the responses must be there once; got those of row 1 again"):
+        read_groups([row, row])
+
+
+def test_names_that_differ_by_an_invisible_character_are_refused():
+    rows = [{"uid": "q", "scores": {"Facts": 1}}, {"uid": "q", "scores": {"Fa\u200bcts": 0}}]
+    with pytest.raises(BadTable, match="of different names; got 'Facts' and"):
+        load_scores(rows)
+
+
+def test_a_set_of_criteria_has_no_order():
+    with pytest.raises(InvalidInput, match=r"criteria must be a list of names; .* A set has no order"):
+        rubrank.fuse([[1, 2], [0, 3]], criteria={"Facts", "Style"})

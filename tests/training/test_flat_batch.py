@@ -212,6 +212,14 @@ def test_what_cannot_be_grouped():
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0), step=0, group_of=by_position(4))
     with pytest.raises(InvalidInput, match="key must be given for every sample"):
         score_flat(RewardEngine(RUBRIC), samples_of(2, 3, 0, keyed=False), step=0)
+    pairs = samples_of(2, 2, 0)
+    with pytest.raises(InvalidInput, match="4 in a row of the same prompt; got sample 2 with another"):
+        score_flat(RewardEngine(RUBRIC), pairs, step=0, group_of=by_position(4))
+    with pytest.raises(InvalidInput, match="2 in a row of the same prompt; got sample 1 with another"):
+        score_flat(RewardEngine(RUBRIC), [*pairs[::2], *pairs[1::2]], step=0, group_of=by_position(2))
+    for size in (0, -2, True):
+        with pytest.raises(InvalidInput, match="size must be a whole number ≥ 1"):
+            by_position(size)
 
 
 @pytest.mark.parametrize("world", [2, 3])

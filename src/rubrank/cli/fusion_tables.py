@@ -70,7 +70,7 @@ def show_summary(summary: Summary) -> None:
     print_line(f"{_describe_size(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}")
     for line in _describe_rubric(summary):
         print_line(line)
-    if summary.left_out:
+    if summary.left_out and not summary.graded:
         print_line(f"not used: {_name_some(summary.left_out)}")
 
 

@@ -463,7 +463,15 @@ def _check_one_prompt(name: str, rows: Sequence[_RowPart]) -> None:
 
 
 def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
-    """Raise if a column of rollout ids has the same id twice in a group."""
+    """Raise if a column of rollout ids has the same id twice in a group, or if a list of responses is there twice."""
+    first_place_of: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        if len(row.rollouts) > 1:
+            place = row.where.rpartition(": ")[2]
+            first_place = first_place_of.setdefault(tuple(rollout.digest for rollout in row.rollouts), place)
+            if first_place != place:
+                got = f"those of {first_place} again, in group {name!r}"
+                raise InvalidInput(row.where, "the responses", "there once", got, "Remove the copies.")
     if any(len(row.rollouts) != 1 for row in rows):
         return  # rows with several responses have one id for all of them
     columns = [column for column in ROLLOUT_ID_NAMES if rows[0].rollouts[0].metadata.get(column) is not None]

@@ -125,8 +125,7 @@ class Rollout(_Frozen):
     @property
     def digest(self) -> str:
         """A short digest of the response and its reasoning: score files have it, to find the response again."""
-        text = f"{self.reasoning or ''}\0{self.response}"
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return digest_response(self.response, self.reasoning)
 
     def with_answer(self, answer: str) -> Rollout:
         """The same rollout with another answer; nothing is checked again."""
@@ -163,6 +162,12 @@ class Group(_Frozen):
     rollouts: tuple[Rollout, ...]
     rubric: Any = None
     """The query's own rubric, if it has one (see `rubrank.rubrics.rubric`)."""
+
+
+def digest_response(response: str, reasoning: str | None = None) -> str:
+    """A short digest of a response and its reasoning."""
+    text = f"{reasoning or ''}\0{response}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rubrank._plain import in_our_words
+from rubrank._plain import find_similar_names, in_our_words
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import in_cycles
@@ -150,6 +150,10 @@ def _check_together(
     for name, times in Counter(names).items():
         if name and times > 1:
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
+    similar_names = find_similar_names(name for name in dict.fromkeys(names) if name)
+    if similar_names:
+        message = f"the name is too similar to {similar_names[0]!r}; names must differ in more than case and spaces"
+        yield Problem(file, message, row, similar_names[1])
     all_names = set(names)
     for criterion in good:
         for edge in criterion.depends:

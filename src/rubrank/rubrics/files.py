@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from rubrank._files import read_text, suffix_error
-from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, shortened
+from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, shortened, unique_keys
 from rubrank.errors import InvalidInput
 
 
@@ -95,10 +95,14 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
+def _load_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=unique_keys)
+
+
 _LOADERS: dict[str, Callable[[str], Any]] = {
     ".yaml": load_yaml,
     ".yml": load_yaml,
-    ".json": json.loads,
+    ".json": _load_json,
     ".toml": tomllib.loads,
 }
 

@@ -32,7 +32,7 @@ from unicodedata import category
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import Strict, in_our_words, shortened
+from rubrank._plain import Strict, find_similar_names, in_our_words, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
@@ -279,6 +279,11 @@ class Rubric(Strict):
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "")
+        similar_names = find_similar_names(names)
+        if similar_names:
+            got = f"{similar_names[0]!r} and {similar_names[1]!r}"
+            remedy = "Give them names that differ in more than case and spaces."
+            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", got, remedy)
         check_edges({criterion.name: criterion.depends for criterion in self.criteria}, f"rubric {self.id!r}")
         watched = {criterion.name for criterion in self.criteria if criterion.value_layer == "watch"}
         for criterion in self.criteria:

@@ -11,7 +11,7 @@ Frames and tensors are recognised by their methods, so that pandas, polars and t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -369,6 +369,8 @@ def _read_criteria(owner: str, parameter: str, criteria: Any, count: int, layer:
     """Names or data of the columns as data."""
     if criteria is None:
         return _unnamed_criteria(count, "criterion" if parameter == "criteria" else "gate", layer)
+    if isinstance(criteria, Set):
+        raise InvalidInput(owner, parameter, "a list of names", f"{criteria!r}", "A set has no order: write a list.")
     listed = list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     _check_names(owner, parameter, names, count, "column of the scores")

@@ -34,11 +34,11 @@ from rubrank._files import explain_read_errors, open_bytes, require_file, suffix
 from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
 from rubrank.rollouts.groups import read_groups
-from rubrank.rollouts.rollout import Group
+from rubrank.rollouts.rollout import Group, digest_response
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import DIGEST, OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.tables.columns import REASONS, SCORES, Columns
+from rubrank.tables.columns import REASONS, ROLLOUT_ID_NAMES, SCORES, Columns
 from rubrank.tables.layout import Layout, find_layout
 from rubrank.tables.long import read_table
 from rubrank.tables.rows import read_file_rows
@@ -377,12 +377,28 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
         return LoadedScores(table, f"scores, {score_file.table.shape}", "group", attributes)
     layout = find_layout(read_table(source, columns), columns, any_order=True)
     criteria = _criteria_with_scales(layout)
+    frame = layout.table.frame
+    id_column = next((name for name in ROLLOUT_ID_NAMES if name in frame.columns), None)
+    ids = [None] * len(frame) if id_column is None else frame.get_column(id_column).to_list()
+    has_responses = frame.schema.get("response") == pl.String
+    responses = frame.get_column("response").to_list() if has_responses else [None] * len(frame)
     groups = []
     for label, rows in layout.rows_of_groups.items():
         names = _names_scored_in(layout, rows) or list(layout.names[:1])
         scores = layout.scores_of(rows, names)
         no_reasons = (("",) * len(names),) * len(rows)
-        groups.append(GroupScores(str(label), tuple(criteria[name] for name in names), scores, no_reasons))
+        group_ids = tuple(str(ids[row]) for row in rows)
+        has_ids = len(set(group_ids)) == len(rows) > 1
+        digests = [digest_response(response) for row in rows if (response := responses[row]) is not None]
+        group = GroupScores(
+            str(label),
+            tuple(criteria[name] for name in names),
+            scores,
+            no_reasons,
+            digests=tuple(digests) if len(digests) == len(rows) else (),
+            rollout_ids=group_ids if has_ids else (),
+        )
+        groups.append(group)
     attributes = layout.attributes_MD
     if attributes is not None:
         attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
@@ -445,5 +461,11 @@ def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] 
                 where = f"the response of rollout {number} of group {scored.id!r}"
                 remedy = "Give the file that was graded, with its rows in the same order."
                 raise InvalidInput(str(rollouts), where, "the one that was scored", "another text", remedy)
+        for number, (rollout_id, rollout) in enumerate(zip(scored.rollout_ids, group.rollouts, strict=False)):
+            ids = [str(rollout.metadata[name]) for name in ROLLOUT_ID_NAMES if rollout.metadata.get(name) is not None]
+            if ids and rollout_id not in ids:
+                where = f"rollout {number} of group {scored.id!r}"
+                remedy = "Give the file that was graded, with its rows in the same order."
+                raise InvalidInput(str(rollouts), where, f"{rollout_id!r}, as in the scores", f"{ids[0]!r}", remedy)
         matched.append(group)
     return matched

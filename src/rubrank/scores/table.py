@@ -52,6 +52,8 @@ class GroupScores:
     """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are; () = not said."""
     digests: tuple[str, ...] = ()
     """For each rollout a short digest of the response that was scored, to find it again; () = not known."""
+    rollout_ids: tuple[str, ...] = ()
+    """The ids by which the table told its rollouts apart; () = it had none."""
 
     def __repr__(self) -> str:
         return f"GroupScores({self.id!r}, {len(self.scores)} rollouts, criteria: {', '.join(self.names)})"

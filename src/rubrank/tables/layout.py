@@ -9,7 +9,6 @@ layout.scores_of(rows, names)       a matrix: one row per rollout, one column pe
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rubrank._plain import find_similar_names
 from rubrank.errors import BadTable, UnknownName
 from rubrank.tables.cells import Numbers, convert_csv_column, first_true, is_inexact_integer, read_numbers
 from rubrank.tables.columns import (
@@ -53,7 +53,7 @@ class Layout:
     """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `scores_of`."""
     attributes_MD: np.ndarray | None
     left_out: tuple[str, ...]
-    """Columns that are not used: texts, and numbers whose names say that they are not scores."""
+    """Columns that are not used: all others if criteria are declared; else texts, and numbers that are no scores."""
 
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria."""
@@ -137,8 +137,11 @@ def find_layout(
     if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
         scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
         layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
-    if columns.named_criteria is None:
-        _check_similar_names(table, names)
+    similar_names = find_similar_names(names) if columns.named_criteria is None else None
+    if similar_names:
+        got = f"{similar_names[0]!r} and {similar_names[1]!r}"
+        remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
+        raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
     _check_one_prompt(table, layout.labels)
     _check_rollouts_once(table, layout.labels)
     if not any_order:
@@ -267,10 +270,13 @@ def _choose_criteria(
     """
     if columns.named_criteria is not None:
         paths = [_find_path(table, "criterion", SCORES, name) for name in columns.named_criteria]
-        return {path: read_numbers(table, path) for path in paths}, ()
-    fields = [path for path in _column_paths(table) if len(path) == 2 and path[0] == SCORES]
-    if fields:
-        return {path: read_numbers(table, path) for path in fields}, ()
+    else:
+        paths = [path for path in _column_paths(table) if len(path) == 2 and path[0] == SCORES]
+    if paths:
+        identity = ("prompt", "response", *ROLLOUT_ID_NAMES)
+        used = {*paths, *((name,) for name in (*other_columns, *identity))}
+        names = tuple(path[-1] for path in _column_paths(table) if path not in used and path[0] != ATTRIBUTES)
+        return {path: read_numbers(table, path) for path in paths}, names
     criteria: dict[ColumnPath, Numbers] = {}
     left_out = []
     for path in _column_paths(table):
@@ -318,17 +324,6 @@ def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
         index = first_true(cells.is_not_null())
         remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
         raise table.cell_error(index, path, "a number, or a text that is no score", remedy)
-
-
-def _check_similar_names(table: Table, names: Sequence[str]) -> None:
-    """Raise if two names differ only in case, in outer spaces or in how Unicode writes them."""
-    first: dict[str, str] = {}
-    for name in names:
-        earlier_name = first.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), name)
-        if earlier_name != name:
-            remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
-            got = f"{earlier_name!r} and {name!r}"
-            raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
 
 def _check_one_prompt(table: Table, labels: pl.Series) -> None:

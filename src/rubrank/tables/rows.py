@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank._files import explain_read_errors, open_text, read_text
-from rubrank._plain import kind_in_words
+from rubrank._plain import kind_in_words, unique_keys
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
 from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_table
@@ -169,20 +169,6 @@ def _read_json(path: Path) -> Iterator[Row]:
     rows = data if isinstance(data, list) else [data]
     for number, row in enumerate(rows, start=1):
         yield _check_object(row, f"{path}: row {number}")
-
-
-class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
-    """A JSON object with a key that is there twice."""
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `json.loads`: an object as a dict; raises `RepeatedKey` instead of keeping the last of two values."""
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise RepeatedKey(f"the key {repeated!r} twice")
-    return data
 
 
 def _parse_json(text: str, where: str) -> Any:

@@ -25,10 +25,11 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import encoding_error, explain_read_errors, open_bytes
+from rubrank._plain import RepeatedKey, unique_keys
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
-from rubrank.tables.rows import RepeatedKey, check_csv_header, check_quotes, read_rows, unique_keys
+from rubrank.tables.rows import check_csv_header, check_quotes, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 
 ColumnPath: TypeAlias = tuple[str, ...]

@@ -152,7 +152,8 @@ class RubricReward:
         train = trainer is None or bool(trainer.model.training)
 
         def group_samples(samples: Sequence[Sample]) -> Sequence[Any]:
-            return by_position(self._group_size(samples, trainer, train))(samples)
+            size = self._group_size(samples, trainer, train)
+            return by_position(size, same_prompt=False)(samples)  # environments may add to the prompt of each rollout
 
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(

@@ -78,14 +78,25 @@ def by_key(samples: Sequence[Sample]) -> list[Hashable]:
     return [sample.key for sample in samples]
 
 
-def by_position(size: int) -> GroupOf:
-    """`size` samples in a row are a group."""
+def by_position(size: int, *, same_prompt: bool = True) -> GroupOf:
+    """`size` samples in a row are a group.
+
+    same_prompt: raise if the prompts of a group differ, because the order or the size is wrong then.
+    """
+    if isinstance(size, bool) or size < 1:
+        raise InvalidInput("by_position", "size", "a whole number ≥ 1", repr(size), "")
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
         if len(samples) % size:
             allowed = f"a multiple of the group size, {size}"
             remedy = "Every process must call, with all of its rows."
             raise InvalidInput("score_flat", "samples", allowed, str(len(samples)), remedy)
+        for i, sample in enumerate(samples):
+            if same_prompt and sample.rollout.prompt != samples[i - i % size].rollout.prompt:
+                allowed = f"{size} in a row of the same prompt"
+                got = f"sample {i} with another prompt than sample {i - i % size}"
+                remedy = "Sort the samples by prompt, or give them keys: Sample(rollout, key=…)."
+                raise InvalidInput("score_flat", "samples", allowed, got, remedy)
         return [i // size for i in range(len(samples))]
 
     return group_of
