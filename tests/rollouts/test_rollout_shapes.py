@@ -376,6 +376,54 @@ def test_samples_of_lm_eval(arguments):
         read_rollouts([{**row, "resps": [[[-3.2, False]]]}])
 
 
+def promptfoo_result(question, output, model, **more):
+    return {
+        "id": f"{question} {model}",
+        "testIdx": 0,
+        "vars": {"question": question, "answer": "Paris"},
+        "prompt": {"raw": f"Answer: {question}", "label": "Answer: {{question}}"},
+        "provider": {"id": model},
+        "response": {"output": output},
+        "success": False,
+        "score": 0,
+        "error": "Expected output to contain Paris",
+        **more,
+    }
+
+
+@pytest.mark.parametrize("name", ["results.json", "results.jsonl"])
+def test_results_of_promptfoo(name, tmp_path):
+    results = [
+        promptfoo_result("Capital of France?", "Lyon", "small"),
+        promptfoo_result("Capital of France?", {"city": "Paris"}, "large"),
+        promptfoo_result("And now?", "Paris", "small", prompt={"raw": "Answer: {{ question }}"}),
+    ]
+    text = "".join(json.dumps(result) + "\n" for result in results)
+    if name == "results.json":
+        text = json.dumps({"evalId": "e", "results": {"version": 3, "results": results, "stats": {}}, "config": {}})
+    (tmp_path / name).write_text(text)
+    read = read_rollouts(tmp_path / name)
+    assert read.shape.endswith("promptfoo")
+    assert [[rollout.answer for rollout in group.rollouts] for group in read.groups] == [
+        ["Lyon", '{"city": "Paris"}'],
+        ["Paris"],
+    ]
+    assert [group.rollouts[0].question for group in read.groups] == ["Answer: Capital of France?", "Answer: And now?"]
+    first = read.groups[0].rollouts[0].metadata
+    assert (first["answer"], first["model"]) == ("Paris", "small")
+
+
+def test_a_chat_prompt_and_a_failed_request_of_promptfoo():
+    chat = json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}])
+    (group,) = read_rollouts([promptfoo_result("Hello", "Hi.", "m", prompt={"raw": chat})]).groups
+    assert [(message.role, message.content) for message in group.rollouts[0].prompt] == [
+        ("system", "Be brief."),
+        ("user", "Hello"),
+    ]
+    with pytest.raises(InvalidInput, match="row 1: the request must be answered; got API error: 500"):
+        read_rollouts([promptfoo_result("Hello", None, "m", error="API error: 500")])
+
+
 def test_a_column_within_a_column():
     rows = [{"q": {"text": "p"}, "out": {"text": "a", "more": {"id": 7}}}]
     columns = {"response": "out.text", "prompt": "q.text", "group": "out.more.id"}

@@ -8,6 +8,7 @@
     lettered         {"prompt": …, "response_a": …, "response_b": …, …}
     OpenAI batch     {"custom_id": …, "response": {"body": {"choices": [{"message": …}]}}}
     lm-eval          {"doc_id": …, "doc": {…}, "arguments": …, "resps": [[…]]}
+    promptfoo        {"vars": {…}, "prompt": {"raw": …}, "response": {"output": …}, "provider": {"id": …}}
 
 The response of a conversation is everything after the last turn of the user. A preference has two responses. The ground
 truth of verl becomes metadata. The input of Alpaca is appended to the prompt.
@@ -17,6 +18,8 @@ A row in which responses could be in two places is refused; the error names both
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -202,8 +205,44 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
     return {**rest, "group": row["doc_id"], "responses": texts}
 
 
+def _convert_promptfoo(row: Row, where: str) -> Row | None:
+    """A result of promptfoo; its variables become metadata. Results with the same prompt are a group."""
+    test = row.get("testCase")
+    test = test if isinstance(test, Mapping) else {}
+    variables = row.get("vars") or test.get("vars") or {}
+    prompt = row.get("prompt")
+    if not isinstance(prompt, Mapping) or not isinstance(prompt.get("raw"), str):
+        return None
+    if not isinstance(variables, Mapping) or not ("vars" in row or "testCase" in row):
+        return None
+    response = row.get("response")
+    output = response.get("output") if isinstance(response, Mapping) else None
+    if output is None:
+        error = response.get("error") if isinstance(response, Mapping) else None
+        got = str(error or row.get("error") or "no output")
+        remedy = "Run the tests that failed again, or remove their results."
+        raise InvalidInput(where, "the request", "answered", got[:200], remedy)
+    text = prompt["raw"]
+    metadata = dict(test.get("metadata") or {})
+    for name, value in variables.items():
+        metadata[name] = value
+        # Usually the prompt is rendered. In an export that has the template instead, all tests would be one group.
+        placeholder = re.compile(r"\{\{\s*" + re.escape(name) + r"\s*\}\}")
+        text = _as_text(value).join(placeholder.split(text))
+    provider = row.get("provider")
+    model = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+    if model:
+        metadata.setdefault("model", model)
+    return {"prompt": text, "response": _as_text(output), "metadata": metadata}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 _CONVERSIONS = (
     (_convert_lettered, "lettered responses"),
     (_convert_openai_batch, "OpenAI batch"),
     (_convert_lm_eval, "lm-eval samples"),
+    (_convert_promptfoo, "promptfoo"),
 )

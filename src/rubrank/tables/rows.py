@@ -167,6 +167,9 @@ def _read_json(path: Path) -> Iterator[Row]:
         yield from log_rows(data, str(path))
         return
     rows = data if isinstance(data, list) else [data]
+    summary = data.get("results") if isinstance(data, Mapping) else None
+    if isinstance(summary, Mapping) and isinstance(summary.get("results"), list):
+        rows = summary["results"]  # what `promptfoo eval --output results.json` writes
     for number, row in enumerate(rows, start=1):
         yield _check_object(row, f"{path}: row {number}")
 
