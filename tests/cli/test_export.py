@@ -180,6 +180,82 @@ def test_weave_without_an_account_says_so(records: list[GroupRecord], weave: Any
         export_records(records, "weave", place="somewhere")
 
 
+class WandbRun:
+    id = "r1"
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+        self.logged: list[tuple[int, dict[str, float]]] = []
+        self.artifacts: list[Any] = []
+        self.exit_code: int | None = None
+
+    def log(self, data: dict[str, float], step: int) -> None:
+        assert not self.logged or step > self.logged[-1][0]
+        self.logged.append((step, data))
+
+    def log_artifact(self, artifact: Any) -> None:
+        self.artifacts.append(artifact)
+
+    def finish(self, exit_code: int = 0) -> None:
+        self.exit_code = exit_code
+
+
+class WandbArtifact:
+    def __init__(self, name: str, type: str) -> None:
+        self.files: list[str] = []
+
+    def add_file(self, local_path: str) -> None:
+        self.files.append(Path(local_path).name)
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """As https://docs.wandb.ai/ref/python/init/ says; the package is not installed here."""
+    module = ModuleType("wandb")
+    module.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    module.runs = []  # type: ignore[attr-defined]
+
+    def init(**settings: Any) -> WandbRun:
+        module.runs.append(WandbRun(**settings))
+        return module.runs[-1]
+
+    module.init = init  # type: ignore[attr-defined]
+    module.Artifact = WandbArtifact  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    monkeypatch.delitem(sys.modules, "rubrank.records.wandb_export", raising=False)
+    yield module
+    sys.modules.pop("rubrank.records.wandb_export", None)
+
+
+def test_wandb_has_the_curves_and_the_file(records: list[GroupRecord], wandb: Any, tmp_path: Path) -> None:
+    write_records(tmp_path / "records.jsonl", [*records[1:], records[0]])
+    command = ["export", str(tmp_path / "records.jsonl"), "--to", "wandb", "--place", "offline", "--project", "team/p"]
+    done = CliRunner().invoke(app, [*command, "--name", "seed 0"])
+    assert done.exit_code == 0, done.output
+    assert "wandb sync" in done.output
+    (run,) = wandb.runs
+    settings = run.settings
+    assert (settings["entity"], settings["project"], settings["name"]) == ("team", "p", "seed 0")
+    assert settings["mode"] == "offline"
+    assert settings["config"]["criteria"] == ["No comma", "Länge %"]
+    assert [(step, means["criterion/No comma"]) for step, means in run.logged] == [(0, 1.0), (1, 0.5)]
+    assert run.logged[1][1]["eval/criterion/No comma"] == 0.0
+    assert [artifact.files for artifact in run.artifacts] == [["records.jsonl"]]
+    assert run.exit_code == 0
+
+
+def test_a_wandb_run_that_fails_is_marked_and_said(records: list[GroupRecord], wandb: Any, monkeypatch) -> None:
+    def refuse(run: WandbRun, data: Any, step: int) -> None:
+        raise RuntimeError("not logged in")
+
+    monkeypatch.setattr(WandbRun, "log", refuse)
+    with pytest.raises(InvalidInput, match=r"not logged in.*place=offline"):
+        export_records(records, "wandb")
+    assert wandb.runs[0].exit_code == 1
+    with pytest.raises(InvalidInput, match="online, offline"):
+        export_records(records, "wandb", place="http://localhost")
+
+
 def test_what_cannot_be_sent_is_said(records: list[GroupRecord], tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(UnknownName, match="mlflow"):
         export_records(records, "mlfow")

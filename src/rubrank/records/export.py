@@ -1,4 +1,4 @@
-"""Send records to a tracker of runs: MLflow or Weave.
+"""Send records to a tracker of runs: MLflow, Weave or Weights & Biases.
 
     export_records("records.jsonl", "mlflow", place="http://localhost:5000", project="constraints", name="seed 0")
         Exported(to="mlflow", groups=160, rollouts=1280, steps=40, where="http://localhost:5000 run 3f…")
@@ -21,7 +21,11 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
 
-EXPORTERS = {"mlflow": "rubrank.records.mlflow_export", "weave": "rubrank.records.weave_export"}
+EXPORTERS = {
+    "mlflow": "rubrank.records.mlflow_export",
+    "weave": "rubrank.records.weave_export",
+    "wandb": "rubrank.records.wandb_export",
+}
 """Tracker, which is also the name of the package it needs → our module."""
 
 
@@ -41,9 +45,9 @@ class Target:
     """Where records go."""
 
     place: str | None
-    """MLflow: the tracking URI. Weave has none: the user who is logged in."""
+    """MLflow: the tracking URI. W&B: online or offline. Weave has none: the user who is logged in."""
     project: str
-    """MLflow's experiment, Weave's project."""
+    """MLflow's experiment, the project of Weave or W&B."""
     name: str
     """Of the run."""
     source: Path | None
@@ -59,7 +63,7 @@ def export_records(
     project: str = "rubrank",
     name: str | None = None,
 ) -> Exported:
-    """Send records, or a file of them, to MLflow or Weave."""
+    """Send records, or a file of them, to MLflow, Weave or Weights & Biases."""
     if to not in EXPORTERS:
         raise UnknownName.of("export", "to", to, EXPORTERS)
     if find_spec(to) is None:

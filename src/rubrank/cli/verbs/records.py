@@ -174,13 +174,16 @@ def _print_address(address: str, browse: bool) -> None:
 
 def export(
     records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
-    to: Annotated[str, typer.Option(help="mlflow or weave.")],
-    place: Annotated[str | None, typer.Option(help="MLflow's tracking URI; by default MLflow's own.")] = None,
-    project: Annotated[str, typer.Option(help="MLflow's experiment, or Weave's team/project.")] = "rubrank",
+    to: Annotated[str, typer.Option(help="mlflow, weave or wandb.")],
+    place: Annotated[
+        str | None,
+        typer.Option(help="MLflow's tracking URI; wandb: online or offline. By default the package's own."),
+    ] = None,
+    project: Annotated[str, typer.Option(help="MLflow's experiment, or team/project.")] = "rubrank",
     name: Annotated[str | None, typer.Option(help="Name of the run; by default the file's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:
-    """Send records to MLflow or Weave: rewards, criteria and gates by step."""
+    """Send records to MLflow, Weave or Weights & Biases: rewards, criteria and gates by step."""
     from rubrank.records.export import export_records
 
     done = export_records(records, to, place=place, project=project, name=name)
