@@ -204,7 +204,8 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], shares: pl.DataF
     ]
     criterion = (
         "The criterion of the plan: the best worst-case share of the best gain over all worlds of the tunnel and both "
-        f"families; ties go to the paper's form, then to other forms of RLVR². That shares within {TIE:.0%} are a tie was "
+        f"families; ties go to the paper's form, then to other forms of RLVR². That shares within {TIE:.0%} "
+        "are a tie was "
         "set after the first two seeds had run."
     )
     outcome = f"By it the default would be **{nearest}** ({worst[nearest]:.0%})"
@@ -317,10 +318,12 @@ def _write_method(plan: Plan, families: Sequence[FamilyResult], cells: pl.DataFr
         f"**Cost.** Processor time of a cell (one arm, one seed) on a busy machine: {costs}; the first edition took 40 "
         f"s for half the steps. "
         f"Seeds so far: {seeds}.",
-        "**What was set after a look at results.** The strength of the judge's liking, the learning rate, the number of "
+        "**What was set after a look at results.** The strength of the judge's liking, the learning rate, the "
+        "number of "
         "steps and what untidiness costs in the tunnel were chosen after trial runs of several rules in a few worlds. "
         "Results were looked at as seeds came in; p-values are not corrected for that, and the number of seeds was "
-        "decided by the time that was left. The two families ran with two states of rubrank's code, a few commits apart.",
+        "decided by the time that was left. The two families ran with two states of rubrank's code, a few "
+        "commits apart.",
         "**What it cannot show.** Transfer to real tasks and models, judges that can be argued with, thousands of "
         "steps. The tunnel was "
         "written by people who knew the rules; the second family was not tuned for any of them.",
