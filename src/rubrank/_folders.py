@@ -48,7 +48,7 @@ def make_folder(kind: Kind) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _sweep_once(process: int) -> None:
-    """Sweep once per process: the process id is the cache key, because a fork inherits the cache."""
+    """Sweep once per process. The id is the cache key: a forked process inherits the cache, and must sweep, too."""
     sweep()
 
 

@@ -78,9 +78,9 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
         """A copy of this error that also lists `others`, found at the same time, after its remedy."""
         if not others:
             return self
-        shown = "; ".join(str(other).rstrip(".") for other in others[:_MOST_OTHERS])
+        messages = "; ".join(str(error).rstrip(".") for error in others[:_MOST_OTHERS])
         more = f"; and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
-        remedy = f"{self.remedy} Also: {shown}{more}.".lstrip()
+        remedy = f"{self.remedy} Also: {messages}{more}.".lstrip()
         return type(self)(self.owner, self.parameter, self.allowed, self.got, remedy)
 
 
@@ -91,8 +91,8 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
     def of(cls, owner: str, parameter: str, name: object, known: Iterable[str], *, field: str | None = None) -> Self:
         """The error for `name`. known: all names that would have been accepted; the remedy suggests the nearest."""
         names = sorted(known)
-        near = get_close_matches(str(name), names, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else ""
+        similar = get_close_matches(str(name), names, n=1)
+        remedy = f"Did you mean {similar[0]!r}?" if similar else ""
         allowed = f"one of {', '.join(map(repr, names))}"
         if len(names) > _MOST_NAMES:
             allowed = f"one of {len(names)} known names"
@@ -139,18 +139,21 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
 
 
 class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
-    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones."""
+    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones.
+
+    spent: what the calls so far have cost. remedy: where the replies so far were saved, and what to do.
+    """
 
     def __init__(
-        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...], spent: str, kept: str
+        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...], spent: str, remedy: str
     ) -> None:
-        super().__init__(missing, asked, ceiling, reasons, spent, kept)
+        super().__init__(missing, asked, ceiling, reasons, spent, remedy)
         self.missing = missing
         self.asked = asked
         self.ceiling = ceiling
         self.reasons = reasons
         self.spent = spent
-        self.kept = kept
+        self.remedy = remedy
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
@@ -159,7 +162,7 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
             limit = "without any there is no judgment, whatever most_missing allows"
         return (
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
-            f" {limit}; most often: {why}. Spent: {self.spent}. {self.kept}"
+            f" {limit}; most often: {why}. Spent: {self.spent}. {self.remedy}"
         )
 
 
@@ -204,8 +207,10 @@ class JudgingInterrupted(KeyboardInterrupt):
         self.cache = cache
 
     def __str__(self) -> str:
-        kept = f"are kept in {self.cache}; run again to continue" if self.cache else "are lost: there is no cache"
-        return f"{self.done:,} of {self.total:,} replies {kept}"
+        replies = f"{self.done:,} of {self.total:,} replies"
+        if self.cache:
+            return f"{replies} are kept in {self.cache}; run again to continue"
+        return f"{replies} are lost: there is no cache"
 
 
 # ------------------------------------------------------------------------------------------------ wrong arguments

@@ -207,7 +207,7 @@ def test_what_uvicorn_has_waited_is_part_of_the_time_at_the_end(tmp_path, monkey
         monkeypatch.setattr(service, "finish_tasks", lambda seconds: asyncio.sleep(0, waited.append(seconds)))
         now = time.monotonic()
         monkeypatch.setattr("rubrank.service.service.time.monotonic", lambda: now)
-        service.begin_end()
+        service.begin_shutdown()
         now += 20.0
         await service.close()
         return waited

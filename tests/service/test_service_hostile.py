@@ -391,8 +391,8 @@ def count_closed(connections):
     ids=["half headers without a token", "half bodies where no token is needed"],
 )
 def test_callers_that_only_hold_connections_give_way(tmp_path, monkeypatch, options, start):
-    monkeypatch.setattr(http_server, "MOST_STRANGERS", 20)
-    monkeypatch.setattr(http_server, "STRANGER_SECONDS", 0.0)
+    monkeypatch.setattr(http_server, "MOST_UNTRUSTED", 20)
+    monkeypatch.setattr(http_server, "LEAST_UNTRUSTED_SECONDS", 0.0)
     headers = {"Authorization": "Bearer s3cret"} if options else {}
     with serving(tmp_path, **options) as served:
         held = open_connections(served, 100, start)
@@ -406,12 +406,12 @@ def test_callers_that_only_hold_connections_give_way(tmp_path, monkeypatch, opti
 
 
 def test_callers_with_the_token_keep_their_connections(tmp_path, monkeypatch):
-    monkeypatch.setattr(http_server, "MOST_STRANGERS", 5)
+    monkeypatch.setattr(http_server, "MOST_UNTRUSTED", 5)
     head = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret\r\nContent-Length: 100\r\n\r\n{"
     with serving(tmp_path, token="s3cret") as served:
         uploads = open_connections(served, 10, head)
         assert served.call("/healthz")[0] == 200  # the headers above have been read
-        monkeypatch.setattr(http_server, "STRANGER_SECONDS", 0.0)
+        monkeypatch.setattr(http_server, "LEAST_UNTRUSTED_SECONDS", 0.0)
         strangers = open_connections(served, 40, b"GET /healthz HTTP/1.1\r\n")
         try:
             assert served.call("/healthz")[0] == 200
@@ -424,7 +424,7 @@ def test_callers_with_the_token_keep_their_connections(tmp_path, monkeypatch):
 
 def test_a_burst_of_a_trainer_is_not_cut(tmp_path, monkeypatch):
     """All its connections are new: none is closed, although they are more than the limit for strangers."""
-    monkeypatch.setattr(http_server, "MOST_STRANGERS", 5)
+    monkeypatch.setattr(http_server, "MOST_UNTRUSTED", 5)
     with serving(tmp_path, group_size=1) as served, ThreadPoolExecutor(40) as pool:
         bodies = [{"prompt": f"p{n}", "response": "One two three."} for n in range(40)]
         statuses = [status for status, _, _ in pool.map(lambda body: served.call("/slime", body), bodies)]

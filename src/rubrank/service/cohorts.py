@@ -43,7 +43,7 @@ from rubrank.training.engine import Graded
 
 _MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
-_ABOUT = ("name", "size", "step", "train", "rubric")  # fields of a sample that are stored for its group
+_GROUP_FIELDS = ("name", "size", "step", "train", "rubric")  # fields of a sample that are stored for its group
 _SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}  # fields that the policy wrote
 
 
@@ -298,11 +298,11 @@ class Cohorts:
         return self._join(self._open(sample), sample, owner)
 
     def _open(self, sample: ServiceSample) -> _Cohort:
-        id = next(self._cohort_ids)
+        cohort_id = next(self._cohort_ids)
         if sample.key in self._cohorts:  # the same prompt again, as in the next epoch: records need another name
-            sample = replace(sample, name=f"{sample.name}.{id}")
-        cohort = _Cohort(id, sample.key, sample)
-        self._store.add_cohort(cohort.id, sample.key, {name: getattr(sample, name) for name in _ABOUT})
+            sample = replace(sample, name=f"{sample.name}.{cohort_id}")
+        cohort = _Cohort(cohort_id, sample.key, sample)
+        self._store.add_cohort(cohort.id, sample.key, {name: getattr(sample, name) for name in _GROUP_FIELDS})
         self._cohorts[sample.key] = cohort
         self._done.pop(sample.key, None)
         self._start_timer(cohort)
@@ -362,20 +362,24 @@ class Cohorts:
 
     def _advance(self, cohort: _Cohort) -> None:
         """Give the work to one caller as soon as every caller of the group has settled."""
-        callers = {id: self._callers[id] for id in cohort.callers if not self._callers[id].future.done()}
+        waiting = {}
+        for caller_id in cohort.callers:
+            caller = self._callers[caller_id]
+            if not caller.future.done():
+                waiting[caller_id] = caller
         if cohort.state == "done":
-            for id, caller in callers.items():
+            for caller_id, caller in waiting.items():
                 if caller.late and caller.settled:
-                    caller.future.set_result(self._make_work(cohort, id, caller.member.number))
+                    caller.future.set_result(self._make_work(cohort, caller_id, caller.member.number))
             return
         if cohort.state != "closed":
             return
-        on_time = {id: caller for id, caller in callers.items() if not caller.late}
+        on_time = {caller_id: caller for caller_id, caller in waiting.items() if not caller.late}
         if not on_time:
             # All callers that were on time have left before the group was scored: the late ones take their place.
-            for caller in callers.values():
+            for caller in waiting.values():
                 caller.late = False
-            on_time = callers
+            on_time = waiting
         if on_time and all(caller.settled for caller in on_time.values()):
             leader = next(iter(on_time))
             cohort.state = "scoring"
@@ -398,10 +402,10 @@ class Cohorts:
         caller = self._callers[ticket]
         cohort = caller.cohort
         answered = [caller.member] if caller.late else cohort.members[: len(answers)]
-        by_number = {member.number: replace(answers[member.number], late=caller.late) for member in answered}
-        await self._store.add_answers(cohort.id, {number: asdict(answer) for number, answer in by_number.items()})
+        answer_of = {member.number: replace(answers[member.number], late=caller.late) for member in answered}
+        await self._store.add_answers(cohort.id, {number: asdict(answer) for number, answer in answer_of.items()})
         for member in answered:
-            member.answer = by_number[member.number]
+            member.answer = answer_of[member.number]
         if not caller.late:
             self._on_event("complete" if len(answers) >= cohort.first.size else "short")
             cohort.state = "done"
@@ -427,19 +431,18 @@ class Cohorts:
 
     async def fail(self, ticket: int, error: Exception) -> None:
         """Scoring failed: all callers get the error. The samples stay, for callers that try again."""
-        failed = self._callers.get(ticket)
-        if failed is None:
+        scorer = self._callers.get(ticket)
+        if scorer is None:
             return
-        cohort = failed.cohort
-        if failed.late:
-            failing = [ticket]
-        else:
+        cohort = scorer.cohort
+        affected = [ticket]
+        if not scorer.late:
             cohort.state = "closed"
             cohort.leader = None
-            failing = [id for id in cohort.callers if self._callers[id].settled]
-        for id in failing:
-            caller = self._callers[id]
-            self._forget(id)
+            affected = [caller_id for caller_id in cohort.callers if self._callers[caller_id].settled]
+        for caller_id in affected:
+            caller = self._callers[caller_id]
+            self._forget(caller_id)
             caller.member.graded = None
             _set_error(caller.future, error)
 
@@ -454,12 +457,12 @@ class Cohorts:
 
     def abandon_all(self, owner: str) -> None:
         """Remove all callers of a replica that has died; other callers get the groups that it was scoring."""
-        for id in [id for id, caller in self._callers.items() if caller.owner == owner]:
-            caller = self._callers[id]
+        lost_callers = {caller_id: caller for caller_id, caller in self._callers.items() if caller.owner == owner}
+        for caller_id, caller in lost_callers.items():
             cohort = caller.cohort
-            self._forget(id)
+            self._forget(caller_id)
             caller.future.cancel()
-            if cohort.leader == id:
+            if cohort.leader == caller_id:
                 cohort.state = "closed"
                 cohort.leader = None
             self._advance(cohort)
@@ -487,7 +490,7 @@ class Cohorts:
 
     def _restore(self, stored: StoredCohort) -> _Cohort:
         """Load a cohort from disk: from an earlier process, or one that was dropped from memory."""
-        about = {name: stored.about[name] for name in _ABOUT}
+        about = {name: stored.about[name] for name in _GROUP_FIELDS}
         first = ServiceSample(stored.key, b"", False, stored.samples[0].rollout, **about)
         cohort = _Cohort(stored.id, stored.key, first)
         for sample in stored.samples:
@@ -553,14 +556,14 @@ def digest_sampled(rollout: Rollout) -> bytes:
     return blake2b(sampled.encode("ascii"), digest_size=16).digest()
 
 
-def find_difference(first: ServiceSample, other: ServiceSample) -> InvalidInput | None:
-    """The error if two samples under the same key do not belong together; None if they do."""
-    if first.size != other.size:
-        return InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(other.size), "")
-    if first.rubric != other.rubric:
+def find_difference(first: ServiceSample, sample: ServiceSample) -> InvalidInput | None:
+    """The error if a sample does not belong to the group of the first one under its key; None if it does."""
+    if first.size != sample.size:
+        return InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(sample.size), "")
+    if first.rubric != sample.rubric:
         remedy = "Send it with every sample, or give another group another group_id."
         return InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
-    if first.rollout.prompt != other.rollout.prompt:
+    if first.rollout.prompt != sample.rollout.prompt:
         # Two trainers may use the same group ids; their samples must not be ranked against each other.
         remedy = "Give every prompt its own group_id, and trainers that share a service different ones."
         return InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)

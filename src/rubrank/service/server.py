@@ -47,20 +47,18 @@ SLOWEST_HEAD = 60.0
 """Seconds until the headers are complete."""
 MOST_PIPELINED = 64
 """Pipelined requests of one connection: those that wait for the answer to an earlier one."""
-
-
-MOST_STRANGERS = 256
-"""Connections of one address without a trusted request; of all addresses together, a quarter of the descriptors."""
-STRANGER_SECONDS = 5.0
-"""A connection of this age is closed for a new one beyond the limit. Younger ones may be a trainer's burst."""
+MOST_UNTRUSTED = 256
+"""Untrusted connections from one address. From all addresses together, a quarter of the file descriptors."""
+LEAST_UNTRUSTED_SECONDS = 5.0
+"""Age from which a connection may be closed to make room for a new one. Younger ones may be a trainer's burst."""
 
 
 class ConnectionLimits:
-    """What the connections of a server have in common: limits, and the list of those that nobody vouches for.
+    """The limits of a server, and the list of its untrusted connections.
 
-    A connection is a stranger until it sends the token or, in a service without a token, a complete request. Trainers
-    do that within milliseconds. So if there are too many strangers, the oldest one is closed: whoever holds
-    connections open without a token takes no place from those who have one.
+    A connection is untrusted until it sends the token or, in a service without a token, a complete request. Trainers
+    do that within milliseconds. So if there are too many untrusted connections, the oldest one is closed: clients
+    without a token cannot take up the connections that clients with a token need.
     """
 
     def __init__(self, token: Token, slowest_body: float) -> None:
@@ -69,35 +67,37 @@ class ConnectionLimits:
         """Seconds until the body is complete, whether or not a handler reads it."""
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most_in_total = max(16, descriptors // 4)
-        self._strangers: dict[LimitedProtocol, tuple[str, float]] = {}
-        """Their addresses, and when they came; oldest first."""
+        self._untrusted: dict[LimitedProtocol, tuple[str, float]] = {}
+        """Connection → its address, and when it was opened; oldest first."""
         self._by_address: dict[str, dict[LimitedProtocol, None]] = {}
 
-    def add_stranger(self, connection: LimitedProtocol, address: str) -> None:
+    def add_untrusted(self, connection: LimitedProtocol, address: str) -> None:
         """Register a new connection, and close an older one if there are too many."""
-        neighbours = self._by_address.setdefault(address, {})
-        if len(self._strangers) >= self._most_in_total:
-            self._close(next(iter(self._strangers)))
-        elif len(neighbours) >= MOST_STRANGERS:
-            oldest = next(iter(neighbours))
-            if time.monotonic() - self._strangers[oldest][1] >= STRANGER_SECONDS:
+        same_address = self._by_address.setdefault(address, {})
+        if len(self._untrusted) >= self._most_in_total:
+            self._close(next(iter(self._untrusted)))
+        elif len(same_address) >= MOST_UNTRUSTED:
+            oldest = next(iter(same_address))
+            if time.monotonic() - self._untrusted[oldest][1] >= LEAST_UNTRUSTED_SECONDS:
                 self._close(oldest)
-        self._strangers[connection] = (address, time.monotonic())
+        self._untrusted[connection] = (address, time.monotonic())
+        # Closing the oldest may have deleted the entry of this address.
         self._by_address.setdefault(address, {})[connection] = None
 
     def _close(self, connection: LimitedProtocol) -> None:
-        self.remove_stranger(connection)
+        self.remove_untrusted(connection)
         connection.transport.abort()
 
-    def remove_stranger(self, connection: LimitedProtocol) -> None:
+    def remove_untrusted(self, connection: LimitedProtocol) -> None:
         """The connection is trusted now, or closed."""
-        entry = self._strangers.pop(connection, None)
+        entry = self._untrusted.pop(connection, None)
         if entry is None:
             return
-        neighbours = self._by_address[entry[0]]
-        del neighbours[connection]
-        if not neighbours:
-            del self._by_address[entry[0]]
+        address, _ = entry
+        same_address = self._by_address[address]
+        del same_address[connection]
+        if not same_address:
+            del self._by_address[address]
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -116,13 +116,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """The connection is open, and the first request is awaited."""
         super().connection_made(transport)
-        self._limits.add_stranger(self, self.client[0] if self.client else "")
-        self._limit(SLOWEST_HEAD, "headers")
+        self._limits.add_untrusted(self, self.client[0] if self.client else "")
+        self._start_timer(SLOWEST_HEAD, "headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
         self._stop_timer()
-        self._limits.remove_stranger(self)
+        self._limits.remove_untrusted(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -137,18 +137,18 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._limit(SLOWEST_HEAD, "headers")
+        self._start_timer(SLOWEST_HEAD, "headers")
 
     def on_headers_complete(self) -> None:
         """The body follows, if there is one."""
         self._in_body = True
         self._head_bytes = 0
-        self._limit(self._limits.slowest_body, "body")
+        self._start_timer(self._limits.slowest_body, "body")
         super().on_headers_complete()
         token = self._limits.token
         scope: Any = self.scope
         if token.is_needed and token.is_right(Request(scope)):
-            self._limits.remove_stranger(self)
+            self._limits.remove_untrusted(self)
         if len(self.pipeline) > MOST_PIPELINED:
             self.transport.abort()
 
@@ -157,10 +157,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_body = False
         self._stop_timer()
         if not self._limits.token.is_needed:
-            self._limits.remove_stranger(self)
+            self._limits.remove_untrusted(self)
         super().on_message_complete()
 
-    def _limit(self, seconds: float, what: str) -> None:
+    def _start_timer(self, seconds: float, what: str) -> None:
+        """Refuse the request if this part of it is not complete in time."""
         self._stop_timer()
         self._timer = self.loop.call_later(
             seconds, self._refuse, 408, what, f"sent within {seconds:g} s", "less than all of it by then"
@@ -173,8 +174,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, what: str, allowed: str, got: str) -> None:
         is_answering = self.cycle is not None and not self.cycle.response_complete
-        if not is_answering and not (self._in_body and self.cycle is not None):
-            # In the other cases the client would read the error as the answer to another request, or after an answer.
+        is_reading_body = self._in_body and self.cycle is not None
+        # In these two cases the client would read the error as the answer to another request, or after an answer.
+        if not is_answering and not is_reading_body:
             answer = make_error_response(refuse(status, what, allowed, got))
             head = f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
             self.transport.write(f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + bytes(answer.body))
@@ -211,7 +213,7 @@ class _Server(uvicorn.Server):
         """Answer callers that wait for siblings with an error, then wait for the others."""
         service = getattr(self.config.app.state, "service", None)  # type: ignore[union-attr]
         if service is not None:
-            service.begin_end()
+            service.begin_shutdown()
         await super().shutdown(sockets)
 
 

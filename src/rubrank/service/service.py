@@ -351,7 +351,7 @@ class Service:
         if self._remembers:
             self._store.keep_state(self.engine.state_dict())
 
-    def begin_end(self) -> None:
+    def begin_shutdown(self) -> None:
         """Begin the shutdown: new callers and those that wait for siblings get an error; samples stay on disk."""
         if self._ending_since is None:
             self._ending_since = time.monotonic()
@@ -361,7 +361,7 @@ class Service:
 
     async def close(self) -> None:
         """Wait for work in flight, for up to `shutdown` seconds, and write everything to disk."""
-        self.begin_end()
+        self.begin_shutdown()
         await asyncio.gather(self._warm_up, return_exceptions=True)
         assert self._ending_since is not None
         elapsed = time.monotonic() - self._ending_since  # the server may have waited for callers already
