@@ -1,7 +1,7 @@
 """An alarm for reward hacking: rewards rise, and what they stand for does not.
 
     alarm = RewardAlarm()
-    figures = measure_step(step, groups, rewards, words, markup)      a few means and correlations of one step
+    figures = measure_step(step, groups, words_M, markup_M)      a few means and correlations of one step
     for finding in alarm.update(figures):
         print(finding.text)       step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -42,15 +42,15 @@ WINDOW = 48
 """Steps over which trends are estimated."""
 FEWEST_GROUPS = 4
 """Groups that figures are made of; trainers that pass fewer at a time have them collected."""
-_FEWEST = 24  # steps with a value that a trend needs
-_TREND = 4.5  # t statistic from which a slope counts
-_DRIFT = 7.0  # the same for words and Markdown, which wander even if nobody rewards them
+_FEWEST_STEPS = 24  # with a value; a trend needs as many
+_TREND_T = 4.5  # t statistic from which a slope counts
+_DRIFT_T = 7.0  # the same for words and Markdown, which drift even if nothing rewards them
 _SMALLEST_CHANGE = 0.03  # of a mean score, over the window
-_LONGER = math.log(1.3)  # of the mean logarithm of the words
-_MORE_MARKUP = 0.1  # markers per line
-_GAMMA = 5.0  # standard errors
-_CUSUM_SLACK = 0.75  # standard errors per step that are forgiven
-_CUSUM_LIMIT = 12.0
+_SMALLEST_LENGTHENING = math.log(1.3)  # of the mean logarithm of the words
+_SMALLEST_MARKUP = 0.1  # more markers per line
+_GAMMA_RISE = 5.0  # standard errors from which a rise of γ̂ counts
+_CUSUM_SLACK = 0.75  # standard errors subtracted at each step, so that noise does not add up
+_CUSUM_LIMIT = 12.0  # sum from which it is an alarm
 _SATURATED = 0.98  # share of the best score, and of ties
 _SATURATED_STEPS = 20
 _PRESENCE_FAMILIES = {"format", "length", "presence", "similarity"}
@@ -61,7 +61,7 @@ _log = logging.getLogger("rubrank")
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What the alarm needs to know about a step; NaN if something does not exist."""
+    """What the alarm needs to know about a step; NaN for a figure that the step does not have."""
 
     step: int
     judged: float = math.nan
@@ -192,7 +192,7 @@ class _CriterionSums:
 
     @property
     def mean_and_ties(self) -> tuple[float, float]:
-        # A single rollout is tied with nobody, and tells nothing apart.
+        # Without any group of two scores, nothing is told apart: that counts as tied.
         ties = self.tied_groups / self.groups if self.groups else 1.0
         return self.total / self.count, ties
 
@@ -216,8 +216,9 @@ def _add_group(
     divisor_K = np.maximum(count_K, 1)
     total_K = np.where(known_GK, unit_GK, 0.0).sum(axis=0)
     deviation_GK = np.where(known_GK, unit_GK - total_K / divisor_K, 0.0)
-    advantage_GK = np.where(known_GK, advantage_G[:, None], 0.0)
-    advantage_GK = np.where(known_GK, advantage_GK - advantage_GK.sum(axis=0) / divisor_K, 0.0)
+    # A missing score leaves its rollout out, so the advantages are centred again over the rest.
+    advantage_sum_K = np.where(known_GK, advantage_G[:, None], 0.0).sum(axis=0)
+    advantage_GK = np.where(known_GK, advantage_G[:, None] - advantage_sum_K / divisor_K, 0.0)
     products_K = (deviation_GK * advantage_GK).sum(axis=0).tolist()
     squares_K = (deviation_GK**2).sum(axis=0).tolist()
     advantage_squares_K = (advantage_GK**2).sum(axis=0).tolist()
@@ -267,7 +268,8 @@ def standardise_rewards(reward_G: np.ndarray) -> np.ndarray:
 class RewardAlarm:
     """Follows a run step by step.
 
-    strengths: signal → how far it is, from the last step; an alarm from 1 on.
+    strengths: signal → its strength after the last step; an alarm from 1 on.
+    saturated: criteria that nearly all rollouts have met for `_SATURATED_STEPS` steps.
     """
 
     def __init__(self) -> None:
@@ -279,7 +281,7 @@ class RewardAlarm:
         self._last_alarm: dict[str, int] = {}
 
     def update(self, figures: StepFigures) -> list[Finding]:
-        """Take in a step; returns the alarms that begin with it."""
+        """Add the figures of a step; returns the alarms that begin with it."""
         self._window.append(figures)
         self._count_saturated(figures)
         texts: dict[str, str] = {}
@@ -290,7 +292,7 @@ class RewardAlarm:
         findings = []
         for kind, strength in self.strengths.items():
             if strength >= 1.0:
-                # A signal that hovers around its threshold is one alarm.
+                # A signal that goes below its threshold and back within a window is still the same alarm.
                 if figures.step - self._last_alarm.get(kind, -WINDOW) >= WINDOW:
                     findings.append(Finding(kind, figures.step, f"step {figures.step}: {texts[kind]}"))
                 self._last_alarm[kind] = figures.step
@@ -336,12 +338,15 @@ class RewardAlarm:
             "presence_up", "scores of form and presence", self._trend("presence"), correctness, span
         )
         is_earned = not math.isnan(checked_change) and checked_t >= 2.0
-        drifts = {"words": (_LONGER, "the length of answers"), "markup": (_MORE_MARKUP, "Markdown per line")}
+        drifts = {
+            "words": (_SMALLEST_LENGTHENING, "the length of answers"),
+            "markup": (_SMALLEST_MARKUP, "Markdown per line"),
+        }
         for kind, (smallest, name) in drifts.items():
             change, t = self._trend(kind)
             if math.isnan(change):
                 continue
-            strength = 0.0 if is_earned else min(change / smallest, t / _DRIFT)
+            strength = 0.0 if is_earned else min(change / smallest, t / _DRIFT_T)
             size = f"by {math.expm1(change):.0%}" if kind == "words" else f"by {change:.2f}"
             yield kind, strength, f"{name} rose {size} {span}, and checked scores did not"
 
@@ -351,14 +356,16 @@ class RewardAlarm:
     def _judge_gamma(self) -> Iterator[tuple[str, float, str]]:
         if len(self._window) < WINDOW:
             return
-        first, last = self._window[0], self._window[-1]
-        for name in last.gamma.keys() & first.gamma.keys():
-            gamma, error = last.gamma[name]
+        first = self._window[0]
+        last = self._window[-1]
+        for name, (gamma, error) in last.gamma.items():
+            if name not in first.gamma:
+                continue
             gamma_before, error_before = first.gamma[name]
             scale = math.hypot(error, error_before)
             rise = (gamma - gamma_before) / scale if scale > 0.0 and gamma > 0.0 else 0.0
             text = f"the judges' liking of {name} grew: γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
-            yield f"gamma/{name}", rise / _GAMMA, text
+            yield f"gamma/{name}", rise / _GAMMA_RISE, text
 
     def _judge_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
         for name, (correlation, freedom) in figures.covariance.items():
@@ -375,14 +382,14 @@ class RewardAlarm:
         self.saturated = [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
         for name in self.saturated:
             if name not in before:
-                _log.info("%r is met by nearly all rollouts since %d steps", name, _SATURATED_STEPS)
+                _log.info("%r has been met by nearly all rollouts for %d steps", name, _SATURATED_STEPS)
 
 
 def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
     """Change over the window, and the t statistic of the slope; NaN if there are too few steps."""
     values_T = np.array(values)
     is_known = ~np.isnan(values_T)
-    if is_known.sum() < _FEWEST:
+    if is_known.sum() < _FEWEST_STEPS:
         return math.nan, math.nan
     x = np.flatnonzero(is_known).astype(float)
     x -= x.mean()
@@ -404,7 +411,7 @@ def _compare_trends(
     candidates = []
     for name, (change, t) in falling.items():
         if not math.isnan(rise) and not math.isnan(change):
-            strength = min(rise / _SMALLEST_CHANGE, rise_t / _TREND, -change / _SMALLEST_CHANGE, -t / _TREND)
+            strength = min(rise / _SMALLEST_CHANGE, rise_t / _TREND_T, -change / _SMALLEST_CHANGE, -t / _TREND_T)
             candidates.append((strength, f"{rising_name} rose by {rise:.2f} {span}, {name} fell by {-change:.2f}"))
     if candidates:
         strength, text = max(candidates)
@@ -440,50 +447,46 @@ def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
 
     Criteria of single queries have no lines of their own: only those of at least half of a step's groups do.
     """
-    from rubrank.rollouts.rollout import Rollout
-    from rubrank.training.controls import measure_texts
-
     step_records: list[GroupRecord] = []
-
-    def measure_records() -> StepFigures:
-        names = [name for record in step_records for name in {criterion.name for criterion in record.criteria}]
-        shared = {name for name in names if names.count(name) * 2 >= len(step_records)}
-        rollouts = []
-        for record in step_records:
-            responses = record.responses or ()
-            reasoning = record.reasoning or ("",) * len(responses)
-            for response, thoughts in zip(responses, reasoning, strict=True):
-                rollouts.append(Rollout(prompt=(), response=response, reasoning=thoughts or None))
-        words_M = markup_M = None
-        if rollouts:
-            features = measure_texts(rollouts, (), 0)
-            words_M = features.words.sum(axis=1)
-            markup_M = features.markdown.sum(axis=1)
-        gamma: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for record in step_records:
-            for gammas, errors in zip(record.gamma or (), record.se or (), strict=True):
-                for name, value, error in zip(record.attribute_names, gammas, errors, strict=True):
-                    if value is not None and error:
-                        gamma[name].append((value, error))
-        groups = [
-            (record.criteria, np.array(record.scores, dtype=float), np.array(record.reward, dtype=float))
-            for record in step_records
-        ]
-        return measure_step(
-            step_records[0].step or 0,
-            groups,
-            words_M,
-            markup_M,
-            {name: tuple(np.mean(pairs, axis=0).tolist()) for name, pairs in gamma.items()},
-            names=shared,
-        )
-
     for record in records:
         if record.step is None or record.metadata.get("mode", "train") != "train":
             continue
         if step_records and record.step != step_records[0].step:
-            yield measure_records()
+            yield _measure_records(step_records)
             step_records = []
         step_records.append(record)
     if step_records:
-        yield measure_records()
+        yield _measure_records(step_records)
+
+
+def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
+    """The figures of one step from the records of its groups."""
+    from rubrank.rollouts.rollout import Rollout
+    from rubrank.training.controls import measure_texts
+
+    groups_with = Counter(name for record in records for name in {criterion.name for criterion in record.criteria})
+    shared = {name for name, count in groups_with.items() if 2 * count >= len(records)}
+    rollouts = []
+    for record in records:
+        responses = record.responses or ()
+        reasoning = record.reasoning or ("",) * len(responses)
+        for response, thoughts in zip(responses, reasoning, strict=True):
+            rollouts.append(Rollout(prompt=(), response=response, reasoning=thoughts or None))
+    words_M = None
+    markup_M = None
+    if rollouts:
+        features = measure_texts(rollouts, (), 0)
+        words_M = features.words.sum(axis=1)
+        markup_M = features.markdown.sum(axis=1)
+    estimates: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for record in records:
+        for gammas, errors in zip(record.gamma or (), record.se or (), strict=True):
+            for name, gamma, error in zip(record.attribute_names, gammas, errors, strict=True):
+                if gamma is not None and error:
+                    estimates[name].append((gamma, error))
+    mean_gamma = {name: tuple(np.mean(pairs, axis=0).tolist()) for name, pairs in estimates.items()}
+    groups = [
+        (record.criteria, np.array(record.scores, dtype=float), np.array(record.reward, dtype=float))
+        for record in records
+    ]
+    return measure_step(records[0].step or 0, groups, words_M, markup_M, mean_gamma, names=shared)

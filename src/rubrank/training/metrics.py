@@ -150,7 +150,7 @@ def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str,
 
 
 def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
-    """γ̂ of the controlled attributes, one line for each that acts."""
+    """γ̂ of the controlled attributes, one line for each that was taken out of some criterion."""
     metrics: dict[str, float] = {}
     controls = [result.control for result in results if result.control is not None]
     for d, name in enumerate(results[0].attribute_names if controls else ()):
@@ -163,7 +163,7 @@ def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
 def covariance_metrics(
     table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
 ) -> dict[str, float]:
-    """How each shared criterion goes with the advantages, from −1 to 1; none for criteria that tell nothing apart."""
+    """Correlation of each shared criterion with the advantages; none for a criterion that ties all rollouts."""
     groups = [
         (group.criteria, group.scores, np.array(group_rewards, dtype=float))
         for group, group_rewards in zip(table.groups, rewards, strict=True)
@@ -276,7 +276,8 @@ def _category_means(scored: GroupScores, shared: Collection[str], lines: list[st
     for k, criterion in enumerate(scored.criteria):
         if criterion.layer != "quality" or criterion.name in scored.outcomes:
             continue
-        columns["rubrank/score/shared" if criterion.name in shared else "rubrank/score/own"].append(k)
+        rubric = "shared" if criterion.name in shared else "own"
+        columns[f"rubrank/score/{rubric}"].append(k)
         if criterion.category is not None:
             columns[_score_line("category", criterion.category, lines)].append(k)
         if criterion.tier is not None:
@@ -291,14 +292,14 @@ def _category_means(scored: GroupScores, shared: Collection[str], lines: list[st
 
 def _weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted means of the rows, without NaN; NaN for a row that has nothing else."""
-    weights_MK = ~np.isnan(unit_MK) * weights
+    weights_MK = np.where(np.isnan(unit_MK), 0.0, weights)
     total_M = weights_MK.sum(axis=1)
     sum_M = (np.nan_to_num(unit_MK) * weights_MK).sum(axis=1)
     return np.divide(sum_M, total_M, out=np.full(len(unit_MK), np.nan), where=total_M > 0.0)
 
 
 def _score_line(kind: str, name: str, lines: list[str]) -> str:
-    """The name of a score line; that of the others once a run has enough lines of this kind."""
+    """The name of a score line; once a run has `MOST_LINES` of this kind, new names share the line "others"."""
     line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
     if line not in lines:
         if sum(earlier.startswith(f"{kind}/") for earlier in lines) >= MOST_LINES:
@@ -338,14 +339,14 @@ class DisputedRollout:
 def find_disputed(
     table: ScoreTable, groups: Sequence[Group], rewards: Sequence[Sequence[float]], most: int = 3
 ) -> tuple[DisputedRollout, ...]:
-    """The rollouts about which the criteria disagree most, one of a group at most."""
+    """The rollouts about which the criteria disagree most, at most one per group."""
     candidates = []
     for g, scored in enumerate(table.groups):
         unit_GK = scale_scores(scored.criteria, scored.scores)
         known_GK = ~np.isnan(unit_GK)
         counts_K = np.maximum(known_GK.sum(axis=0), 1)
-        deviation_GK = np.where(known_GK, unit_GK, 0.0)
-        deviation_GK = np.where(known_GK, unit_GK - deviation_GK.sum(axis=0) / counts_K, 0.0)
+        means_K = np.where(known_GK, unit_GK, 0.0).sum(axis=0) / counts_K
+        deviation_GK = np.where(known_GK, unit_GK - means_K, 0.0)
         spread_K = np.sqrt((deviation_GK**2).sum(axis=0) / counts_K)
         tells_apart_K = spread_K > 1e-9
         if tells_apart_K.sum() < 2:
@@ -380,12 +381,11 @@ def completion_columns(
     table: ScoreTable, stopped_by: Sequence[Sequence[Sequence[str]]]
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Group, scores and gates of each rollout as texts, for a table of completions."""
-    columns = {
+    return {
         "rubrank/group": tuple((group.id,) * len(group.scores) for group in table.groups),
         "rubrank/scores": tuple(_score_texts(group) for group in table.groups),
+        "rubrank/stopped_by": tuple(tuple(", ".join(gates) for gates in group) for group in stopped_by),
     }
-    columns["rubrank/stopped_by"] = tuple(tuple(", ".join(gates) for gates in group) for group in stopped_by)
-    return columns
 
 
 def _score_texts(group: GroupScores) -> tuple[str, ...]:

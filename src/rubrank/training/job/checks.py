@@ -66,7 +66,7 @@ def is_installed(package: str) -> bool:
     """Whether a package can be imported."""
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # of a.b, no a
+    except ModuleNotFoundError:  # the package is `a.b`, and there is no `a`
         return False
 
 
@@ -99,15 +99,15 @@ def _check_loggers(job: Job) -> None:
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
-def check_known(job: Job, parameter: str, names: Iterable[Any], known: Collection[str]) -> None:
-    """Raise for the first name that is not known. A long list of known names is not printed."""
+def check_known(job: Job, parameter: str, names: Iterable[Any], allowed_names: Collection[str]) -> None:
+    """Raise for the first name that is not allowed. A long list of allowed names is not printed."""
     for name in names:
-        if name in known:
+        if name in allowed_names:
             continue
-        allowed = f"one of {len(known)} known names"
-        if len(known) <= _MOST_LISTED:
-            allowed = f"one of {', '.join(map(repr, sorted(known)))}"
-        similar = get_close_matches(str(name), known, n=1)
+        allowed = f"one of {len(allowed_names)} known names"
+        if len(allowed_names) <= _MOST_LISTED:
+            allowed = f"one of {', '.join(map(repr, sorted(allowed_names)))}"
+        similar = get_close_matches(str(name), allowed_names, n=1)
         remedy = f"Did you mean {similar[0]!r}?" if similar else ""
         raise UnknownName(job.where, parameter, allowed, repr(name), remedy)
 
@@ -156,18 +156,19 @@ _RANGES: Mapping[str, tuple[str, ...]] = {
     "(0, 1]": ("vllm_gpu_memory_utilization",),
     "[1, 65535]": ("vllm_server_port", "vllm_group_port"),
 }
-"""Interval → the numbers that must lie in it; a square bracket means that the end belongs to it."""
+"""Interval → the arguments that must lie in it; a square bracket means that the end belongs to it."""
 
 RANGE_OF: Mapping[str, str] = {name: interval for interval, names in _RANGES.items() for name in names}
+"""Argument → its interval."""
 
 
-def check_values(values: Mapping[str, Any], kind: type, where: str, section: str) -> dict[str, Any]:
-    """The values as a dataclass of a library takes them; raises for the first that it would not know what to do with.
+def check_values(values: Mapping[str, Any], config_class: type, where: str, section: str) -> dict[str, Any]:
+    """The values as a library's dataclass takes them; raises for the first of a wrong type or out of range.
 
     Used for GRPOConfig (section "trl") and PEFT's LoraConfig (section "model.lora").
     """
-    hints = get_type_hints(kind)
-    choices = {field.name: tuple(field.metadata.get("choices") or ()) for field in fields(kind)}
+    hints = get_type_hints(config_class)
+    choices = {field.name: tuple(field.metadata.get("choices") or ()) for field in fields(config_class)}
     checked = {}
     for name, value in values.items():
         parameter = f"{section}.{name}"
@@ -189,7 +190,7 @@ def check_values(values: Mapping[str, Any], kind: type, where: str, section: str
 
 
 def _read_number(text: str) -> Any:
-    """YAML reads 1e-6 as a text; the number is meant."""
+    """The number in a text: YAML reads 1e-6 as a text. Any other text is returned unchanged."""
     try:
         return float(text)
     except ValueError:
@@ -205,12 +206,12 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
         try:
             adapter = TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
             if isinstance(value, list | dict):
-                adapter.validate_json(json.dumps(value))  # a list is a tuple there, as it is in a file
+                adapter.validate_json(json.dumps(value))  # in JSON mode, a list is accepted for a tuple
             else:
                 adapter.validate_python(value)
         except ValidationError:
             continue
-        except Exception:  # a kind that pydantic cannot read: a class of the library, or a dataclass of its own
+        except Exception:  # a type that pydantic does not support, such as a class of the library
             if isinstance(value, Mapping):
                 return True
             continue
@@ -219,7 +220,7 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
 
 
 def _list_enum_words(alternatives: tuple[Any, ...]) -> tuple[str, ...]:
-    """The words of an enumeration. If the class takes any other text besides, it means the same words."""
+    """The words of the enumerations among the types. They are the only words allowed, even if `str` is a type, too."""
     enums = [kind for kind in alternatives if isinstance(kind, type) and issubclass(kind, Enum)]
     return tuple(str(word.value) for kind in enums for word in kind)
 

@@ -1,4 +1,4 @@
-"""A config, checked in everything that can be known before a model is loaded, and what will be done.
+"""The plan of a run: everything that can be checked before a model is loaded, and what the run will do.
 
     plan = make_plan(load_job("config.yaml"))
     print(plan.describe())
@@ -85,7 +85,7 @@ class Plan:
     """The `RubricReward`, with its rubric, judges and rule."""
     rows: tuple[Mapping[str, Any], ...] = field(repr=False)
     order: np.ndarray = field(repr=False)
-    """The rows that the run takes, one after the other."""
+    """Indices into `rows`, in the order in which the run takes them."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
     sizes: Mapping[str, Any] = field(repr=False)
     """What was read, to compare on resuming: rows of the sources, and digests of their contents and the rubric's."""
@@ -118,10 +118,10 @@ class Plan:
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
     """Check everything; raises for the first thing that is wrong. branch: a checkpoint of another run to continue."""
     config = job.config
-    world = count_processes()
+    processes = count_processes()
     import_modules(job)
     check_installed(job)
-    split = split_batch(config.training, config.held_out, world, job.where)
+    split = split_batch(config.training, config.held_out, processes, job.where)
     _check_steps(job)
     check_evaluation(job)
     reward = _make_reward(job)
@@ -150,7 +150,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     plan = Plan(
         job=job,
         split=split,
-        processes=world,
+        processes=processes,
         stages=_plan_stages(job, stages, order, data.counts),
         controls=reward.engine.controls,
         chat=chat,
@@ -162,7 +162,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         held_out=data.held_out_rows,
         sizes=sizes,
     )
-    if world == 1 or "LOCAL_RANK" in os.environ:  # else it would wait for processes that were not started
+    if processes == 1 or "LOCAL_RANK" in os.environ:  # else it would wait for processes that were not started
         try_arguments(job, make_arguments(plan))
     return plan
 
@@ -182,35 +182,28 @@ def _check_steps(job: Job) -> None:
         allowed = f"a multiple of training.updates_per_batch ({updates})"
         remedy = "A run that is resumed in the middle of a batch would sample the batch again."
         raise InvalidInput(job.where, "training.save_steps", allowed, str(config.training.save_steps), remedy)
-    _check_warm_up(job)
+    warm_up = config.training.warmup_steps
+    if warm_up > config.steps:
+        allowed = f"≤ {config.steps}, the steps of the run"
+        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), "")
+    if warm_up and config.training.lr_scheduler_type == "constant":
+        allowed = "0 with lr_scheduler_type: constant"
+        remedy = "Use lr_scheduler_type: constant_with_warmup."
+        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), remedy)
     for attribute in config.attributes:
         if attribute.start_step(config.steps) >= config.steps:
             allowed = f"before the end of the run, at step {config.steps}"
-            raise InvalidInput(
-                job.where, f"start of {attribute.name!r}", allowed, repr(attribute.start), "Such as 70%."
-            )
-
-
-def _check_warm_up(job: Job) -> None:
-    warm_up = job.config.training.warmup_steps
-    steps = job.config.steps
-    if warm_up > steps:
-        allowed = f"≤ {steps}, the steps of the run"
-        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), "")
-    if warm_up and job.config.training.lr_scheduler_type == "constant":
-        remedy = "Use lr_scheduler_type: constant_with_warmup."
-        raise InvalidInput(
-            job.where, "training.warmup_steps", "0 with lr_scheduler_type: constant", str(warm_up), remedy
-        )
+            parameter = f"start of {attribute.name!r}"
+            raise InvalidInput(job.where, parameter, allowed, repr(attribute.start), "Such as 70%.")
 
 
 def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> None:
-    """Criteria that are adjusted for attributes must be criteria of some query."""
+    """Raise if `adjust_criteria` names a criterion that no row has."""
     names = job.config.adjust_criteria
     if not isinstance(names, tuple) or not names:
         return
-    own_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
-    rubrics = [engine.whole_rubric(rubric, "") for rubric in own_rubrics.values()]
+    distinct_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
+    rubrics = [engine.whole_rubric(rubric, "") for rubric in distinct_rubrics.values()]
     criterion_names = {criterion.name for rubric in rubrics for criterion in rubric.criteria}
     check_known(job, "adjust_criteria", names, criterion_names)
 
@@ -249,14 +242,19 @@ def _to_bytes(megabytes: float | None) -> int | None:
 
 
 def _find_file(job: Job, value: Any) -> Any:
-    """A text is a preset, or a file beside the config; data as it is."""
+    """The path of a file, which is relative to the config; names of presets, and data, are returned unchanged."""
     from rubrank.rubrics.files import presets
 
-    return str(job.path(value)) if isinstance(value, str) and value not in presets() else value
+    if isinstance(value, str) and value not in presets():
+        return str(job.path(value))
+    return value
 
 
 def _load_judges(job: Job) -> Judges | None:
-    """Replies are cached in the run's folder by default, so that a resumed run does not pay for them again."""
+    """The judges of the config.
+
+    Replies are cached in the run's folder by default, so that a resumed run does not pay for them again.
+    """
     if job.config.judges is None:
         return None
     source = _find_file(job, job.config.judges)
@@ -362,7 +360,7 @@ def _plan_stages(
 
 # -------------------------------------------------------------------------------------------------------- description
 
-_WIDTH = 12
+_LABEL_WIDTH = 12
 _SIZES = ("prompts_per_batch", "max_completion_length")
 _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
 
@@ -412,7 +410,7 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("branch", f"of {plan.branch.checkpoint.parent}: {', '.join(changes) or 'nothing changed'}"))
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     title = f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"
-    return "\n".join([title, *(labelled(label, text, width=_WIDTH) for label, text in lines)])
+    return "\n".join([title, *(labelled(label, text, width=_LABEL_WIDTH) for label, text in lines)])
 
 
 def _describe_policy(plan: Plan) -> str:
@@ -424,12 +422,12 @@ def _describe_policy(plan: Plan) -> str:
 
 def _describe_reward(plan: Plan) -> str:
     engine = plan.reward.engine
-    shared = 0 if engine.rubric is None else len(engine.rubric.criteria)
+    shared_criteria = 0 if engine.rubric is None else len(engine.rubric.criteria)
     rows_with_rubric = sum(row["rubric"] is not None for row in plan.rows)
     judges = "no judge"
     if engine.judges is not None:
         judges = f"judges {', '.join(judge.name for judge in engine.judges.judges)}"
-    criteria = f"{shared} criteria for all, {rows_with_rubric:,} of {len(plan.rows):,} rows have their own"
+    criteria = f"{shared_criteria} criteria for all, {rows_with_rubric:,} of {len(plan.rows):,} rows have their own"
     return f"{plan.job.config.rule}; {criteria}; {judges}"
 
 

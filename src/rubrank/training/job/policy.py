@@ -1,9 +1,9 @@
-"""The policy before it is loaded: is it there, how is it loaded, do the prompts fit into it?
+"""Checks of the policy before it is loaded: can it be read, how will it be loaded, do the prompts fit into it?
 
     is_chat = check_model(job, rows)      reads the model's config and tokenizer, which are small; no weights
 
 On a CPU everything is computed in float32, whatever precision the config names. Half precision is slow there, and on
-some machines fatal: PyTorch picks AMX instructions that the processor announces and the hypervisor does not grant, and
+some machines fatal: PyTorch uses AMX instructions that the processor reports but the hypervisor does not permit, and
 the process dies with SIGILL in its first matrix product. The plan says in one line what is replaced.
 """
 
@@ -27,7 +27,7 @@ from rubrank.training.job.lora import check_adapters
 from rubrank.training.rollouts import opening_tag, template_opening_tag
 
 _INIT = "trl.model_init_kwargs"
-_TEMPLATE_TOKENS = 2048  # that a chat template adds to a prompt, at most
+_TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds to a prompt
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
 
@@ -79,7 +79,7 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def count_vocabulary(job: Job) -> int:
-    """Tokens that the model knows."""
+    """Size of the tokenizer's vocabulary."""
     return len(_read_pretrained(job, model_path(job), "AutoTokenizer"))
 
 
@@ -138,18 +138,22 @@ def _version_options(job: Job) -> dict[str, Any]:
 
 
 def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Apply the chat template to each order of roles in the data: some refuse a system message, or two of the user."""
+    """Apply the chat template to each order of roles in the data.
+
+    Some templates refuse a system message, or two user messages in a row.
+    """
     options = _template_options(job)
-    tried = set()
-    messages_rows = [row for row in rows if is_chat(row)]
-    for number, row in enumerate(messages_rows, start=1):
-        roles = tuple(message["role"] for message in row["prompt"])
-        if roles in tried:
+    tried_roles = set()
+    for number, row in enumerate(rows, start=1):
+        if not is_chat(row):
             continue
-        tried.add(roles)
+        roles = tuple(message["role"] for message in row["prompt"])
+        if roles in tried_roles:
+            continue
+        tried_roles.add(roles)
         try:
             tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **options)
-        except Exception as error:  # a template raises whatever it wants
+        except Exception as error:  # templates raise errors of many types
             where = f"{job.where}: prompt {number}"
             got = f"{', '.join(roles)} ({describe_error(error)})"
             raise InvalidInput(where, "prompt", "messages that the model's chat template takes", got, "") from None
@@ -161,7 +165,10 @@ def _template_options(job: Job) -> Mapping[str, Any]:
 
 
 def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
-    """`thinking: prefilled` would read every completion as reasoning without an answer if no prompt opened it."""
+    """Raise for `thinking: prefilled` if prompts do not end in an opening tag.
+
+    Every completion would be read as reasoning without an answer.
+    """
     if job.config.thinking != "prefilled":
         return
     if chat:
@@ -188,7 +195,7 @@ def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequ
     options = _template_options(job)
     for number, row in enumerate(rows, start=1):
         prompt = row["prompt"]
-        # No tokenizer makes more tokens than there are bytes, so that most prompts need not be tokenized.
+        # A prompt has no more tokens than bytes, so most prompts need not be tokenized.
         if len(json.dumps(prompt)) + _TEMPLATE_TOKENS + completion <= limit:
             continue
         if chat:
@@ -232,11 +239,11 @@ _LOADING = (
 """Arguments of `from_pretrained`; settings of the model's config are taken as well."""
 _DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
-_REFUSED = {
+_DECIDED_ELSEWHERE = {
     "dtype": "It has a key of its own: model.dtype.",
     "torch_dtype": "It has a key of its own: model.dtype.",
-    "token": "Set HF_TOKEN in the environment: the config is kept.",
-    "use_auth_token": "Set HF_TOKEN in the environment: the config is kept.",
+    "token": "Set HF_TOKEN in the environment: the config is copied to the run's folder.",
+    "use_auth_token": "Set HF_TOKEN in the environment: the config is copied to the run's folder.",
 }
 
 
@@ -257,14 +264,14 @@ def make_quantization(job: Job) -> Any:
     try:
         return AutoQuantizationConfig.from_dict(dict(options))
     except Exception as error:  # each method raises its own errors
-        got = shortened(" ".join(str(error).split()), 240)
-        remedy = "Such as {load_in_4bit: true}."
         parameter = f"{_INIT}.quantization_config"
-        raise InvalidInput(job.where, parameter, "one that transformers takes", got, remedy) from None
+        remedy = "Such as {load_in_4bit: true}."
+        allowed = "one that transformers takes"
+        raise InvalidInput(job.where, parameter, allowed, describe_error(error), remedy) from None
 
 
 def check_init(job: Job) -> None:
-    """Check `trl.model_init_kwargs` as far as this needs no model."""
+    """Check what can be checked of `trl.model_init_kwargs` without the model."""
     options = job.config.trl.get("model_init_kwargs")
     if options is None:
         return
@@ -277,8 +284,9 @@ def check_init(job: Job) -> None:
 
 def _check_init_value(job: Job, name: str, value: Any) -> None:
     parameter = f"{_INIT}.{name}"
-    if name in _REFUSED:
-        raise InvalidInput(job.where, parameter, "left out", "one", _REFUSED[name])
+    if name in _DECIDED_ELSEWHERE:
+        # The value is not shown: it may be a token.
+        raise InvalidInput(job.where, parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
     if value is None:
         return
     if name in _BOOLEANS and not isinstance(value, bool):
@@ -290,7 +298,7 @@ def _check_init_value(job: Job, name: str, value: Any) -> None:
     if name == "quantization_config" and not isinstance(value, Mapping):
         raise InvalidInput(job.where, parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}.")
     if name == "attn_implementation":
-        is_kernel = isinstance(value, str) and "/" in value  # of the hub, owner/name
+        is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
         if value not in _ATTENTION and not is_kernel:
             raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
     if name == "device_map":
@@ -312,9 +320,9 @@ def _is_device(text: str) -> bool:
 
 def _check_init_names(job: Job, config: Any) -> None:
     """Raise for an argument that neither `from_pretrained` nor the model's config knows."""
-    setting_names = {*_LOADING, *config.to_dict()}
+    allowed_names = {*_LOADING, *config.to_dict()}
     for name in job.config.trl.get("model_init_kwargs") or {}:
-        if name not in setting_names:
+        if name not in allowed_names:
             similar = get_close_matches(name, sorted(_LOADING), n=1)
             remedy = f"Did you mean {similar[0]!r}?" if similar else ""
             allowed = "arguments of from_pretrained, or settings of the model's config"

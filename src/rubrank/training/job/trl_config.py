@@ -5,12 +5,12 @@
     held_out                                          eval_strategy, eval_steps, num_generations_eval …
     trl                                               whatever else GRPOConfig takes
 
-GRPOConfig is a dataclass: it holds whatever it is given, and a wrong word would be noticed in the first step, after the
-model was loaded and a batch was sampled, or never. So values are checked in three ways:
+GRPOConfig is a dataclass that checks few of its values. A wrong one would be noticed in the first step, after the model
+was loaded and a batch was sampled, or never. So values are checked in three ways:
 
-    check_arguments    names, kinds and ranges of what stands under `trl`, and what does not go together
+    check_arguments    names, types and ranges of the arguments under `trl`, and combinations that are not allowed
     make_arguments     GRPOConfig's own checks
-    try_arguments      optimizer, schedule, data loader and sampling, made once for a policy of a single weight
+    try_arguments      optimizer, schedule, data loader and sampling, tried with a policy of a single weight
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from rubrank._files import require_file
 from rubrank._plain import word_list
-from rubrank.errors import InvalidInput, RubrankError, UnknownName
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.batches import evaluation_batch_size
 from rubrank.training.job.checks import check_known, check_packages, check_values, describe_error
 from rubrank.training.job.config import Job, Training
@@ -75,7 +75,7 @@ DECIDED_ELSEWHERE: Mapping[str, str] = {
     "do_predict": _VERB,
     "local_rank": "The launcher decides it.",
     "hub_token": "Set HF_TOKEN in the environment: the config is kept in the run's folder.",
-    "parallelism_config": "It is an object of Python; fsdp_config and deepspeed can be written in a config.",
+    "parallelism_config": "It is a Python object; fsdp_config and deepspeed can be written in a config.",
 }
 """Arguments of GRPOConfig that `trl` does not take, and why."""
 
@@ -97,7 +97,7 @@ def make_arguments(plan: Plan) -> Any:
         "per_device_train_batch_size": split.per_device,
         "gradient_accumulation_steps": split.accumulation,
         "steps_per_generation": split.steps_per_generation,
-        "shuffle_dataset": False,  # the order is laid out
+        "shuffle_dataset": False,  # the order of the prompts was decided in the plan
         "report_to": list(config.report_to),
         "save_strategy": "steps",
         "disable_tqdm": True,
@@ -109,8 +109,6 @@ def make_arguments(plan: Plan) -> Any:
     turn_off_half_precision(plan.job, arguments)
     try:
         return GRPOConfig(**arguments)
-    except RubrankError:
-        raise
     except Exception as error:  # each setting, and each library behind it, raises its own errors
         raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), "") from None
 
@@ -120,7 +118,7 @@ def _device_arguments() -> dict[str, Any]:
 
     has_gpu = torch.cuda.is_available()
     return {
-        # Without it, processes on CPUs would not know of each other.
+        # Without it, several processes on CPUs would not form one distributed run.
         "use_cpu": not torch.accelerator.is_available(),
         "bf16": has_gpu and torch.cuda.is_bf16_supported(),
         "dataloader_pin_memory": has_gpu,
@@ -141,7 +139,7 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
         "eval_steps": held_out.every,
         "num_generations_eval": held_out.rollouts,
         "per_device_eval_batch_size": batch_size,
-        "eval_on_start": plan.checkpoint is None,  # a resumed run has been evaluated where it stopped
+        "eval_on_start": plan.checkpoint is None,  # a resumed run was evaluated before it stopped
     }
 
 
@@ -149,7 +147,7 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
 
 
 def check_arguments(job: Job) -> None:
-    """Check what stands under `trl`, and the words of `training` that only the trainer knows."""
+    """Check the arguments under `trl`, and those settings of `training` whose values only the trainer knows."""
     from transformers import SchedulerType
     from transformers.training_args import OptimizerNames
     from trl import GRPOConfig
@@ -169,11 +167,11 @@ def check_arguments(job: Job) -> None:
     arguments = read_trl_arguments(job)
     if arguments.get("deepspeed"):
         check_packages(job, {"deepspeed": "pip install deepspeed, or leave trl.deepspeed out"})
-    _check_together(job, arguments)
+    _check_combinations(job, arguments)
 
 
 def read_trl_arguments(job: Job) -> dict[str, Any]:
-    """What stands under `trl`, every value of a kind and in a range that it can have; without `model_init_kwargs`."""
+    """The arguments under `trl` except `model_init_kwargs`; raises for one of a wrong type or out of range."""
     from trl import GRPOConfig
 
     arguments = check_values(job.config.trl, GRPOConfig, job.where, "trl")
@@ -187,7 +185,7 @@ def read_trl_arguments(job: Job) -> dict[str, Any]:
     return arguments
 
 
-def _check_together(job: Job, arguments: Mapping[str, Any]) -> None:
+def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
     """Raise for combinations that TRL's trainer refuses once the model is loaded."""
     training = job.config.training
 
@@ -241,20 +239,21 @@ _GENERATION_DECIDED_ELSEWHERE: Mapping[str, str] = {
 """Keys under `trl.generation_kwargs` that are decided elsewhere, and where."""
 
 _PROJECTED_OPTIMIZERS = ("galore", "apollo")
-"""Optimizers that cannot be made without the model."""
-_LOGGED = word_list("""
+"""Families of optimizers that need the model's weights, so that they cannot be tried here."""
+_LOGGED_METRICS = word_list("""
     loss reward reward_std frac_reward_zero_std entropy kl num_tokens runtime completions rewards clip_ratio sampling
     tools rubrank benchmark aux_loss
 """)
-"""How the names of what an evaluation logs begin."""
+"""The first part of the names of all metrics that an evaluation logs."""
 
 
 def try_arguments(job: Job, arguments: Any) -> None:
-    """Raise for what the trainer would find out after the model was loaded, by trying it here."""
+    """Try what the trainer does once the model is loaded; raises for the first thing that fails."""
     _try_optimizer(job, arguments)
     _try_schedule(job, arguments)
-    _check_loading(job, arguments)
-    _check_computing(job, arguments)
+    _check_data_loader(job, arguments)
+    _check_best_model(job, arguments)
+    _check_checkpointing_and_compilation(job, arguments)
     _try_sampling(job, arguments)
     _check_hub(job, arguments)
 
@@ -306,24 +305,27 @@ def _try_schedule(job: Job, arguments: Any) -> None:
     _try(job, "trl.lr_scheduler_kwargs", f"what the schedule {kind!r} takes", make_schedule)
 
 
-def _check_loading(job: Job, arguments: Any) -> None:
+def _check_data_loader(job: Job, arguments: Any) -> None:
     if arguments.dataloader_persistent_workers and not arguments.dataloader_num_workers:
         allowed = "false without trl.dataloader_num_workers"
         raise InvalidInput(job.where, "trl.dataloader_persistent_workers", allowed, "true", "")
+
+
+def _check_best_model(job: Job, arguments: Any) -> None:
     metric = arguments.metric_for_best_model
     if arguments.load_best_model_at_end and metric is not None:
         first_part = metric.removeprefix("eval_").partition("/")[0]
-        if first_part not in _LOGGED:
-            allowed = f"logged by evaluations: {', '.join(_LOGGED)}"
+        if first_part not in _LOGGED_METRICS:
+            allowed = f"logged by evaluations: {', '.join(_LOGGED_METRICS)}"
             raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
 
 
-def _check_computing(job: Job, arguments: Any) -> None:
+def _check_checkpointing_and_compilation(job: Job, arguments: Any) -> None:
     import torch
     from torch.utils.checkpoint import checkpoint
 
     if arguments.gradient_checkpointing:
-        # What `checkpoint` does not name goes to the layer, which does not know it.
+        # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
         parameters = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
         options = arguments.gradient_checkpointing_kwargs or ()
         check_known(job, "trl.gradient_checkpointing_kwargs", options, parameters)
