@@ -32,11 +32,11 @@ class AddsValues(Rule, Protocol):
     """A rule that adds up values of its own instead of unit scores; control acts on those."""
 
     def values(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K)"""
+        """The values (M, K) that the rule adds up."""
         ...
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The result, with these values."""
+        """The result for these values, which may have been adjusted."""
         ...
 
 
@@ -65,12 +65,12 @@ class Controlled:
 
     @property
     def name(self) -> str:
-        """That of the rule."""
+        """The name of the rule."""
         return self.rule.name
 
     @property
     def bounded(self) -> bool:
-        """As the rule is, up to what was taken out."""
+        """Whether the rule's rewards are from 0 to 1; adjusted ones may leave the range by what was taken out."""
         return self.rule.bounded
 
     @property
@@ -94,7 +94,10 @@ class Controlled:
         return replace(fused, batch=batch, control=control)
 
     def _values(self, batch: ScoreBatch) -> np.ndarray:
-        return self.rule.values(batch) if isinstance(self.rule, AddsValues) else batch.unit_MK
+        """(M, K): the values that the rule adds up."""
+        if isinstance(self.rule, AddsValues):
+            return self.rule.values(batch)
+        return batch.unit_MK
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
         """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
@@ -106,7 +109,7 @@ class Controlled:
         return {**state, "control": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; one of a run without control leaves the estimate empty."""
+        """Continue from a saved state. The state of a run without control leaves the estimate empty."""
         if isinstance(self.rule, Stateful):
             self.rule.restore(state)
         else:

@@ -100,7 +100,7 @@ class RLVR2:
     model: "bradley-terry", "thurstone", "borda", or one of your own.
     seed: seed of the draws that `attenuate` makes.
     outcomes: "hard" compares scores. "soft" compares the distributions of verdicts, where judges gave some, so that a
-        verdict counts as much as it is sure; see `rubrank.scores.probabilities`.
+        verdict counts less the less sure the judge is; see `rubrank.scores.probabilities`.
     retest: criterion → how much its scores vary from one judging to the next, for soft outcomes of criteria without
         distributions; `rubrank judge audit` measures it.
     """
@@ -230,7 +230,10 @@ class RLVR2:
         if self.adjusts(batch) and self.wins == "graded":
             control = control_linearly(self, batch, values_MK)
             values_MK = control.values_MK
-        weights_NK = batch.plain_weights_NK if weights_NK is batch.weights_NK else plain_weights(weights_NK)
+        if weights_NK is batch.weights_NK:
+            weights_NK = batch.plain_weights_NK  # cached
+        else:
+            weights_NK = plain_weights(weights_NK)
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
         combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
@@ -271,7 +274,7 @@ class RLVR2:
         return u_MK
 
     def adjusts(self, batch: ScoreBatch) -> bool:
-        """Does the batch have attributes, and is their influence to be taken out?"""
+        """Whether the batch has attributes whose influence is taken out."""
         return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
@@ -332,7 +335,7 @@ def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
 class Composed:
     """RLVR² with the weights or the scores of another rule: "rlvr2*focal", "rlvr2*gear".
 
-    Focal gives nearly all weight to the criteria that the better rollouts do not meet yet. Their rankings then decide.
+    Focal gives nearly all weight to the criteria that the better rollouts do not meet yet, so these decide the ranking.
     GEAR gives less credit where prerequisites are not met; rollouts are ranked by the credit.
     grade C: a reconstruction
     """
@@ -342,7 +345,7 @@ class Composed:
 
     @property
     def bounded(self) -> bool:
-        """As RLVR² is."""
+        """Whether the rewards of RLVR² are from 0 to 1."""
         return self.ordinal.bounded
 
     @property

@@ -32,7 +32,7 @@ from rubrank.scores.batch import ScoreBatch
 RIDGE = 0.05
 """Precision of the prior on γ, in units of Σz²: a group of eight whose lengths vary by half has about 0.5."""
 ERRORS_OF_RUN = 1.0
-"""c with pool="run"."""
+"""c of the formula with pool="run": how many standard errors γ̂ is shrunk by."""
 
 
 class ControlSettings(Protocol):
@@ -40,12 +40,12 @@ class ControlSettings(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the rule, for errors."""
+        """The name of the rule, for errors."""
         ...
 
     @property
     def adjust(self) -> Adjustment | Sequence[Adjustment] | None:
-        """What is done about each attribute."""
+        """How much of each attribute's influence is taken out."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class ControlSettings(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of the draws of `attenuate`."""
+        """The seed of the draws of `attenuate`."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class ControlSettings(Protocol):
 
     @property
     def batch_estimate(self) -> BatchEstimate | None:
-        """An estimate that was made over a larger batch; None: this batch is the whole."""
+        """An estimate that was made over a larger batch; None: this batch is not part of a larger one."""
         ...
 
 
@@ -89,8 +89,9 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
     adjustments = expand_adjustments(settings.name, settings.adjust, len(attributes))
     names = DrawNames(batch.labels, criteria, attributes, settings.seed)
     share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
-    allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
-    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
+    # `attenuate` takes out a liking of an attribute only, `remove` a dislike as well.
+    removable_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
+    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * removable_KD, 0.0)
     removed_MK = np.zeros(values_MK.shape)
     for d in np.flatnonzero(taken_NKD.any((0, 1))):
         removed_MK += taken_NKD[batch.group_of_row, :, d] * contrasts_MD[:, d : d + 1]
@@ -104,7 +105,7 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
         n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
         taken_NKD=taken_NKD,
         contrasts_MD=contrasts_MD,
-        fit_jointly=partial(np.asarray, values_MK),
+        fit_jointly=partial(np.asarray, values_MK),  # no joint fit: the values without attributes
     )
 
 
@@ -113,7 +114,8 @@ def estimate_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: n
     contrasts_MD = measure_contrasts(batch)
     _, controlled_MK = _find_controlled(settings, batch, values_MK)
     influence = _estimate(settings, batch, values_MK, contrasts_MD, controlled_MK)
-    return BatchEstimate(np.ones(contrasts_MD.shape[1]), tuple(name_columns(batch)[0]), influence)
+    criteria, attributes = name_columns(batch)
+    return BatchEstimate(np.ones(len(attributes)), tuple(criteria), influence)
 
 
 def _estimate(
@@ -131,7 +133,7 @@ def _estimate(
         rows = np.flatnonzero(controlled_MK[:, k])
         group_of_row = batch.group_of_row[rows]
         starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
-        # Without missing scores, the contrasts of a group add up to 0 already.
+        # Rows with missing scores are left out, so the rest must be centred again, contrasts as well.
         x = _subtract_group_means(values_MK[rows, k : k + 1], starts)[:, 0]
         z = _subtract_group_means(contrasts_MD[rows], starts)
         sums = running.decay(criteria[k])
@@ -139,10 +141,10 @@ def _estimate(
         sums.right_D += z.T @ x
         sums.n += len(starts)
         gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D)
-        slopes = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
-        sums.variance_DD += slopes.T @ slopes
-    errors = ERRORS_OF_RUN if settings.pool == "run" else None
-    return running.estimate(criteria, RIDGE, errors)
+        scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)  # s_g of the formula, a row per group
+        sums.variance_DD += scores_ND.T @ scores_ND
+    shrinkage = ERRORS_OF_RUN if settings.pool == "run" else None
+    return running.estimate(criteria, RIDGE, shrinkage)
 
 
 def _find_controlled(

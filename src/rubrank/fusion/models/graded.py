@@ -29,7 +29,7 @@ from rubrank.verifiers.domain import UNIT
 
 MOST_RECENT = 384
 """Scores of a criterion that the range of a run is taken from."""
-_RANGE = (5.0, 95.0)  # percent: one odd score must not set the width
+_RANGE = (5.0, 95.0)  # percentiles: one outlier must not set the width
 
 
 class StrictOrder:
@@ -72,19 +72,20 @@ class RecentScores:
 
 
 def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.ndarray:
-    """W (N, K) or (1, K). `recent` learns from the batch if the width is that of the run."""
-    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low).astype(float)
+    """W (N, K) or (1, K). With width="run", the scores of the batch are added to `recent` first."""
     if width == "run":
         widths_K = []
         for k, name in enumerate(batch.names):
             scores = batch.oriented_MK[:, k]
             widths_K.append(_measure_range(recent.add(name, scores[~np.isnan(scores)])))
         return np.array([widths_K])
+    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low).astype(float)
     if batch.declared:
         return domain_NK
-    # Plain arrays have the domain from 0 to 1 unless they say otherwise. Scores beyond it show that this is not meant.
-    has_left = (batch.scores_MK < -SLACK) | (batch.scores_MK > 1.0 + SLACK)
-    is_undeclared_K = np.array([criterion.domain is UNIT for criterion in batch.criteria]) & has_left.any(0)
+    # Criteria of plain arrays have the domain from 0 to 1 by default. Scores outside it show that none was declared.
+    is_outside_MK = (batch.scores_MK < -SLACK) | (batch.scores_MK > 1.0 + SLACK)
+    has_default_domain_K = np.array([criterion.domain is UNIT for criterion in batch.criteria])
+    is_undeclared_K = has_default_domain_K & is_outside_MK.any(0)
     if is_undeclared_K.any():
         domain_NK = domain_NK.copy()
         for k in np.flatnonzero(is_undeclared_K):
@@ -102,12 +103,13 @@ def _measure_range(scores: np.ndarray) -> float:
 
 
 def grade_wins(batch: ScoreBatch, tau: float, width_NK: np.ndarray) -> np.ndarray:
-    """u (M, K); 0 for a rollout without a score. Differences of at most a criterion's margin are ties."""
+    """u (M, K); 0 for a rollout without a score. Differences up to the criterion's margin are ties."""
     scores_MK = batch.oriented_MK
     limit = expand_rows(tau * width_NK, batch)
     margin = expand_rows(batch.margins_NK, batch) if batch.margins_NK.any() else None
     lead_MK = np.zeros(scores_MK.shape)
     count_MK = np.zeros(scores_MK.shape)
+    # Step j compares all rollouts of all groups with the j-th of their group.
     for j in range(batch.largest):
         others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
         others_NK[batch.sizes <= j] = np.nan

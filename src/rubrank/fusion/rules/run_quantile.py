@@ -7,11 +7,12 @@
 
 Only the order of the scores counts, within a group and between groups: any increasing map of a criterion's scores
 leaves every reward as it is. Unlike ranks within the group, scores that are close in the run stay close, and a group
-of good rollouts is worth more than a group of bad ones. A yes/no criterion has a gap of 1. Ours.
+of good rollouts is worth more than a group of bad ones. The two scores of a yes/no criterion become 0 and 1. Ours.
 
 **Stateful**: the scores of the last `steps` batches, the current one included.
-Criteria of a single query have too few scores for a distribution. If a judge decides them, those with the same domain
-share one; if a program does, the group itself is the distribution. So it is if responses were compared, not scored.
+Criteria of a single query have too few scores for a distribution. Judged ones share a distribution with all others of
+the same domain. Those that a program decides use the scores of the group alone, and so do responses that were compared
+instead of scored.
 Missing: left out, as in the weighted mean.
 """
 
@@ -55,7 +56,7 @@ class RunQuantile(checks.CheckedRule):
         return self.fuse_values(batch, self.values(batch))
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The weighted mean of quantiles that are known already."""
+        """The weighted mean of these quantiles."""
         mean_M = weighted_mean(values_MK, batch.weights_NK, batch)
         return Fused(batch, self.name, mean_M, details={"quantile": values_MK})
 
@@ -70,7 +71,10 @@ class RunQuantile(checks.CheckedRule):
         batches = self.memory.batches
         batches.append({key: np.concatenate(scores) for key, scores in batch_scores.items()})
         del batches[: -int(self.steps)]
-        recent = {key: np.sort(np.concatenate([b[key] for b in batches if key in b])) for key in batch_scores}
+        recent = {}
+        for key in batch_scores:
+            parts = [earlier[key] for earlier in batches if key in earlier]
+            recent[key] = np.sort(np.concatenate(parts))
         values_MK = np.full(scores_MK.shape, np.nan)
         for k, key in enumerate(keys):
             if key is not None:
@@ -87,7 +91,7 @@ class RunQuantile(checks.CheckedRule):
         return values_MK
 
     def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
-        """The distribution of each criterion: its own, that of its kind, or None: the group's."""
+        """The distribution that each criterion uses: its own, the one of its domain, or None for the group's scores."""
         groups_K = batch.asked_NK.sum(0)
         keys: list[str | None] = []
         for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
@@ -102,17 +106,19 @@ class RunQuantile(checks.CheckedRule):
 
     def state(self) -> dict[str, Any]:
         """The scores of the last batches."""
-        batches = [{key: scores.tolist() for key, scores in scores_of.items()} for scores_of in self.memory.batches]
+        batches = []
+        for batch_scores in self.memory.batches:
+            batches.append({key: scores.tolist() for key, scores in batch_scores.items()})
         return {"rule": self.name, "version": _VERSION, "batches": batches}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         saved = checks.check_state(self, _VERSION, state)
         try:
-            self.memory.batches = [
-                {str(key): np.array(scores, float).reshape(-1) for key, scores in scores_of.items()}
-                for scores_of in saved["batches"]
-            ]
+            batches = []
+            for batch_scores in saved["batches"]:
+                batches.append({str(key): np.array(scores, float).reshape(-1) for key, scores in batch_scores.items()})
+            self.memory.batches = batches
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             allowed = "the scores of the last batches"
             raise InvalidInput(self.name, "state", allowed, repr(error), "Resume from another checkpoint.") from None
