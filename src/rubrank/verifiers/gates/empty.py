@@ -1,6 +1,6 @@
 """EmptyAnswer: is there an answer at all (1 = fine, 0 = the reward is stopped)?
 
-What a reader sees is looked at. It must hold a letter, a digit or a sign that was asked for; more than a frame
+Only what a reader sees counts. It must have a letter, a digit or a sign that was asked for, and be more than a frame
 (`\\boxed{}`), a placeholder ("[Your answer here]"), an announcement ("Here is the list:"), courtesies ("Of course!
 Happy to help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv.
 """
@@ -17,7 +17,7 @@ from rubrank.texts.visible import visible
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_INVISIBLE = ("Z", "C", "M", "P")
+_WITHOUT_CONTENT = ("Z", "C", "M", "P")  # Unicode categories: separators, control characters, marks, punctuation
 _MARKUP = r"```\w*|[#*_~`|>=-]"
 _ONLY_MARKUP = re.compile(_MARKUP)
 _LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
@@ -67,8 +67,8 @@ _GENERIC = re.compile(
     re.IGNORECASE,
 )
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-_LONG = 1_000  # characters: a longer answer is no frame, placeholder or announcement
-_FEW_WORDS = 25  # a longer answer is no courtesy
+_LONG = 1_000  # characters: a longer answer is more than a frame, placeholder or announcement
+_FEW_WORDS = 25  # an answer with more words is more than courtesies
 
 
 @verifier("EmptyAnswer", family="gate", domain=BINARY, version=3, layer="global_quality")
@@ -87,23 +87,27 @@ def empty_answer(rollout: Rollout) -> Answer:
     answer = rollout.answer
     if len(answer) > _LONG and _shows_something(answer):
         return True, "there is an answer"
-    shown = visible(answer)
-    if not _shows_something(shown):
-        return _judge_signs(rollout, answer, shown)
-    shown = shown.strip()
+    visible_text = visible(answer)
+    if not _shows_something(visible_text):
+        return _judge_signs(rollout, answer, visible_text)
+    visible_text = visible_text.strip()
     question = rollout.question
-    defect = _find_empty_frame(shown) or _find_placeholder(shown, question) or _find_announcement(shown, question)
-    defect = defect or _find_bare_heading(shown, question)
-    if _MARKERS_ALONE.fullmatch(shown):
-        defect = "a list without entries"
+    if _MARKERS_ALONE.fullmatch(visible_text):
+        return False, "a list without entries"
+    defect = (
+        _find_empty_frame(visible_text)
+        or _find_placeholder(visible_text, question)
+        or _find_announcement(visible_text, question)
+        or _find_bare_heading(visible_text, question)
+    )
     if defect:
         return False, defect
-    return _judge_words(shown, question)
+    return _judge_words(visible_text, question)
 
 
-def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
+def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
     """The verdict on an answer without letters or digits: fine if it is empty data, a requested sign or a picture."""
-    signs = shown.strip("`*_ \t\r\n").removeprefix("json").strip()
+    signs = visible_text.strip("`*_ \t\r\n").removeprefix("json").strip()
     if _NOTHING_FOUND.fullmatch(signs):
         if _TEXT_ASKED.search(rollout.question) and not _DATA_ASKED.search(rollout.question):
             return missing(f"{signs} may say that there is nothing")
@@ -112,7 +116,9 @@ def _judge_signs(rollout: Rollout, answer: str, shown: str) -> Answer:
         return True, "a sign was asked for"
     if re.search(r"!\[[^\]\n]*\]\(https?://[^)\s]+\)", answer):
         return True, "a picture"
-    return False, "thoughts, but no answer" if rollout.thoughts.strip() else "the answer is empty"
+    if rollout.thoughts.strip():
+        return False, "thoughts, but no answer"
+    return False, "the answer is empty"
 
 
 def _shows_something(answer: str) -> bool:
@@ -120,14 +126,14 @@ def _shows_something(answer: str) -> bool:
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    if first and unicodedata.category(first)[0] not in _INVISIBLE:  # true for nearly all answers, and fast
+    if first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT:  # true for nearly all answers, and fast
         return True
-    shown = _ONLY_MARKUP.sub("", head) or answer[100_000:]
-    return any(unicodedata.category(char)[0] not in _INVISIBLE for char in shown)
+    text = _ONLY_MARKUP.sub("", head) or answer[100_000:]
+    return any(unicodedata.category(char)[0] not in _WITHOUT_CONTENT for char in text)
 
 
-def _find_empty_frame(shown: str) -> str | None:
-    inside = _FRAME.sub(" ", shown)
+def _find_empty_frame(visible_text: str) -> str | None:
+    inside = _FRAME.sub(" ", visible_text)
     if len(inside) < 60:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
     has_content = any(unicodedata.category(char)[0] in "LNS" for char in inside)
@@ -136,9 +142,9 @@ def _find_empty_frame(shown: str) -> str | None:
     return "a frame with nothing in it"
 
 
-def _find_placeholder(shown: str, question: str) -> str | None:
+def _find_placeholder(visible_text: str, question: str) -> str | None:
     """A text in brackets, or alone, that says what is to be filled in."""
-    text = shown.strip("*_`# \n")
+    text = visible_text.strip("*_`# \n")
     if len(text) > 100 or _TEMPLATES.search(question):
         return None
     bracketed = _BRACKETED.fullmatch(text)
@@ -148,9 +154,9 @@ def _find_placeholder(shown: str, question: str) -> str | None:
     return None
 
 
-def _find_announcement(shown: str, question: str) -> str | None:
+def _find_announcement(visible_text: str, question: str) -> str | None:
     """One line that ends with a colon, and nothing after it."""
-    text = shown.strip("*_` \n")
+    text = visible_text.strip("*_` \n")
     is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
     if not is_line or re.search("[\u0530-\u058f]", text):  # Armenian sentences end with a colon
         return None
@@ -160,9 +166,9 @@ def _find_announcement(shown: str, question: str) -> str | None:
     return None
 
 
-def _find_bare_heading(shown: str, question: str) -> str | None:
+def _find_bare_heading(visible_text: str, question: str) -> str | None:
     """The answer consists of headings only. A heading that answers the question ("# Paris") is fine."""
-    lines = [line for line in shown.splitlines() if line.strip()]
+    lines = [line for line in visible_text.splitlines() if line.strip()]
     if not all(map(is_heading, lines)) or _TITLE_ASKED.search(question):
         return None
     headings = " ".join(lines)
@@ -186,15 +192,16 @@ def _filler() -> tuple[frozenset[str], re.Pattern[str]]:
     return frozenset(words), re.compile("|".join(unspaced))
 
 
-def _judge_words(shown: str, question: str) -> Answer:
-    """The verdict on an answer with letters: empty if its words say nothing, whatever was asked."""
-    text = shown.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
+def _judge_words(visible_text: str, question: str) -> Answer:
+    """The verdict on an answer with letters: it fails if its words say nothing and the prompt asked for more."""
+    text = visible_text.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
     if len(text) > 250 or not text:
         return True, "there is an answer"
     null_words = read_words("null_words")
     name = "_".join(text.removeprefix("error:").removeprefix("answer:").split())
     is_in_question = text in question.lower()
-    if (name in null_words["sure"] or _repeats_word(name, null_words["sure"])) and not is_in_question:
+    says_nothing = name in null_words["sure"] or _repeats_word(name, null_words["sure"])
+    if says_nothing and not is_in_question:
         return False, f"a word for nothing: {text!r}"
     is_null = name in null_words["data"]
     if not is_null and not _is_filler(text):
@@ -215,7 +222,8 @@ def _repeats_word(name: str, words: tuple[str, ...]) -> bool:
 def _is_filler(text: str) -> bool:
     """Does every word say nothing? Digits, the letter of an option and pictures say something."""
     words, unspaced = _filler()
-    spelled = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", unspaced.sub(" ", text) if _UNSPACED.search(text) else text)
+    spaced_text = unspaced.sub(" ", text) if _UNSPACED.search(text) else text
+    spelled = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", spaced_text)
     has_words = len(text) > 1 and any(map(str.isalpha, text))
     if not has_words or len(spelled) > _FEW_WORDS or any(map(str.isdigit, text)):
         return False

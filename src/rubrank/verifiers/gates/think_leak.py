@@ -1,11 +1,11 @@
-"""ThinkLeak: is thinking, or the model's other side of the conversation, left in the answer (1 = fine, 0 = stopped)?
+"""ThinkLeak: does the answer contain thinking, or turns that the model wrote for the user (1 = fine, 0 = stopped)?
 
 Three kinds of signs, each with its own function:
 - tokens: tags of thinking, tokens of chat templates, channels ("analysis…assistantfinal…");
 - turns: the model goes on as the user and answers itself ("User: … Assistant: …");
 - thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in
-  the third person, the prompt spoken about, the model that plans to think or to reply, a word like "Hmm". One of them
-  proves nothing, several do. The words are in data/thinking_words.tsv.
+  the third person, talk about the prompt, the model's plans to think or to reply, a word like "Hmm". One of them is no
+  proof; from three on, the answer fails. The words are in data/thinking_words.tsv.
 """
 
 from __future__ import annotations
@@ -79,38 +79,38 @@ def think_leak(rollout: Rollout) -> Answer:
     agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps
     are fine where the prompt asks for thoughts or fiction. Not covered: reasoning steps meant for the reader.
     """
-    shown = without_code(rollout.answer)
+    prose = without_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()
-    leak = _find_token(rollout, shown, prompt) or _find_turns(shown, prompt)
+    leak = _find_token(rollout, prose, prompt) or _find_turns(prose, prompt)
     if leak:
         return False, leak
-    signs = _count_signs(bare(shown[: 2 * _OPENING])[:_OPENING], prompt)
+    signs = _count_signs(bare(prose[: 2 * _OPENING])[:_OPENING], prompt)
     if len(signs) >= 3:
         return False, f"the answer opens by thinking aloud: {', '.join(signs[:3])}"
     if _THOUGHTS_ASKED.search(prompt):
         return True, "no thinking left in the answer"
-    label = _LABEL.match(shown.lstrip())
+    label = _LABEL.match(prose.lstrip())
     if label:
         return False, f"the answer opens with a label of thinking: {label[0][:60]!r}"
-    steps = {match[1].lower() for match in _STEPS.finditer(shown[:100_000])}
+    steps = {match[1].lower() for match in _STEPS.finditer(prose[:100_000])}
     if len(steps) >= 2:
         return False, f"steps of an agent: {sorted(steps)}"
-    monologue = len(_MONOLOGUE.findall("\n" + shown))
+    monologue = len(_MONOLOGUE.findall("\n" + prose))
     if monologue >= 4:
         return False, f"{monologue} lines of talking to itself"
     return True, "no thinking left in the answer"
 
 
-def _find_token(rollout: Rollout, shown: str, prompt: str) -> str | None:
+def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
     """A thinking tag, a token of a chat template or a channel that the prompt does not speak of."""
-    for tag in _TAG.findall(shown):
+    for tag in _TAG.findall(prose):
         if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
     if rollout.reasoning is not None:
         for opening, _ in TAGS:
-            if opening in shown and opening not in prompt:
+            if opening in prose and opening not in prompt:
                 return "a thinking tag in the answer"
-    channel = _CHANNELS.search(shown[:200_000])
+    channel = _CHANNELS.search(prose[:200_000])
     return f"a channel of the model in the answer: {channel[0]!r}" if channel else None
 
 
@@ -124,12 +124,12 @@ def _turn_pattern() -> re.Pattern[str]:
     return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
 
 
-def _find_turns(shown: str, prompt: str) -> str | None:
+def _find_turns(prose: str, prompt: str) -> str | None:
     """The model goes on as the user, and answers itself; a conversation was not asked for."""
     if _CONVERSATION_ASKED.search(prompt):
         return None
     user_turn = None
-    for mark in _turn_pattern().finditer(shown[:200_000]):
+    for mark in _turn_pattern().finditer(prose[:200_000]):
         if mark["user"]:
             user_turn = mark
         elif user_turn:
@@ -150,14 +150,17 @@ def _phrases(kind: str) -> re.Pattern[str]:
     for row_kind, _, phrases in read_table("thinking_words"):
         if row_kind == kind:
             for phrase in phrases.split(", "):
-                (unspaced if _UNSPACED.search(phrase) else spelled).append(re.escape(phrase))
+                if _UNSPACED.search(phrase):
+                    unspaced.append(re.escape(phrase))
+                else:
+                    spelled.append(re.escape(phrase))
     spelled.sort(key=len, reverse=True)
     unspaced.sort(key=len, reverse=True)
     return re.compile(rf"(?<![\w'’])(?:{'|'.join(spelled)})|(?:{'|'.join(unspaced) or '(?!)'})")
 
 
 def _count_signs(opening: str, prompt: str) -> list[str]:
-    """The signs of thinking aloud in the opening of an answer, each as often as it counts."""
+    """The signs of thinking aloud in the opening of an answer; a sign that weighs 2 is listed twice."""
     text = opening.lower().replace("’", "'")
     signs: list[str] = []
     talk = _match_talk(text)
@@ -165,10 +168,10 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
     if talk and not is_fiction:
         signs.append(talk.strip(" ,.…!，。！"))
         hesitates = _phrases("hesitation").match(talk) is not None
-        needs = _phrases("need").match(text, len(talk)) is not None
-        if (hesitates and _find_plan(text[len(talk) :][:_NEAR], 0)) or (
-            needs and (hesitates or _phrases("consent").match(talk))
-        ):
+        consents = _phrases("consent").match(talk) is not None
+        has_plan = bool(_find_plan(text[len(talk) :][:_NEAR], 0))  # "Hmm, let me think …"
+        has_need = _phrases("need").match(text, len(talk)) is not None  # "Okay, I need to …"
+        if (hesitates and has_plan) or (has_need and (hesitates or consents)):
             signs += ["plans before it answers"] * 2
     is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
     has_user = False
@@ -178,8 +181,10 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
         user = _phrases("user").search(sentence[:40])
         task = _phrases("task").search(sentence)
         if user and _stands_first(user) and not has_user:
-            verb = _phrases("wants").search(sentence[user.start() : user.end() + _NEAR])
-            signs += [user[0]] * ((1 if is_about_users else 2) + bool(verb))
+            weight = 1 if is_about_users else 2
+            if _phrases("wants").search(sentence[user.start() : user.end() + _NEAR]):
+                weight += 1
+            signs += [user[0]] * weight
             has_user = True
         elif task and _stands_first(task) and task[0].strip(":") not in prompt:
             signs += [task[0]] * 2
@@ -198,8 +203,9 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
 
 
 def _stands_first(phrase: re.Match[str]) -> bool:
-    """Does the phrase stand at the beginning of its sentence, a word or two aside?"""
-    return phrase.start() <= (2 if _UNSPACED.search(phrase[0]) else 16)
+    """Does the phrase begin its sentence, with at most a word or two before it?"""
+    most_before = 2 if _UNSPACED.search(phrase[0]) else 16
+    return phrase.start() <= most_before
 
 
 def _speaks_to_user(sentence: str) -> bool:
@@ -211,7 +217,7 @@ def _speaks_to_user(sentence: str) -> bool:
 
 
 def _match_talk(text: str) -> str:
-    """The words with which thinking aloud begins, up to what follows them; "" if there are none."""
+    """The words such as "Okay, so, hmm" with which thinking aloud begins; "" if there are none."""
     end = 0
     while True:
         talk = _phrases("talk").match(text, end)
@@ -224,12 +230,12 @@ def _match_talk(text: str) -> str:
 
 
 def _find_plan(sentence: str, weight: int) -> list[str]:
-    """A plan of the model to think or to reply; one that speaks of the user or the prompt weighs more."""
+    """Signs of a plan to think or to reply. weight: larger if the sentence is about the task, user or prompt."""
     plan = _phrases("self").search(sentence)
     if plan is None:
         return []
     near = sentence[plan.end() : plan.end() + _NEAR]
-    if _UNSPACED.search(plan[0]):  # Japanese and Korean put the plan behind what is planned
+    if _UNSPACED.search(plan[0]):  # in Japanese and Korean the verb comes last
         near = sentence[max(0, plan.start() - 20) : plan.end() + 20]
     reply = _phrases("reply").search(near)
     think = _phrases("think").search(near)

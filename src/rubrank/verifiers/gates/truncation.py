@@ -1,4 +1,4 @@
-"""Truncated: does the answer end (1 = fine, 0 = the reward is stopped)?
+"""Truncated: is the answer complete (1 = fine, 0 = the reward is stopped)?
 
     Rollout(response="… and then the", finish_reason="length")      # 0: the sampler says so
     Rollout(response="… and then the")                              # 0: no sentence ends with "the"
@@ -30,6 +30,7 @@ from rubrank.verifiers.shared.unclosed import (
 from rubrank.verifiers.shared.word_tables import read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
+# Finish reasons of samplers and APIs: those of a cut answer, and those of a whole one.
 _CUT = frozenset(("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length"))
 _WHOLE = frozenset(
     ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "completed")
@@ -45,7 +46,7 @@ _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")  # hashtags, addresses, formulas
 _LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")  # "Keywords: …"
-_TAIL = 20_000  # characters of the end that are looked at
+_TAIL = 20_000  # characters at the end that are examined
 
 
 @verifier("Truncated", family="gate", domain=BINARY, version=4, layer="global_quality")
@@ -78,7 +79,7 @@ def truncated(rollout: Rollout) -> Answer:
 
 
 def _find_open_structure(answer: str) -> str | None:
-    """What the answer opens and never closes; None if nothing."""
+    """The first structure that the answer opens and never closes, if any."""
     outside, blocks, unclosed = split_code(answer)
     if unclosed and blocks[-1][1].strip() and not _ends_as_prose(blocks):
         return "a code fence never closes"
@@ -91,7 +92,7 @@ def _find_open_structure(answer: str) -> str | None:
 
 
 def _ends_as_prose(blocks: list[tuple[str, str]]) -> bool:
-    """The last, open block ends with a sentence: prose after a fence inside a fence, or whose closing was forgotten."""
+    """Whether the last, open block ends with a sentence: a fence was nested, or only the closing fence is missing."""
     tag, code = blocks[-1]
     return tag in ("", "markdown", "text", "plaintext") and code.rstrip().endswith(_FULL_STOPS)
 
@@ -139,7 +140,9 @@ def _find_broken_line(last: str, language: str) -> str | None:
     in_list = is_item(last)
     if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
-    is_long = len(end) > (12 if in_list else 20) or len(_WIDE.findall(end)) >= (4 if in_list else 8)
+    shortest = 12 if in_list else 20
+    fewest_wide = 4 if in_list else 8
+    is_long = len(end) > shortest or len(_WIDE.findall(end)) >= fewest_wide
     if is_long and _ends_open(end, language) and not _SIGNS.search(end[-60:]) and not _LABEL.match(end):
         return f"it ends in mid-sentence: {end[-30:]!r}"
     tail = end[max(end.rfind("("), end.rfind("（")) :]
@@ -161,7 +164,7 @@ def _ends_open(end: str, language: str) -> bool:
 
 
 def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
-    """The last line announces something and nothing follows. A form to fill in ("Date:") and a request may end so."""
+    """The last line ends with a colon, and nothing follows. Forms to fill in ("Date:") and requests for input may."""
     end = lines[-1].strip().rstrip("*_ ")
     if not end.endswith((":", "：")) or re.search("[\u0530-\u058f]", end):  # Armenian sentences end with a colon
         return None
@@ -220,7 +223,7 @@ def _open_ends() -> dict[str, frozenset[str]]:
 
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """Whether a last line without a full stop is cut: sure if no sentence ends with such letters."""
+    """The verdict on a last line without a full stop: it fails if no sentence ends with such letters."""
     answer = rollout.answer[-_TAIL:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
     if not lines or is_heading(lines[-1]) or is_rule(lines[-1]) or answer.rstrip().endswith(("```", "~~~")):
@@ -231,21 +234,22 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
     is_sentence = end[-1:].isalpha() and not end.startswith("|") and not _SIGNS.search(tail[-200:])
     if not is_sentence or is_signature or _LABEL.match(tail):
         return True, "it ends"
-    open_lines = 0
+    lines_without_stop = 0
     for line in lines[:-1]:
         is_prose = _count_words(line) >= 6 and not is_heading(line)
-        open_lines += is_prose and not line.rstrip(_CLOSERS).endswith(_FULL_STOPS)
+        if is_prose and not line.rstrip(_CLOSERS).endswith(_FULL_STOPS):
+            lines_without_stop += 1
     full_stops = len(re.findall(r"[.!?](?=\s)|[。！？]", answer))
-    # Verse and notes do without full stops, and so does a signature. Words that the prompt asks for may stand last.
+    # Verse, notes and signatures have no full stops. An answer may also end with words that the prompt asks for.
     is_asked_for = any(tail.lower() in message.content.lower() for message in rollout.prompt)
-    if _count_words(tail) < 3 or 2 * open_lines >= full_stops or is_asked_for:
+    if _count_words(tail) < 3 or 2 * lines_without_stop >= full_stops or is_asked_for:
         return True, "it ends"
     unfinished = f"no full stop at the end: {tail[-40:]!r}"
     letters = "_".join(tail.lower().split())
     open_ends = _open_ends().get(detect_language(answer)[0], frozenset())
     is_name = tail.split()[-1][:1].isupper()
     if full_stops >= 2 and not is_name and any(letters[-size:] in open_ends for size in range(1, 6)):
-        return False, f"{unfinished}, and no sentence ends so"
+        return False, f"{unfinished}, and no sentence ends like this"
     return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
 
 

@@ -7,8 +7,8 @@
     >>> find_unclosed_formula(r"We have \\[ x = \\frac{1}{2")
     "'\\\\\\\\[' never closes"
 
-Each scans its text once. They say what is open at the end, not whether the rest is right: a closing bracket too many
-is no concern of theirs.
+Each function scans its text once. It reports what is still open at the end, and ignores closing brackets that close
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
 
-_LONGEST = 200_000  # characters: what is longer is not parsed
+_LONGEST = 200_000  # characters that are scanned; longer Python is not parsed
 
 
 class _Stack:
@@ -49,7 +49,7 @@ class _Stack:
 
 # ---- code -----------------------------------------------------------------------------------------------------------
 
-# Comments and strings hide brackets. A quotation mark without a partner on its line is an apostrophe or a lifetime.
+# Comments and strings hide brackets. A single quotation mark on a line is an apostrophe, or a lifetime in Rust.
 _CODE_TOKEN = re.compile(
     r"\"\"\"|'''|/\*|\*/|(?:(?<=\s)|^)(?:#(?!include|define)|//|--\s)[^\n]*+"
     # The limit keeps a line of escaped quotation marks from being read again from each of them.
@@ -89,10 +89,10 @@ _OPERATOR_END = re.compile(
 
 
 def take_code(text: str) -> str:
-    """The code without a fence that a text consists of or ends with, "" if it ends with prose.
+    """The code without a fence that a text consists of or ends with; "" if it ends with prose.
 
-    At least three lines must be code, two if there is nothing else; comments count neither way. The last line may be
-    cut and look like anything.
+    At least three lines must be code, or two if there are no other lines. Comments are not counted. The last line may
+    be cut off, so it need not look like code.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     start = len(lines)
@@ -108,7 +108,10 @@ def take_code(text: str) -> str:
             if other_lines > 3 + code_lines // 2:
                 break
     fewest = 3 if other_lines else 2
-    if code_lines < fewest or _ends_sentence(lines[-1]) or _ENTRY.match(lines[-1]) or _WIDE_PROSE.search(lines[-1]):
+    if code_lines < fewest:
+        return ""
+    last_line = lines[-1]
+    if _ends_sentence(last_line) or _ENTRY.match(last_line) or _WIDE_PROSE.search(last_line):
         return ""
     return "\n".join(lines[start:])
 
@@ -165,7 +168,7 @@ def find_unclosed_python(code: str) -> str | None:
 
 
 def find_half_name(code: str) -> str | None:
-    """The last name is the beginning of one used before, or a line of its own that says nothing, and is new."""
+    """A new name at the end that is the beginning of an earlier name, or that stands alone on the last line."""
     names = re.findall(r"\w+", code)
     if len(names) < 10 or not (code[-1].isalnum() or code[-1] == "_"):
         return None
@@ -211,27 +214,28 @@ def find_unclosed_markup(text: str) -> str | None:
     text = text[:_LONGEST].strip()
     if not re.match(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", text, re.IGNORECASE) or text.count("<") < 3:
         return None
-    half = _HALF_TAG.search(text, text.rfind("<"))
-    if half:
-        return f"a tag breaks off: {half[0][:30]!r}"
+    half_tag = _HALF_TAG.search(text, text.rfind("<"))
+    if half_tag:
+        return f"a tag breaks off: {half_tag[0][:30]!r}"
     lowered = text.lower()
     elements = _Stack()
-    at = 0
-    while tag := _TAG.search(text, at):
-        at = tag.end()
+    position = 0
+    while tag := _TAG.search(text, position):
+        position = tag.end()
         if tag[0] == "<!--":
-            at = text.find("-->", at)
-            if at < 0:
+            position = text.find("-->", position)
+            if position < 0:
                 return "a comment never closes"
             continue
-        name = tag[2].lower()
-        if tag[1]:
+        slash, name, attributes = tag.groups()
+        name = name.lower()
+        if slash:
             elements.close(name)
-        elif name not in _NEVER_CLOSED and not tag[3].endswith("/"):
+        elif name not in _NEVER_CLOSED and not attributes.endswith("/"):
             elements.open(name)
-            if name in _RAW:
-                at = lowered.find(f"</{name}", at)
-                if at < 0:
+            if name in _RAW:  # its content is no markup
+                position = lowered.find(f"</{name}", position)
+                if position < 0:
                     return f"<{name}> never closes"
     return f"<{elements.names[-1]}> never closes" if elements.names else None
 
@@ -252,7 +256,9 @@ def find_unclosed_formula(text: str) -> str | None:
     formulas = _Stack()
     for mark in _FORMULA_MARK.finditer(text):
         sign = mark[0]
-        if sign == "\\\\" or (sign == "\\(" and not has_round_marks):  # the first is a line break inside a formula
+        if sign == "\\\\":  # a line break inside a formula
+            continue
+        if sign == "\\(" and not has_round_marks:
             continue
         if mark[1] == "begin":
             formulas.open(mark[2])
@@ -267,16 +273,14 @@ def find_unclosed_formula(text: str) -> str | None:
     last_line = text.rstrip().rpartition("\n")[2].replace("\\$", "")
     if formulas.names and not _ends_sentence(last_line):  # else the mark was forgotten: the text goes on
         return f"{formulas.names[-1]!r} never closes"
-    before = last_line[: last_line.rfind("$")]
-    if (
-        last_line.count("$") % 2
-        and not before[-1:].isalnum()
-        and _HALF_FORMULA.search(last_line[last_line.rfind("$") :])
-    ):
-        return "'$' never closes"
-    command = list(_COMMAND.finditer(last_line[-2_000:]))
-    if command and "}" not in last_line[-2_000:][command[-1].end() :]:
-        return f"{command[-1][0]!r} never closes"
+    if last_line.count("$") % 2:
+        before, _, formula = last_line.rpartition("$")
+        if not before[-1:].isalnum() and _HALF_FORMULA.search(formula):
+            return "'$' never closes"
+    tail = last_line[-2_000:]
+    commands = list(_COMMAND.finditer(tail))
+    if commands and "}" not in tail[commands[-1].end() :]:
+        return f"{commands[-1][0]!r} never closes"
     return None
 
 

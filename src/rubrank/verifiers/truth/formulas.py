@@ -5,8 +5,8 @@
 >>> find_formula("We get x + 7y", whole=False)
 'x + 7y'
 
-A formula is taken whole: the 7 in "x + 7y" is no result. Two results are the same without any computing if their
-canonical forms are; what is left, `mathematics` decides.
+A formula is taken as a whole: the 7 in "x + 7y" is not a result. Two results are equal without any computing if their
+canonical forms are equal; other pairs are decided by `mathematics`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _DELIMITED = re.compile(
     r"\$\$(?P<display>[^$]{1,2000})\$\$|(?<!\\)\$(?P<inline>(?:[^$\n\\]|\\[^\n]){1,2000})\$"
     r"|\\\[(?P<square>(?:[^\\]|\\(?!\])){1,2000}+)\\\]|\\\((?P<round>(?:[^\\]|\\(?!\))){1,2000}+)\\\)"
 )
+# What may stand between two formulas that are one result: "$1$ and $2$".
 _JOINT = re.compile(r"[\s*_]*(?:,|;|、|，|或|和|(?:,\s*)?(?:and|or|und|oder|et|ou|y|o|e)(?=\s))?[\s*_]*", re.IGNORECASE)
 _FUNCTION_NAMES = word_set("""
     sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi theta alpha beta gcd lcm max min
@@ -45,17 +46,16 @@ _PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-
 _WORDS_OF_LATEX = re.compile(
     r"\\(?:begin|end)\s*\{[a-z*]*\}|\\(?:text|mathrm|mbox|textbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
 )
+# What follows a result in its sentence and does not belong to it.
 _BEYOND = re.compile(
     r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
 )
-
-
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
 )
 _EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
 _NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
-_MOST_LINES = 30
+_MOST_LINES = 30  # at the end of an answer that are searched for a formula
 
 
 def find_formula(text: str, *, whole: bool) -> str:
@@ -66,9 +66,11 @@ def find_formula(text: str, *, whole: bool) -> str:
     """
     text = " ".join(text.split())  # long runs of spaces cost time in every pattern
     result = _BEYOND.split(text, maxsplit=1)[0]  # "8, which occurs when x = 4"
-    is_formula = not has_prose(read_formula(result).core if whole else result)
-    if is_formula and "$" not in result.strip("$ .,") and (whole or _OPERAND.search(result)):
-        return _EDGES.sub("", _NUMBERING.sub("", result.replace("\\(", "").replace("\\)", "")))
+    core = read_formula(result).core if whole else result
+    has_inner_dollar = "$" in result.strip("$ .,")
+    if not has_prose(core) and not has_inner_dollar and (whole or _OPERAND.search(result)):
+        undelimited = result.replace("\\(", "").replace("\\)", "")
+        return _EDGES.sub("", _NUMBERING.sub("", undelimited))
     for part in (result, text):
         formulas = _list_formulas(part)
         with_operands = [formula for formula in formulas if _OPERAND.search(formula)]
@@ -128,7 +130,7 @@ def _list_undelimited(text: str) -> list[str]:
 
 
 def has_prose(text: str) -> bool:
-    """Does it hold words, besides LaTeX's commands and the texts in them?"""
+    """Does the text have words other than LaTeX commands and their arguments?"""
     return _PROSE.search(_WORDS_OF_LATEX.sub(" ", text)) is not None
 
 
@@ -151,7 +153,7 @@ def _trim(candidate: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A result without spaces, delimiters and sizes of brackets; its unit, percent sign or base apart."""
+    """A result without spaces, delimiters and sizes of brackets; its unit, percent sign or base is kept separately."""
 
     core: str
     unit: str = ""
@@ -170,12 +172,17 @@ _SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
 _REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
 _BASE = re.compile(r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z")
 _BASES = {
-    name: str(base)
-    for name, base in zip(
-        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "sixteen"],
-        (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16),
-        strict=True,
-    )
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
 }
 _UNIT = re.compile(
     r"(?<=[\d})])\s*((?:[^\W\d_]{2,}|[a-zA-Z](?=\s*[/^.])|(?<=\s)[a-zA-Z])[^\W\d_]*(?:[\s./·]+[^\W\d_]+)*\.?(?:\s?\^?\{?[23]\}?)?)\Z"
@@ -189,7 +196,8 @@ _GROUPED = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")
 
 def read_formula(text: str) -> Formula:
     """The canonical form of a result in LaTeX or plain signs."""
-    text = spell_powers(unicodedata.normalize("NFKC", text.replace("²", "^2").replace("³", "^3"))).replace("−", "-")
+    text = text.replace("²", "^2").replace("³", "^3")
+    text = spell_powers(unicodedata.normalize("NFKC", text)).replace("−", "-")
     text = text.strip().rstrip(".。,;").strip()
     has_money = re.search(r"\\\$|\A\$(?!.*\$)|\A\\text\{\$\}", text) is not None
     text = re.sub(r"\\\(|\\\)|\\\[|\\\]|\\?\$", "", text)
@@ -197,7 +205,8 @@ def read_formula(text: str) -> Formula:
     text = _TEXT_COMMAND.sub(r" \1 ", text)
     text = re.sub(r"\\[dtc]frac(?![a-z])", r"\\frac", text)
     text = re.sub(r"\{,\}", ",", text)
-    text = _GROUPED.sub(lambda match: match[1].replace(",", ""), re.sub(r"(?<=\d),\s+(?=\d{3}(?!\d))", ", ", text))
+    # "1,000" is one number; "1, 000" stays a list.
+    text = _GROUPED.sub(lambda match: match[1].replace(",", ""), text)
     text = re.sub(r"\s(?:and|or)\s|[或和]", ",", text).strip()
     text, unit = _split_unit(text)
     if has_money and not unit:
@@ -220,15 +229,16 @@ def _split_unit(text: str) -> tuple[str, str]:
     percent = re.search(r"\\?%\Z|\s(?:percent|per cent)\Z", text)
     if percent:
         return text[: percent.start()].strip(), "%"
-    base = _BASE.search(re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text))
+    tight_text = re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text)  # 101_{ 2 }
+    base = _BASE.search(tight_text)
     if base:
-        text = re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text)
-        return text[: base.start()], f"base {_BASES.get(base[1], base[1])}"
+        return tight_text[: base.start()], f"base {_BASES.get(base[1], base[1])}"
     unit = _UNIT.search(text)
     if unit is None or not text[: unit.start()].strip() or unit[1].split()[0] in _FUNCTION_NAMES:
         return text, ""
     name = unit[1].strip().rstrip(".")
-    if (len(name) == 1 and name not in units()) or re.search("[πθ]", name):  # 3πr² has none
+    is_variable = len(name) == 1 and name not in units()
+    if is_variable or re.search("[πθ]", name):  # 3πr² has no unit
         return text, ""
     return text[: unit.start()].strip(), _write_unit(name)
 
@@ -249,18 +259,18 @@ def _brace(part: str) -> str:
 def _write_repeating(match: re.Match[str]) -> str:
     """0.1\\overline{6} as a fraction."""
     whole, fixed, period = match.groups()
-    below = (10 ** len(period) - 1) * 10 ** len(fixed)
-    above = int(f"{whole}{fixed}{period}") - int(f"{whole}{fixed}" or 0)
-    return f"\\frac{{{above}}}{{{below}}}"
+    denominator = (10 ** len(period) - 1) * 10 ** len(fixed)
+    numerator = int(f"{whole}{fixed}{period}") - int(f"{whole}{fixed}" or 0)
+    return f"\\frac{{{numerator}}}{{{denominator}}}"
 
 
 # ---- comparison without computing ----------------------------------------------------------------------------------
 
 
 def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True) -> bool | None:
-    """Are they the same? None: only mathematics can tell.
+    """Whether the result equals the truth; None if this must be computed.
 
-    `is_marked`: the result is marked as such, so that an equation is meant as one: \\boxed{x^2 + y^2 = 1} is not 1.
+    `is_marked`: the result is marked as such, so an equation is the result itself: \\boxed{x^2 + y^2 = 1} is not 1.
     """
     if not _units_agree(truth.unit, result.unit):
         return _same_quantity(truth, result)
@@ -272,9 +282,12 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         true_core = _drop_sides(true_core, is_marked=True)
     true_value = evaluate(true_core)
     value = evaluate(core)
-    if "%" in (truth.unit, result.unit) and truth.unit != result.unit and true_value is not None and value is not None:
+    has_one_percent_sign = "%" in (truth.unit, result.unit) and truth.unit != result.unit
+    if has_one_percent_sign and true_value is not None and value is not None:
         return _same_share(true_value, value, truth.unit == "%")
-    if core == true_core or (core and core.strip("(){}") == true_core.strip("(){}") and "," not in core):
+    if core == true_core:
+        return True
+    if core and "," not in core and core.strip("(){}") == true_core.strip("(){}"):
         return True
     if true_value is not None and value is not None and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12):
         return True
@@ -288,13 +301,14 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
 
 
 def _drop_sides(core: str, is_marked: bool) -> str:
-    """What the formula is equal to: 5 of "x = 5", "2 + 3 = 5" and "A + B = 2 + 3 = 5"; lists ("x = 1, y = 2") stay."""
+    """The last side of an equation: 5 of "x = 5" and "A + B = 2 + 3 = 5". Lists ("x = 1, y = 2") are not changed."""
     core = _NAME.sub("", core)
     if "," in core or re.search(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt)(?![a-z])", core):
         return core
     if "≡" in core or "\\equiv" in core:
         core = re.sub(r"\(?\\?p?mod(?:\{?\d+\}?)\)?\Z", "", core)
     *sides, last = re.split(r"=|≡|\\equiv(?![a-z])", core)
+    # An equation such as x^2 + y^2 = 1 is itself the result.
     is_equation = len(sides) == 1 and evaluate(sides[0]) is None
     if is_equation and (is_marked or re.search(r"[a-zA-Z]\^|\\frac|/", sides[0])):
         return core
@@ -302,7 +316,7 @@ def _drop_sides(core: str, is_marked: bool) -> str:
 
 
 def _is_equation(core: str) -> bool:
-    return "=" in re.sub(r"_\{[^{}]*\}", "", core)  # \\sum_{k=1} is none
+    return "=" in re.sub(r"_\{[^{}]*\}", "", core)  # the sign in \\sum_{k=1} does not count
 
 
 def _units_agree(left: str, right: str) -> bool:
@@ -313,7 +327,7 @@ def _units_agree(left: str, right: str) -> bool:
 
 
 def _same_quantity(truth: Formula, result: Formula) -> bool:
-    """5 km and 5000 m."""
+    """Are they the same quantity in different units, such as 5 km and 5000 m?"""
     sizes = units()
     if truth.unit not in sizes or result.unit not in sizes or sizes[truth.unit][1] != sizes[result.unit][1]:
         return False
