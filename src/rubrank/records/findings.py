@@ -1,4 +1,4 @@
-"""What should I change? Up to three sentences about a run, each with its evidence and an action.
+"""What to change about a run: up to three findings, each with its evidence and an action.
 
     >>> import rubrank
     >>> batch = rubrank.ScoreBatch.of_arrays(
@@ -19,8 +19,8 @@ Findings and their thresholds:
     reversed       a criterion disagrees with the sum of the others: mean τ ≤ −0.3
     unsure         a judge's verdicts have a mean probability below 0.7
 
-Nothing is said about fewer than 8 groups or 50 pairs, and nothing where nothing is wrong. Of fused
-batches the first 300 groups are looked at: records take longer to make than rewards.
+There are no findings about fewer than 8 groups or 50 pairs. Of fused batches only the first 300 groups are examined,
+because records take longer to make than rewards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.unfold import to_array
 from rubrank.scores.outcomes import outcomes
 
-_MOST_GROUPS = 300
+_MOST_GROUPS = 300  # of fused batches
 LEAST_GROUPS = 8
 LEAST_PAIRS = 50
 MOST_FINDINGS = 3
@@ -92,6 +92,8 @@ def find_findings(results: Fused | Iterable[Fused | GroupRecord], most: int = MO
 
 @dataclass
 class _CriterionCounts:
+    """Counts and sums of one criterion over its groups."""
+
     groups: int = 0
     tied: int = 0
     rollouts: int = 0
@@ -99,9 +101,13 @@ class _CriterionCounts:
     weight: float = 0.0
     effective: float = 0.0
     length_taus: list[float] = field(default_factory=list)
+    """Of each group: τ with the lengths of the responses."""
     rest_taus: list[float] = field(default_factory=list)
+    """Of each group: τ with the weighted sum of the other criteria."""
     gammas: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Attribute → the influence that control left, of each group."""
     certainties: list[float] = field(default_factory=list)
+    """Of each verdict: the probability of its likeliest value."""
     is_judged: bool = False
 
 
@@ -119,7 +125,7 @@ class FindingCounts:
         self.decided: Counter[tuple[str, str]] = Counter()
 
     def add(self, record: GroupRecord) -> None:
-        """Count a group in."""
+        """Add the counts of a group."""
         group = _read_record(record)
         size = len(group.rewards)
         self.groups += 1
@@ -129,7 +135,7 @@ class FindingCounts:
             if group.is_solved:
                 self.solved.append(group.label)
         self.stopped.update(group.stopped)
-        signs_PK = _pair_signs(group.outcomes)
+        signs_PK = _compare_outcomes(group.outcomes)
         for k, name in enumerate(group.names):
             if group.missing[k] == size:
                 continue  # a criterion of another query
@@ -143,10 +149,10 @@ class FindingCounts:
             counts.effective += float(group.effective[k])
             counts.is_judged = counts.is_judged or group.judged[k]
             if group.lengths is not None:
-                _append_tau(counts.length_taus, signs, _pair_signs_of(group.lengths))
-            others = np.nansum(np.delete(signs_PK * group.weights, k, axis=1), axis=1)
+                _append_tau(counts.length_taus, signs, _compare_values(group.lengths))
             if len(group.names) > 1:
-                _append_tau(counts.rest_taus, signs, np.sign(others))
+                sum_of_others = np.nansum(np.delete(signs_PK * group.weights, k, axis=1), axis=1)
+                _append_tau(counts.rest_taus, signs, np.sign(sum_of_others))
             for attribute, gamma in group.gammas.get(name, {}).items():
                 counts.gammas[attribute].append(gamma)
             counts.certainties += group.certainties.get(name, [])
@@ -192,7 +198,7 @@ class FindingCounts:
             missing = counts.missing / max(1, counts.rollouts)
             if missing >= MISSING and counts.groups >= LEAST_GROUPS:
                 sentence = f"{missing:.0%} of the scores of {name} are missing."
-                action = "The reasons stand in the records; a missing score is not compared."
+                action = "The records state the reasons; a rollout without a score is not compared."
                 yield Finding("missing", sentence, action, missing * (0.5 + importance / 2), {"share": missing})
             tied = counts.tied / counts.groups
             if counts.groups >= LEAST_GROUPS and tied >= TIED:
@@ -212,21 +218,23 @@ class FindingCounts:
                 yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau})
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
-                sentence = f"The judge of {name} is sure of {certainty:.0%} only."
+                sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
                 action = "Use outcomes: soft, more samples, or a better judge for what is unsure (docs/judges.md)."
                 yield Finding("unsure", sentence, action, (1 - certainty) * importance, {"certainty": certainty})
 
     def _about_attributes(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:
         if not counts.is_judged:
-            return  # nobody was swayed in a program's verdict
+            return  # programs have no liking for attributes
         for attribute, gammas in counts.gammas.items():
             gamma = float(np.mean(gammas))
             if abs(gamma) >= FOLLOWS_GAMMA:
                 sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
                 action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
                 yield Finding("follows", sentence, action, min(1.0, abs(gamma)) * importance, {"gamma": gamma})
-        if not counts.gammas and len(counts.length_taus) >= LEAST_GROUPS and np.mean(counts.length_taus) >= FOLLOWS_TAU:
-            tau = float(np.mean(counts.length_taus))
+        if counts.gammas or len(counts.length_taus) < LEAST_GROUPS:
+            return
+        tau = float(np.mean(counts.length_taus))
+        if tau >= FOLLOWS_TAU:
             sentence = f"{name} follows the length of the answer (mean τ {tau:+.2f})."
             action = "Control it with --attributes answer_length, unless longer answers are better here."
             yield Finding("follows", sentence, action, tau * importance, {"tau": tau})
@@ -245,7 +253,7 @@ class FindingCounts:
 
 @dataclass(frozen=True)
 class _GroupFigures:
-    """What the findings need of a group. G rollouts, K criteria that are ranked by."""
+    """What the findings need of a group: G rollouts, and the K criteria by which they are ranked."""
 
     label: str
     names: tuple[str, ...]
@@ -276,9 +284,9 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         if criterion.name in record.outcomes:
             outcomes_GGK[:, :, k] = to_array(record.outcomes[criterion.name], (record.size, record.size))
             missing[k] = 0
-    best = np.array(
-        [criterion.domain.high if up else -criterion.domain.low for criterion, up in zip(ranked, higher, strict=True)]
-    )
+    best_K = []
+    for criterion in ranked:
+        best_K.append(criterion.domain.high if criterion.direction == "higher" else -criterion.domain.low)
     stopped: Counter[str] = Counter()
     if record.gate is not None:
         stopped.update(name for names in record.gate.stopped_by for name in names)
@@ -296,7 +304,7 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         effective=np.nan_to_num(np.asarray(record.effective_weights or np.zeros(K), dtype=float)),
         rewards=np.asarray(record.reward, dtype=float),
         no_signal=record.no_signal,
-        is_solved=bool(record.no_signal and K and np.all(oriented_GK == best)),
+        is_solved=bool(record.no_signal and K and np.all(oriented_GK == np.array(best_K))),
         stopped=stopped,
         lengths=None if record.responses is None else np.array([len(text) for text in record.responses], dtype=float),
         gammas=_remaining_gammas(record),
@@ -318,19 +326,20 @@ def _remaining_gammas(record: GroupRecord) -> dict[str, dict[str, float]]:
     return gammas
 
 
-def _pair_signs(outcomes_GGK: np.ndarray) -> np.ndarray:
+def _compare_outcomes(outcomes_GGK: np.ndarray) -> np.ndarray:
     """(pairs, K): 1 if the first wins, −1 if the second does, 0 for a tie, NaN if they were not compared."""
     first, second = np.triu_indices(outcomes_GGK.shape[0], 1)
     return np.asarray(np.sign(outcomes_GGK[first, second] - 0.5))
 
 
-def _pair_signs_of(values: np.ndarray) -> np.ndarray:
+def _compare_values(values: np.ndarray) -> np.ndarray:
+    """(pairs,): the same for one value per rollout; the larger one wins."""
     first, second = np.triu_indices(len(values), 1)
     return np.asarray(np.sign(values[first] - values[second]))
 
 
-def _append_tau(taus: list[float], signs: np.ndarray, others: np.ndarray) -> None:
-    """Add Kendall's τ-a over the pairs that both decide, if there are any."""
-    decided = (np.nan_to_num(signs) != 0) & (np.nan_to_num(others) != 0)
+def _append_tau(taus: list[float], first_signs: np.ndarray, second_signs: np.ndarray) -> None:
+    """Append Kendall's τ over the pairs that both decide, if there are any."""
+    decided = (np.nan_to_num(first_signs) != 0) & (np.nan_to_num(second_signs) != 0)
     if decided.any():
-        taus.append(float((signs[decided] * others[decided]).mean()))
+        taus.append(float((first_signs[decided] * second_signs[decided]).mean()))

@@ -5,10 +5,10 @@
     result.curve                                            share escalated → agreement and cost
     result.settings()                                       escalate and calibration, for the file of judges
 
-Nothing is asked: both tables come from replies that were kept (`replay_judges` grades from the cache of a cascade's two
-judges). The better judge is the reference. A cell of the cheap judge is kept if its margin reaches the threshold; the
-cascade agrees on escalated cells by construction, so its agreement is that of the kept cells and 1 for the rest. Cells
-that the better judge did not answer are left out; those that the cheap one did not answer are always escalated.
+No judge is called: both tables come from cached replies (`replay_judges` grades from the cache of a cascade's two
+judges). The better judge is the reference. The cheap judge decides a cell if its margin reaches the threshold; other
+cells are escalated, and count as agreement. Cells that the better judge did not answer are left out; those that the
+cheap one did not answer are always escalated.
 
 Probabilities are calibrated by isotonic regression before margins are taken, unless `isotonic` is false. The error
 after it is measured on groups that it was not fitted to (two halves, each with the other's fit).
@@ -32,7 +32,7 @@ from rubrank.scores.table import ScoreTable
 from rubrank.verifiers.distribution import Distribution, most_probable, sureness
 
 _OWNER = "judge calibrate"
-_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+_CURVE_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 _BINS = 10  # of the calibration error
 _MIN_CELLS = 20  # for a calibration of its own
 
@@ -74,7 +74,7 @@ class CascadeCalibration:
     """Everything that was measured."""
 
     agreement: float
-    """That was asked for."""
+    """The agreement that was asked for."""
     criteria: tuple[CriterionCalibration, ...]
     curve: tuple[CurvePoint, ...]
 
@@ -118,38 +118,39 @@ def calibrate(
     if not 0.0 <= agreement <= 1.0:
         raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
     cells_of = _match_cells(quick, careful)
-    measured = []
+    criteria = []
     all_margins = []
-    all_agree = []
+    all_agrees = []
     for name, cells in cells_of.items():
         higher = next(iter(careful.variants(name))).direction == "higher"
-        knots = _fit(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
+        knots = _fit_knots(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
         margins, agrees = _measure_margins(cells, knots, higher)
         threshold, escalated, reached = _find_threshold(margins, agrees, agreement)
+        _, agrees_uncalibrated = _measure_margins(cells, (), higher)
         answered = [cell for cell in cells if cell.distribution]
-        measured.append(
+        criteria.append(
             CriterionCalibration(
                 name,
-                len(cells),
-                float(_measure_margins(cells, (), higher)[1].mean()),
-                threshold,
-                escalated,
-                reached,
-                _calibration_error(*_cumulative(answered, ())),
-                _held_out_error(answered) if knots else math.nan,
-                knots,
+                cells=len(cells),
+                agreement=float(agrees_uncalibrated.mean()),
+                threshold=threshold,
+                escalated=escalated,
+                reached=reached,
+                error_before=_calibration_error(*_pair_with_frequencies(answered, ())),
+                error_after=_held_out_error(answered) if knots else math.nan,
+                knots=knots,
             )
         )
         all_margins.append(margins)
-        all_agree.append(agrees)
-    curve = _draw_curve(np.concatenate(all_margins), np.concatenate(all_agree), _cost_ratio(quick, careful))
-    return CascadeCalibration(agreement, tuple(measured), curve)
+        all_agrees.append(agrees)
+    curve = _draw_curve(np.concatenate(all_margins), np.concatenate(all_agrees), _cost_ratio(quick, careful))
+    return CascadeCalibration(agreement, tuple(criteria), curve)
 
 
 def replay_judges(
     rollouts: Any, rubric: Any, judges: Any, columns: dict[str, str] | None = None
 ) -> tuple[ScoreTable, ScoreTable]:
-    """The scores of the cheap and of the better judge of a cascade, from kept replies alone."""
+    """The scores of the cheap and of the better judge of a cascade, from cached replies alone."""
     from rubrank.grading.grade import grade
 
     loaded: Judges = load_judges(judges)
@@ -167,8 +168,8 @@ def replay_judges(
         else:
             better.append(alone)
     tables = []
-    for chosen in (cheap, better):
-        update = {"judges": tuple(chosen), "cache_only": True, "most_missing": 1.0}
+    for judge_list in (cheap, better):
+        update = {"judges": tuple(judge_list), "cache_only": True, "most_missing": 1.0}
         tables.append(grade(rollouts, rubric, judges=loaded.model_copy(update=update), columns=columns))
     return tables[0], tables[1]
 
@@ -202,55 +203,64 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
     return cells
 
 
-def _cumulative(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
-    """P(value ≥ level) as the judge says it, and whether it is so, over all cells and all levels but the lowest."""
-    said = []
+def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
+    """For all cells and all levels but the lowest: the cheap judge's P(value ≥ level), and 1 if the reference is."""
+    stated = []
     observed = []
     for cell in cells:
         distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
         at_least = 1.0
         for (_, probability), (value, _) in pairwise(distribution):
             at_least -= probability
-            said.append(min(max(at_least, 0.0), 1.0))
+            stated.append(min(max(at_least, 0.0), 1.0))
             observed.append(float(cell.reference >= value - 1e-9))
-    return np.array(said), np.array(observed)
+    return np.array(stated), np.array(observed)
 
 
-def _fit(cells: Sequence[_Cell]) -> Knots:
-    said, observed = _cumulative([cell for cell in cells if cell.distribution], ())
-    if not len(said):
+def _fit_knots(cells: Sequence[_Cell]) -> Knots:
+    answered = [cell for cell in cells if cell.distribution]
+    stated, observed = _pair_with_frequencies(answered, ())
+    if not len(stated):
         return ()
+    knots = fit_isotonic(stated.tolist(), observed.tolist())
     # Rounded as they are written, so that margins are measured with what the cascade will apply.
-    return tuple((round(given, 4), round(right, 4)) for given, right in fit_isotonic(said.tolist(), observed.tolist()))
+    return tuple((round(probability, 4), round(frequency, 4)) for probability, frequency in knots)
 
 
-def _calibration_error(said: np.ndarray, observed: np.ndarray) -> float:
+def _calibration_error(stated: np.ndarray, observed: np.ndarray) -> float:
     """Mean distance of probability and frequency over ten bins of equal width, weighted by their cells."""
-    if not len(said):
+    if not len(stated):
         return math.nan
-    bins = np.minimum((said * _BINS).astype(int), _BINS - 1)
+    bins = np.minimum((stated * _BINS).astype(int), _BINS - 1)
     total = 0.0
     for number in range(_BINS):
         inside = bins == number
         if inside.any():
-            total += inside.sum() * abs(float(said[inside].mean() - observed[inside].mean()))
-    return total / len(said)
+            total += inside.sum() * abs(float(stated[inside].mean() - observed[inside].mean()))
+    return total / len(stated)
 
 
 def _held_out_error(cells: Sequence[_Cell]) -> float:
     """The calibration error of each half of the groups under the fit of the other half."""
-    halves: tuple[list[_Cell], list[_Cell]] = ([], [])
+    even: list[_Cell] = []
+    odd: list[_Cell] = []
     for cell in cells:
-        halves[blake2b(cell.group.encode("utf-8", "replace"), digest_size=1).digest()[0] % 2].append(cell)
-    said = []
+        digest = blake2b(cell.group.encode("utf-8", "replace"), digest_size=1).digest()
+        if digest[0] % 2:
+            odd.append(cell)
+        else:
+            even.append(cell)
+    stated = []
     observed = []
-    for half, other_half in (halves, halves[::-1]):
-        knots = _fit(other_half)
-        if half and knots:
-            part = _cumulative(half, knots)
-            said.append(part[0])
-            observed.append(part[1])
-    return _calibration_error(np.concatenate(said), np.concatenate(observed)) if said else math.nan
+    for measured_half, fitted_half in ((even, odd), (odd, even)):
+        knots = _fit_knots(fitted_half)
+        if measured_half and knots:
+            half_stated, half_observed = _pair_with_frequencies(measured_half, knots)
+            stated.append(half_stated)
+            observed.append(half_observed)
+    if not stated:
+        return math.nan
+    return _calibration_error(np.concatenate(stated), np.concatenate(observed))
 
 
 def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -268,24 +278,24 @@ def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tupl
     return np.array(margins), np.array(agrees)
 
 
-def _find_threshold(margins: np.ndarray, agrees: np.ndarray, wanted: float) -> tuple[float, float, float]:
-    """The smallest threshold for the wanted agreement, the share below it, and the agreement that it gives."""
+def _find_threshold(margins: np.ndarray, agrees: np.ndarray, target: float) -> tuple[float, float, float]:
+    """The smallest threshold for the target agreement, the share of cells below it, and the agreement it gives."""
     uncertain = np.unique(margins[(margins > 0.0) & (margins < 1.0)]).tolist()
-    # A threshold of 1 escalates what is certain too; the last one before it spares that.
+    # A threshold of 1 would escalate certain answers, too. The last candidate escalates all others.
     highest = uncertain[-1] if uncertain else 0.0
     for threshold in (0.0, *uncertain, (highest + 1.0) / 2.0):
         escalated = margins < threshold
         reached = float((agrees | escalated).mean())
-        if reached >= wanted - 1e-12:
+        if reached >= target - 1e-12:
             return threshold, float(escalated.mean()), reached
     return 1.0, 1.0, 1.0
 
 
 def _draw_curve(margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None) -> tuple[CurvePoint, ...]:
-    """What is reached if given shares of all cells are escalated, the least sure first."""
+    """The agreement and cost if certain shares of all cells are escalated, the least sure first."""
     order = np.argsort(margins, kind="stable")
     points = []
-    for share in _SHARES:
+    for share in _CURVE_SHARES:
         count = round(share * len(order))
         escalated = np.zeros(len(order), dtype=bool)
         escalated[order[:count]] = True
