@@ -1,0 +1,237 @@
+"""The response as a whole: its last words, quotation marks around it, fixed answers, language, repeated request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.rules.patterns import RESPONSE, STRING, any_of, pattern, read_group
+from rubrank.drafting.sentences import Sentence
+from rubrank.verifiers.shared.language_names import NAMED, find_request, language_code
+
+# ---- the last words ------------------------------------------------------------------------------------------------
+
+_LONGEST_ENDING = 150
+"""Characters of a phrase without quotation marks; a longer one is more than the phrase."""
+
+_QUOTED_ENDING = pattern(
+    # "finish your entire response with the phrase ⟨s0⟩"
+    r"\b(?:end|finish|conclude|close|sign off|wrap up|terminate|finalize)(?:s|ing|es|ed)?\b(?:\s+(?:off|up))?",
+    rf"(?:\s+(?:your|the|this|it|an|a|my|with|entire|whole|very|{RESPONSE}|response|answer)){{0,6}}?\s+",
+    rf"(?:with|by saying|by writing|using|on)\s+(?P<kind>[^⟨.]{{0,60}}?):?\s*{STRING}",
+    # "the very last sentence of your response should be ⟨s0⟩"
+    r"|\b(?:very )?(?:end|last (?:sentence|line|phrase|words?)|final (?:sentence|line|words?)",
+    r"|very last (?:sentence|line))\s+of\s+(?:your|the)\s+(?:\w+\s){0,3}?(?:should|must|has to|needs to)\s+",
+    r"(?:read|be|say)\s*(?:exactly)?:?\s*⟨(?P<string_2>s\d+)⟩",
+    # "the last line must be ⟨s0⟩"
+    r"|\b(?:very )?last (?:sentence|line|phrase) (?:should|must) (?:read|be|say):?\s*⟨(?P<string_3>s\d+)⟩",
+)
+# Without quotation marks, only a capital letter shows where the phrase begins, so case matters outside (?i:…).
+_BARE_ENDING = re.compile(
+    # "end with this exact phrase: See you soon."
+    r"\b(?i:end|finish|conclude|close)(?:s|ing|es)?\b(?:\s+[\w']+){0,5}?\s+with\s+(?:this|the)\s+"
+    r"(?:exact\s+|following\s+)*(?:phrase|sentence|question|line|words|statement|quote)\s*(?:exactly)?(?:of)?:?\s+"
+    r"(?P<phrase>[A-Z][^\n⟨]{3,150})"
+    # "the very end of your response should read exactly like: See you soon."
+    r"|\b(?i:(?:very )?end of your (?:entire )?\w+ (?:should|must) (?:read|be|say)(?: exactly)?(?: like)?):\s*"
+    r"(?P<phrase_2>[^\n⟨]{3,150})",
+)
+# "end with: See you soon.", or the phrase on the next line
+_ENDING_AFTER_COLON = re.compile(
+    r"\b(?i:end|finish|conclude)(?:s|ing|es)?\b(?:\s+\w+){0,5}?\s+with:?\s*"
+    r"(?:(?:the|this) (?:exact )?(?:phrase|sentence|question))?:\s*(?P<phrase>[A-Z][^\n⟨]{1,150})?$"
+)
+_ENDING_OF_A_PART = pattern(
+    r"\b(?:verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
+)
+_NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji)\b|p\.?s\b|like|such as|eg")
+_LAST_WORD = re.compile(r"\bword\b")
+_POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
+_EACH = pattern(r"\b(?:each|every)\b")
+
+
+def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The exact phrase with which the response ends.
+
+    End your response with the phrase "See you soon."
+        → startend:end_checker {"end_phrase": "See you soon."}
+    End your response with the word "tide".
+        → last_word:last_word_answer {"last_word": "tide"}
+    Finish your story with this exact phrase: And so it goes.
+        → startend:end_checker {"end_phrase": "And so it goes."}
+    """
+    text = sentence.text
+    if _ENDING_OF_A_PART.search(text):
+        return
+    quoted = _QUOTED_ENDING.search(text)
+    if quoted:
+        string = sentence.string(read_group(quoted, "string"))
+        kind = quoted["kind"] or ""
+        if _NOT_A_PHRASE.search(kind) and "words" not in kind:
+            if _LAST_WORD.search(kind):
+                yield Constraint("last_word:last_word_answer", {"last_word": string}, sentence.original)
+            return
+        ends_each_part = _EACH.search(text[: quoted.start()][-60:])
+        if len(string) > 1 and not _POSTSCRIPT.match(string) and not ends_each_part:
+            yield Constraint("startend:end_checker", {"end_phrase": string}, sentence.original)
+        return
+    bare = _BARE_ENDING.search(text)
+    if bare:
+        phrase = read_group(bare, "phrase").strip()
+        yield Constraint("startend:end_checker", {"end_phrase": phrase}, sentence.original)
+        return
+    after_colon = _ENDING_AFTER_COLON.search(text)
+    if after_colon:
+        phrase = read_group(after_colon, "phrase").strip()
+        next_position = prompt.index(sentence) + 1
+        if not phrase and next_position < len(prompt):
+            phrase = prompt[next_position].original.strip()
+        if 1 < len(phrase) <= _LONGEST_ENDING and not phrase.startswith("P."):
+            yield Constraint("startend:end_checker", {"end_phrase": phrase}, sentence.original)
+
+
+# ---- quotation marks and fixed answers -----------------------------------------------------------------------------
+
+_QUOTATION_MARKS = pattern(
+    r"\b(?:double )?(?:quotation|quote)s? ?marks?\b|\bdouble[- ]quot(?:es|ations?)\b|\bin quotes\b",
+    r"|\bdouble quotations marks\b",
+)
+_AROUND_RESPONSE = pattern(
+    r"\b(?:wrap|enclose|put|surround|place|inside|within|around|with|in|be|wrapped|enclosed)\b",
+    rf"[^.]{{0,60}}\b{RESPONSE}\b",
+    rf"|\b{RESPONSE}\b[^.]{{0,60}}",
+    r"\b(?:wrap|wrapped|enclosed|surrounded|inside|within|in|with|around)\b",
+    r"|\beverything\b|\bwrap (?:it|this|that)\b|\bput (?:it|this)\b",
+)
+_QUOTED_PART = pattern(r"\b(?:each|every|single field|title|keyword|dialogue|speak|speech)\b")
+
+
+def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The whole response in double quotation marks.
+
+    Put double quotation marks around your whole answer.
+        → startend:quotation {}
+    Put quotation marks around every title.
+        → nothing
+    """
+    text = sentence.text
+    if _QUOTATION_MARKS.search(text) and _AROUND_RESPONSE.search(text) and not _QUOTED_PART.search(text):
+        yield Constraint("startend:quotation", {}, sentence.original)
+
+
+_IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
+_ONE_OF = pattern(r"\bone of (?:the |these )?(?:following|options|phrases|answers|words|choices)|\bchoose (?:from|one)")
+_ANSWER = pattern(r"\b(?:answer|respond|reply|response)\b")
+_CONTAIN = pattern(r"\b(?:contain|include|end with)\b")
+
+
+def constrained_options(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """One of a few fixed answers.
+
+    Choose from "yes" and "no" as your answer.
+        → ConstrainedResponse {"options": ["yes", "no"], "whole": True}
+    """
+    prompt_text = " ".join(line.original for line in prompt).lower()
+    offers_ifeval_answers = all(answer in prompt_text for answer in _IFEVAL_ANSWERS)
+    if offers_ifeval_answers and _IFEVAL_ANSWERS[0] in sentence.original.lower():
+        yield Constraint("detectable_format:constrained_response", {}, sentence.original)
+        return
+    options = sentence.strings_in(sentence.text)
+    if len(options) >= 2 and _ONE_OF.search(sentence.text) and _ANSWER.search(sentence.text):
+        is_whole_response = not _CONTAIN.search(sentence.text)
+        params = {"options": options, "whole": is_whole_response}
+        yield Constraint("ConstrainedResponse", params, sentence.original)
+
+
+# ---- language ------------------------------------------------------------------------------------------------------
+
+# A translation is the task itself, and the answer may say more than the translation.
+_OTHER_USE_OF_LANGUAGE = pattern(r"\btranslat|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b")
+_ENGLISH = pattern(r"\benglish\b")
+_ONLY_ENGLISH = pattern(
+    r"\b(?:only|entirely|exclusively)\b[^.]{0,15}\benglish\b|\benglish (?:only|language only)",
+    r"|\benglish\b[^.]{0,30}no other language",
+)
+_ONLY_LANGUAGE = pattern(
+    # "entirely in Korean"
+    r"\b(?:only|entirely|exclusively|completely|purely)\s+(?:(?:in|use|using|with|the|by)\s+)*",
+    rf"(?P<language>{NAMED.pattern})",
+    # "use the Korean language"
+    rf"|\b(?:use|using|in)\s+(?:only\s+)?(?:the\s+)?(?P<language_2>{NAMED.pattern})\s+(?:language|only)",
+    # "in Korean, and no other language"
+    rf"|\b(?:in|the)\s+(?P<language_3>{NAMED.pattern})\s*(?:language)?,?[^.]{{0,40}}\bno other languages?\b",
+    rf"|(?P<language_4>{NAMED.pattern})[^.]{{0,25}}\bno other language",
+)
+
+
+def response_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The language of the response.
+
+    Your entire answer should be in Korean, no other language.
+        → language:response_language {"language": "ko"}
+    Translate the sentence to Korean.
+        → nothing
+    """
+    original = sentence.original
+    if _OTHER_USE_OF_LANGUAGE.search(original):
+        return
+    # English goes without saying in an English prompt, unless it must be the only language.
+    if _ENGLISH.search(original) and not _ONLY_ENGLISH.search(original):
+        return
+    languages = find_request(original).asked
+    if not languages:
+        only_language = _ONLY_LANGUAGE.search(original)
+        if not only_language:
+            return
+        languages = frozenset({language_code(read_group(only_language, "language").lower())})
+    if len(languages) == 1:
+        yield Constraint("language:response_language", {"language": next(iter(languages))}, original)
+
+
+# ---- the repeated request ------------------------------------------------------------------------------------------
+
+_REPEAT = pattern(
+    r"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{0,50}\b",
+    any_of(
+        "request|prompt|question|sentence|instruction|query|task|text|message",
+        "first line",
+        "what i said",
+    ),
+    r"s?\b",
+    r"|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
+)
+_REPEAT_CUE = pattern(
+    r"\b(?:first|before|word for word|without (?:any )?change|verbatim|exactly|beginning|then|prior)\b"
+)
+_DO_NOT_REPEAT = pattern(r"\b(?:do not|don't|never) repeat")
+# IFBench has verifiers of its own for these (special.py).
+_REPEAT_WITH_CHANGE = pattern(r"\bchange the first word|\bindex\b|\bspan\b")
+_REPEATED_STRING = re.compile(r"\b(?:sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING)
+
+
+def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The request must be repeated before the answer; what stands before that sentence is repeated.
+
+    Write a poem about tides. First repeat the request word for word without change, then give your answer.
+        → combination:repeat_prompt {"prompt_to_repeat": "Write a poem about tides."}
+    """
+    for position, sentence in enumerate(prompt):
+        text = sentence.text
+        asks_to_repeat = _REPEAT.search(text) and _REPEAT_CUE.search(text)
+        if not asks_to_repeat or _DO_NOT_REPEAT.search(text):
+            continue
+        if _REPEAT_WITH_CHANGE.search(" ".join(line.text for line in prompt)):
+            return
+        # The sentence has straight apostrophes, see sentences.py.
+        start = prompt_text.replace("’", "'").replace("‘", "'").find(sentence.original[:40])
+        quoted = _REPEATED_STRING.search(text)
+        if start > 0:
+            repeated = prompt_text[:start].strip()
+        elif quoted:
+            repeated = sentence.string(quoted["string"])
+        else:
+            repeated = " ".join(line.original for line in prompt[position + 1 :]).strip()
+        if repeated:
+            yield Constraint("combination:repeat_prompt", {"prompt_to_repeat": repeated}, sentence.original)
+        return

@@ -1,0 +1,220 @@
+"""Format of the response: bullet points, highlights, title, JSON, placeholders, postscript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rubrank.drafting.constraint import Constraint, count_constraint
+from rubrank.drafting.rules.patterns import QUANTITY, any_of, any_word, pattern, read_group
+from rubrank.drafting.rules.requests import is_about_a_part
+from rubrank.drafting.sentences import Quantity, Sentence
+
+
+def _count_params(name: str, quantity: Quantity) -> dict[str, object] | None:
+    """Parameters of a verifier that reads a number as "at least"; None: it cannot check a range."""
+    if quantity.relation == "between":
+        return None
+    if quantity.relation in ("plain", "at least"):
+        return {name: quantity.number}
+    return {name: quantity.number, "relation": quantity.relation}
+
+
+# ---- bullet points -------------------------------------------------------------------------------------------------
+
+# "⟨q0⟩ bullet points", "⟨q0⟩ short bulleted items"
+_BULLETS = pattern(
+    rf"{QUANTITY}\s+(?:[\w'-]+\s){{0,3}}?",
+    r"bullet(?:ed)?(?:[- ]?points?|s| list items| items| lists)?\b[^.]{0,30}",
+)
+# "⟨q0⟩ reasons in the form of bullet points"
+_BULLETS_LATER = pattern(
+    rf"{QUANTITY}\s+[^.⟨]{{0,60}}?\b(?:using|in|with|as|in the form of)\s+",
+    r"(?:the\s+)?(?:a\s+)?(?:markdown\s+)?(?:list of )?bullet(?:ed)?[- ]?(?:points?|list|s)\b",
+)
+_SUB_BULLETS = re.compile("sub-?bullets?")
+_WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
+
+
+def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A number of bullet points.
+
+    Give exactly 4 bullet points.
+        → detectable_format:number_bullet_lists {"num_bullets": 4}
+    Give at least 4 bullet points.
+        → BulletCount {"relation": "at least", "count": 4}
+    """
+    text = sentence.text
+    for match in [*_BULLETS.finditer(text), *_BULLETS_LATER.finditer(text)]:
+        has_sub_bullets = "sub-bullet" in text or _SUB_BULLETS.search(match[0])
+        if has_sub_bullets or is_about_a_part(text, match.start(), match.end("quantity")):
+            continue
+        before_bullet = match[0].split("bullet")[0]
+        if _WORDS_OR_SENTENCES.search(before_bullet):
+            continue  # "20 words as bullet points" counts words
+        quantity = sentence.quantity(match["quantity"])
+        if quantity.relation in ("plain", "exactly"):
+            params = {"num_bullets": quantity.number}
+            yield Constraint("detectable_format:number_bullet_lists", params, sentence.original)
+        else:
+            yield count_constraint(quantity, sentence.original, public=None, general="BulletCount")
+        return
+
+
+# ---- highlights ----------------------------------------------------------------------------------------------------
+
+_HIGHLIGHT = pattern(r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b")
+_HIGHLIGHTED_PART = any_of(
+    "sections?|parts?|phrases?|words?|texts?|key ?words?|points?|pieces?|portions?|spans?|sentences?|titles?",
+    "places?|items?|terms?|passages?",
+)
+_HIGHLIGHTED = pattern(_HIGHLIGHTED_PART)
+_NUMBER_OF_HIGHLIGHTS = pattern(rf"{QUANTITY}\s+(?:[\w'-]+\s+){{0,4}}?{_HIGHLIGHTED_PART}\b")
+_BULLET_OR_PARAGRAPH = re.compile("bullet|paragraph")
+# Only highlights in Markdown can be counted: the prompt names it, or shows *highlighted text*.
+_MARKDOWN_HINT = pattern(r"markdown|\*[^*\n]{1,60}\*|asterisk|highlighted (?:section|text)|⟨s\d+⟩")
+_HIGHLIGHT_SHOWN = re.compile(r"(?<!\*)\*[^*\n]{1,60}\*(?!\*)")
+
+
+def highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Highlighted sections in Markdown.
+
+    Highlight at least 3 sections with markdown, i.e. *highlighted section*.
+        → detectable_format:number_highlighted_sections {"num_highlights": 3}
+    Highlight the key phrases like *this*.
+        → detectable_format:number_highlighted_sections {"num_highlights": 1}
+    """
+    text = sentence.text
+    verb = _HIGHLIGHT.search(text)
+    if not verb:
+        return
+    position = prompt.index(sentence)
+    neighbours = " ".join(nearby.original for nearby in prompt[position : position + 3])
+    if not _MARKDOWN_HINT.search(neighbours):
+        return
+    match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - 60) :])
+    params: dict[str, object] | None = None
+    if match and not _BULLET_OR_PARAGRAPH.search(match[0]):
+        params = _count_params("num_highlights", sentence.quantity(match["quantity"]))
+    elif _HIGHLIGHTED.search(text) and _HIGHLIGHT_SHOWN.search(neighbours):
+        params = {"num_highlights": 1}
+    if params is not None:
+        yield Constraint("detectable_format:number_highlighted_sections", params, sentence.original)
+
+
+# ---- title and JSON ------------------------------------------------------------------------------------------------
+
+_ANGULAR_BRACKETS = pattern(
+    r"\btitles?\b[^.]{0,70}(?:double angular brackets|double angle brackets|angular brackets|<<)",
+    r"|<<[^>\n]{0,80}>>|\b(?:double )?angular brackets?\b",
+)
+_TITLE = pattern(r"\b(?:title|name|bracket)")
+
+
+def title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A title in double angular brackets.
+
+    Your answer must contain a title, wrapped in double angular brackets, such as <<poem of joy>>.
+        → detectable_format:title {}
+    """
+    if _ANGULAR_BRACKETS.search(sentence.original) and _TITLE.search(sentence.original):
+        yield Constraint("detectable_format:title", {}, sentence.original)
+
+
+_JSON = pattern(
+    # "as a single valid JSON", but not "as a JSON file"
+    r"\b(?:in|as|into|using|to|a|with|valid|of|only|one|contains|the)\s+(?:a\s+|an\s+|the\s+)?",
+    r"(?:single\s+|valid\s+|one\s+|pure\s+|raw\s+|proper\s+)*",
+    r"json\b(?!\s+(?:file|files|schema|library|parser|parsing|api|data|web|token|and))",
+    r"|\bjson (?:format|block|object|output|only|response|array|structure)\b",
+    r"|\bformat\b[^.]{0,40}\bjson\b",
+)
+_ASKS_FOR_OUTPUT = pattern(
+    r"\b",
+    any_word(
+        """
+        wrap format output respond response answer reply return provide give structured write present put generate
+        entire represent convert express organi[sz]e
+        """
+    ),
+    r"\w*\b",
+)
+# "write a function that returns JSON": the response is a program
+_ABOUT_JSON = pattern(
+    r"\b",
+    any_of(
+        "parse|parsing|read|reads|load|schema|deserialize|from (?:a |the )?json|this json|following json",
+        "how (?:do|to|can)|function|script|code|program|endpoint|api|class",
+        "json (?:string|files?|input|data|body|key)",
+    ),
+    r"\b",
+)
+
+
+def json_format(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The whole response is JSON.
+
+    Wrap your entire response in JSON format.
+        → detectable_format:json_format {}
+    Write a function that returns valid JSON.
+        → nothing
+    """
+    text = sentence.text
+    if _JSON.search(text) and _ASKS_FOR_OUTPUT.search(text) and not _ABOUT_JSON.search(text):
+        yield Constraint("detectable_format:json_format", {}, sentence.original)
+
+
+# ---- placeholders and postscript -----------------------------------------------------------------------------------
+
+_NUMBER_OF_PLACEHOLDERS = pattern(
+    # "⟨q0⟩ placeholders", then "placeholders, ⟨q0⟩ of them"
+    rf"{QUANTITY}\s+(?:[\w'-]+\s){{0,3}}?(?:place ?holders?|square[- ]bracketed \w+)\b",
+    r"|\bplace ?holders?\b[^.]{0,60}?⟨(?P<quantity_2>q\d+)⟩",
+)
+_ONE_PLACEHOLDER = pattern(r"\binclude (?:a|one) placeholder")
+
+
+def placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Placeholders in square brackets.
+
+    Include at least 2 placeholders in square brackets, such as [address].
+        → detectable_content:number_placeholders {"num_placeholders": 2}
+    """
+    for match in _NUMBER_OF_PLACEHOLDERS.finditer(sentence.text):
+        params = _count_params("num_placeholders", sentence.quantity(read_group(match, "quantity")))
+        if params is not None:
+            yield Constraint("detectable_content:number_placeholders", params, sentence.original)
+            return
+    shows_brackets = any("[" in nearby.text for nearby in prompt)
+    if shows_brackets and _ONE_PLACEHOLDER.search(sentence.text):
+        yield Constraint("detectable_content:number_placeholders", {"num_placeholders": 1}, sentence.original)
+
+
+_POSTSCRIPT_WORD = pattern(r"\bpost ?-?script\b")
+_ASKS_FOR_MARKER = pattern(
+    r"\bnote starting with\b",
+    r"|\b(?:add|include|end|with|starting|starts|begin\w*|by|have|write|append|using|marked)\b",
+    r"[^.]{0,50}P\.?\s?(?:P\.?\s?)?S\b",
+)
+_MARKER = re.compile(r"\bP\.\s?P\.\s?S\.?|\bP\.\s?S\.?|\bPPS\b|\bPS\b")
+# The two markers that the public verifier knows, by their other spellings.
+_MARKER_SPELLINGS = {"P.P.S.": "P.P.S", "PPS": "P.P.S", "PS": "P.S.", "P.S": "P.S."}
+
+
+def postscript(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A postscript with a marker.
+
+    At the end of your response, add a postscript starting with P.P.S
+        → detectable_content:postscript {"postscript_marker": "P.P.S"}
+    Please add a postscript.
+        → detectable_content:postscript {"postscript_marker": "P.S."}
+    """
+    original = sentence.original
+    says_postscript = _POSTSCRIPT_WORD.search(original)
+    marker_match = _MARKER.search(original)
+    asks_for_marker = marker_match and _ASKS_FOR_MARKER.search(original)
+    if not says_postscript and not asks_for_marker:
+        return
+    marker = re.sub(r"\s", "", marker_match[0]) if marker_match else "P.S."
+    params = {"postscript_marker": _MARKER_SPELLINGS.get(marker, marker)}
+    yield Constraint("detectable_content:postscript", params, original)

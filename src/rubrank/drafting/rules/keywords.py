@@ -1,0 +1,281 @@
+"""Words that must appear, must not appear, or must appear a number of times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.rules.patterns import NOT, QUANTITY, STRING, USE, any_of, pattern, read_group, read_string
+from rubrank.drafting.sentences import Quantity, Sentence
+
+# ---- pieces --------------------------------------------------------------------------------------------------------
+
+_BE_USED = any_of(
+    "be (?:used|included|mentioned|found|present|in|seen|part)", "appear", "occur", "show up", "exist", "feature"
+)
+# Narrower than USE: "write the words" or "say the words" often means a part of the response.
+_MUST_USE = any_of(
+    "us(?:e|ing|es)|includ(?:e|ing|es)|contain(?:ing|s)?|mention(?:ing|s)?|appear(?:ing|s)?|has|employ(?:ing)?",
+    "utiliz(?:e|ing)|insert(?:ing)?|featur(?:e|ing)|incorporat(?:e|ing)|add(?:ing)?|repeat(?:ing)?|work in",
+    "with (?:these|the following)",
+)
+_THE_WORDS = (
+    r"(?:the\s+)?(?:following\s+|exact\s+|specific\s+|any\s+of\s+the\s+|any\s+)*"
+    r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
+)
+_AFTERWARDS = r"(?P<after>[^.]{0,60})"
+_AFTERWARDS_2 = r"(?P<after_2>[^.]{0,60})"
+
+
+def _string_list(group: str) -> str:
+    """One or more quoted strings: ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩, perhaps in brackets."""
+    return rf"(?P<{group}>\[?\(?⟨s\d+⟩(?:(?:\s*(?:,|;|/|and|or|&|nor|as well as)\s*)+⟨s\d+⟩)*\]?\)?)"
+
+
+def _bare_list(group: str) -> str:
+    """One or more words without quotation marks: startup, capsule and tide."""
+    word = r"[^\W_][\w'-]*"
+    return rf"(?P<{group}>\[?{word}(?:(?:\s*(?:,\s*(?:and|or|nor)?|and|or|&|nor)\s*){word})*\]?)"
+
+
+# Words that follow "the word" without being the word that is meant.
+_STOP_WORD_LIST = """
+    the a an in of to and or is are be as at on by for with from that this it your you response answer them any more
+    like such exactly least most only once twice times word words used not all each every about which related these
+    those should must can may will shall do does has have keyword keywords following below above before after other
+    than if except limit count choice choices their his her its we they i
+"""
+_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+_BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
+
+
+def _split_bare(text: str) -> list[str]:
+    """ "startup and capsule" → both words; nothing if a word cannot be meant as a keyword."""
+    words = [word for word in _BETWEEN_BARE_WORDS.split(text.strip("[] ")) if word]
+    if any(word.lower() in _STOP_WORDS for word in words):
+        return []
+    return words
+
+
+def _are_words(strings: Sequence[str]) -> bool:
+    """Keywords are words or short phrases, not marks or whole sentences."""
+    return bool(strings) and all(re.search(r"\w", string) and len(string.split()) <= 12 for string in strings)
+
+
+# ---- the rule ------------------------------------------------------------------------------------------------------
+
+_PART_OF_RESPONSE = pattern(r"\b(?:verse|chapter|headline|title|example sentences?|subject line)s?\b")
+
+
+def keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Words that must appear, must not appear, or appear a number of times.
+
+    Include the keywords "dose" and "tide".
+        → keywords:existence {"keywords": ["dose", "tide"]}
+    Avoid using the word "station".
+        → keywords:forbidden_words {"forbidden_words": ["station"]}
+    Use the word "tide" at least 3 times.
+        → keywords:frequency {"keyword": "tide", "relation": "at least", "frequency": 3}
+    Use the word "tide" in the title.
+        → nothing
+    """
+    if _PART_OF_RESPONSE.search(sentence.text):
+        return
+    frequencies = list(_find_frequencies(sentence))
+    yield from frequencies
+    counted = {str(constraint.params["keyword"]).lower() for constraint in frequencies}
+    forbidden = _find_forbidden(sentence, counted)
+    if forbidden:
+        params = {"forbidden_words": list(dict.fromkeys(forbidden))}
+        yield Constraint("keywords:forbidden_words", params, sentence.original)
+    included = _find_included(sentence, counted, forbidden)
+    if included:
+        yield Constraint("keywords:existence", {"keywords": list(dict.fromkeys(included))}, sentence.original)
+
+
+# ---- words that must not appear ------------------------------------------------------------------------------------
+
+_FORBIDDEN = pattern(
+    # "do not use the words ⟨s0⟩ or ⟨s1⟩"
+    rf"\b{NOT}\s+(?:\w+\s){{0,3}}?(?:{USE}\s+)?(?:\w+\s){{0,2}}?(?:{_THE_WORDS}\s*)?:?\s*",
+    _string_list("strings"),
+    _AFTERWARDS,
+    # "the word ⟨s0⟩ should not appear"
+    rf"|{_THE_WORDS}\s+",
+    _string_list("strings_2"),
+    rf"\s+(?:\w+\s){{0,3}}?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    _AFTERWARDS_2,
+)
+_FORBIDDEN_BARE = pattern(
+    # "do not use the words happy or sad"
+    rf"\b{NOT}\s+(?:\w+\s){{0,3}}?{USE}\s+(?:the\s+|any\s+of\s+the\s+|following\s+|these\s+|any\s+)*",
+    r"(?:key\s?words?|words?)\s*:?\s+",
+    _bare_list("bare"),
+    # "the word happy should not appear"
+    rf"|{_THE_WORDS}\s+",
+    _bare_list("bare_2"),
+    rf"\s+(?:(?:should|must|can|may|do|does|are|is)\s*)?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    # "avoid the words happy and sad"
+    rf"|\b(?:avoid|exclude|without|omit)\s+(?:{USE}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+",
+    _bare_list("bare_3"),
+)
+_FORBIDDEN_IN_A_PLACE = pattern(
+    r"\s*(?:in (?:your|the) (?:title|first)|⟨q\d+⟩ times|more than|at the (?:end|beginning|start))"
+)
+# "say nothing other than ⟨s0⟩" asks for the string; "no words after ⟨s0⟩" is about the end.
+_NOT_FORBIDDEN = pattern(
+    r"\bletters?\b|\bother (?:than|words)|\bonly\b|\bno other\b|\bnothing\b|\bfollow\b|\bafter\b|\bafterwards\b"
+    r"|\bif you\b|\bbefore\b"
+)
+
+
+def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
+    forbidden: list[str] = []
+    for match in _FORBIDDEN.finditer(sentence.text):
+        if _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after")) or _NOT_FORBIDDEN.search(match[0]):
+            continue
+        strings = sentence.strings_in(read_group(match, "strings"))
+        if _are_words(strings) and not any(string.lower() in counted for string in strings):
+            forbidden += strings
+    if not forbidden:
+        for match in _FORBIDDEN_BARE.finditer(sentence.text):
+            forbidden += _split_bare(read_group(match, "bare"))
+    return forbidden
+
+
+# ---- words that must appear ----------------------------------------------------------------------------------------
+
+_INCLUDE = pattern(
+    # "include the words ⟨s0⟩ and ⟨s1⟩"
+    rf"\b{_MUST_USE}\s+(?:\w+\s){{0,4}}?(?:{_THE_WORDS})\s*(?:of\s+|like\s+)?:?\s*",
+    _string_list("strings"),
+    _AFTERWARDS,
+    # "the word ⟨s0⟩ must appear"
+    rf"|{_THE_WORDS}\s*:?\s*",
+    _string_list("strings_2"),
+    r"\s+(?:\w+\s){0,2}?(?:should|must|need to|has to|have to)\s+(?:\w+\s)?",
+    r"(?:be (?:used|included|mentioned|in|present)|appear|occur)",
+    _AFTERWARDS_2,
+)
+# "mention ⟨s0⟩": the prompt does not say that it is a word
+_INCLUDE_STRING = pattern(
+    r"\b(?:mention|include|including|incorporate|must contain|should contain|contains)\s+(?:the\s+)?",
+    _string_list("strings"),
+    _AFTERWARDS,
+)
+_INCLUDE_BARE = pattern(
+    # "use these keywords: happy, sad"
+    rf"\b{USE}\s+(?:\w+\s){{0,3}}?(?:the\s+)?(?:following\s+|these\s+)?key\s?words?\s*:?\s+",
+    _bare_list("bare"),
+    # "use the word happy somewhere"; the list must end where a clause ends
+    rf"|\b{USE}\s+(?:the\s+)(?:following\s+)?words?\s*:?\s+",
+    _bare_list("bare_2"),
+    r"(?=\s+(?:somewhere|in (?:your|the|it)|throughout)|\s*[.;]|$)",
+    # "keywords: happy, sad"
+    r"|\bkey\s?words?\s*:\s+",
+    _bare_list("bare_3"),
+)
+_CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
+_BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")
+_NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
+_PART_BEFORE = pattern(r"\b(?:option|title|section|marker|key|column)\b")
+_INCLUDED_IN_A_PLACE = pattern(
+    r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)",
+    r"|as the (?:first|last)|at the (?:start|beginning|end)|for ⟨q)",
+)
+# "words such as ⟨s0⟩", "either ⟨s0⟩ or ⟨s1⟩": no single string is required
+_EXAMPLES_OR_CHOICE = pattern(
+    r"\bone of|\bend\w* with|\beither\b|\bsuch as|\bfor example|\beg\b|\blike\b|\bie\b|\bat least one\b"
+)
+_TIMES_AFTER = re.compile(r"\s*⟨q\d+⟩ times")
+_POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
+
+
+def _find_included(sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]) -> list[str]:
+    text = sentence.text
+    included: list[str] = []
+    for include_pattern in (_INCLUDE, _INCLUDE_STRING):
+        for match in include_pattern.finditer(text):
+            before = text[max(0, match.start() - 40) : match.start()]
+            clause = _CLAUSE_BOUNDARY.split(text[: match.end()])[-1]
+            is_negated = _NOT_BEFORE.search(before)
+            is_about_a_place = (
+                _BEGINNING_OR_END.search(clause)
+                or _PART_BEFORE.search(before)
+                or _INCLUDED_IN_A_PLACE.match(read_group(match, "after"))
+            )
+            if is_negated or is_about_a_place or _EXAMPLES_OR_CHOICE.search(match[0]):
+                continue
+            strings = sentence.strings_in(read_group(match, "strings"))
+            # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
+            looks_unlike_words = any(len(string.split()) > 3 or not string[:1].isalpha() for string in strings)
+            if include_pattern is _INCLUDE_STRING and looks_unlike_words:
+                continue
+            strings = [string for string in strings if string.lower() not in counted and string not in forbidden]
+            has_postscript = any(string.upper() in _POSTSCRIPT_MARKERS for string in strings)
+            if _are_words(strings) and not has_postscript:
+                included += strings
+    if included:
+        return included
+    for match in _INCLUDE_BARE.finditer(text):
+        before = text[max(0, match.start() - 40) : match.start()]
+        if _NOT_BEFORE.search(before) or _TIMES_AFTER.match(text[match.end() :]):
+            continue
+        words = _split_bare(read_group(match, "bare"))
+        included += [word for word in words if word.lower() not in counted and word not in forbidden]
+    return included
+
+
+# ---- words that are counted ----------------------------------------------------------------------------------------
+
+# "the word ⟨s0⟩ should appear ⟨q0⟩ times", "the word tide ⟨q0⟩ times"
+_FREQUENCY = pattern(
+    r"(?:\b(?:key\s?word|word|term|phrase|name)s?\s*:?\s+)?",
+    rf"(?:{STRING}|\b(?:key\s?word|word)s?\s+(?P<bare>[^\W\d_][\w'-]*))",
+    rf"(?P<middle>(?:\s+(?!⟨s)[\w'⟨⟩-]+,?){{0,9}}?)\s+(?:for\s+)?{QUANTITY}\s+(?:or more\s+)?times?\b",
+)
+# "⟨q0⟩ mentions of the word ⟨s0⟩"
+_FREQUENCY_FIRST = pattern(
+    rf"{QUANTITY}\s+(?:times?|mentions?|instances?|occurrences?|uses?)\s+(?:of\s+)?(?:the\s+)?",
+    rf"(?:key\s?word|word|term|phrase|name)?\s*{STRING}",
+)
+_LETTER_BEFORE = pattern(r"\bletters?\s+$")
+# "the word ⟨s0⟩ with the letter a ⟨q0⟩ times", "… in capitals", "… in each sentence": other rules, or no rule
+_NOT_A_FREQUENCY = pattern(r"\bletters?\b|\bcapital|\bcaps\b|\bsentence\b")
+_NEGATION = pattern(r"\b(?:not|never|n't)\b")
+
+
+def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
+    text = sentence.text
+    for match in [*_FREQUENCY.finditer(text), *_FREQUENCY_FIRST.finditer(text)]:
+        word = read_string(sentence, match)
+        middle = read_group(match, "middle")
+        before = text[max(0, match.start() - 25) : match.start()]
+        if _LETTER_BEFORE.search(before) or _NOT_A_FREQUENCY.search(middle):
+            continue
+        is_filler = word.lower() in _STOP_WORDS or word.lower().startswith("with")
+        if is_filler or not _are_words([word]):
+            continue
+        quantity = sentence.quantity(match["quantity"])
+        if _NEGATION.search(middle + before):
+            quantity = _negate(quantity)
+        for relation, number in split_bounds(quantity):
+            params = {"keyword": word, "relation": relation, "frequency": number}
+            yield Constraint("keywords:frequency", params, sentence.original)
+
+
+def _negate(quantity: Quantity) -> Quantity:
+    """ "not more than twice" is "at most twice"."""
+    opposite = {"more than": "at most", "less than": "at least", "at least": "less than", "at most": "more than"}
+    relation = opposite.get(quantity.relation, quantity.relation)
+    return Quantity(relation, quantity.low, quantity.high)  # type: ignore[arg-type]
+
+
+def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
+    """The relations and numbers that say the same; a range has two."""
+    if quantity.relation == "between":
+        return [("at least", quantity.low), ("at most", quantity.high)]
+    if quantity.relation == "plain":
+        return [("exactly", quantity.number)]
+    return [(quantity.relation, quantity.number)]

@@ -1,0 +1,127 @@
+"""Length of the response: words, sentences, paragraphs and characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rubrank.drafting.constraint import Constraint, count_constraint
+from rubrank.drafting.rules.patterns import QUANTITY, any_of, any_word, pattern, read_group
+from rubrank.drafting.rules.requests import is_about_a_part
+from rubrank.drafting.rules.sections import has_divider, names_first_word
+from rubrank.drafting.sentences import Quantity, Sentence
+
+# "⟨q0⟩ words", "⟨q0⟩-word", "⟨q0⟩ short sentences"
+_NUMBER_THEN_UNIT = pattern(
+    QUANTITY,
+    r"[- ]?\s?(?:(?P<adjective>[\w'/-]+)\s(?:[\w'-]+\s)?)?",
+    r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?P<after>[^.]{0,45})",
+)
+# "the number of words should be ⟨q0⟩", "word limit: ⟨q0⟩"
+_UNIT_THEN_NUMBER = pattern(
+    r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)",
+    r"|(?P<unit_2>word|sentence|character) (?:count|limit|length))\b",
+    r"(?P<between>[^.⟨]{0,60})",
+    QUANTITY,
+    r"(?!\s*(?:times|bullet))",
+)
+# "300 short words" counts the words of the response; "300 French words" counts only some of them.
+_PLAIN_ADJECTIVE = pattern(
+    r"^",
+    any_word(
+        r"""
+        short long full complete total simple brief english very concise different distinct separate well-written clear
+        \w+-length
+        """
+    ),
+    r"$",
+)
+_IN_CAPITALS = (
+    r"^(?:(?!\band\b)[^,;]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"  # "5 words in all caps"
+)
+_SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text", "5 words each"
+    "or phrases in|that (?:rhyme|start|begin|end|contain|mean|describe|have|are)|starting|beginning|ending",
+    "containing|from the|from this|of (?:the|this|each)|you (?:find|see|know)|i |as|about me|long each|each|per",
+    "apart|above|below|later|before|after|mean|means|is |are |was |were ",
+)
+_NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{_SOME_UNITS_ONLY}")
+# "summarise these 300 words": the length of something in the prompt
+_MATERIAL_BEFORE = pattern(r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$")
+_OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
+_LIMIT = pattern(r"\blimit|maximum|max\b")
+
+
+def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Words, sentences, paragraphs and characters of the response.
+
+    Write an essay of at least 900 words.
+        → length_constraints:number_words {"relation": "at least", "num_words": 900}
+    Write a 300-word story.
+        → WordCount {"relation": "around", "count": 300}
+    The word limit is 200.
+        → length_constraints:number_words {"relation": "at most", "num_words": 200}
+    Use three words that rhyme.
+        → nothing
+    """
+    text = sentence.text
+    for match in _NUMBER_THEN_UNIT.finditer(text):
+        quantity = sentence.quantity(match["quantity"])
+        counts_some_words_only = match["adjective"] and not _PLAIN_ADJECTIVE.match(match["adjective"])
+        if counts_some_words_only or _NOT_A_LENGTH_AFTER.search(match["after"]):
+            continue
+        if is_about_a_part(text, match.start(), match.end("unit")):
+            continue
+        before = text[: match.start()]
+        if _MATERIAL_BEFORE.search(before):
+            continue
+        if quantity.relation == "plain" and not _is_size_of_response(before, match["unit"], quantity):
+            continue
+        yield from _make_constraints(match["unit"], quantity, sentence, prompt)
+    for match in _UNIT_THEN_NUMBER.finditer(text):
+        if _OF_PARTS_BETWEEN.search(match["between"]):
+            continue
+        quantity = sentence.quantity(match["quantity"])
+        if quantity.relation == "plain" and _LIMIT.search(match[0]):
+            quantity = Quantity("at most", quantity.low, quantity.high)
+        yield from _make_constraints(read_group(match, "unit"), quantity, sentence, prompt)
+
+
+_REFERENCE_BEFORE = pattern(r"\b(?:the|those|both|any|all|other|between|of|her|its|than|another|next|last)$")
+_SIZE_OF_BEFORE = pattern(r"\b(?:length|total|maximum|minimum|limit) of$")
+_BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
+_BEFORE_SIZE = pattern(
+    r"\b", any_word("in into with using of write give provide compose a be use exactly contain contains have has"), r"$"
+)
+
+
+def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
+    """A number alone: "a 300 word essay", "in two sentences"; not "these two words", "two sentences that …"."""
+    before = before.rstrip()
+    unit = unit.lower()
+    if _REFERENCE_BEFORE.search(before):
+        return bool(_SIZE_OF_BEFORE.search(before))
+    if unit.startswith("word"):
+        # "The two words" are often words that the prompt speaks of; nobody speaks of 300 words.
+        return quantity.number >= 10 or bool(_BEFORE_FEW_WORDS.search(before))
+    is_adjective = unit == "paragraph"  # "a five paragraph essay"
+    return is_adjective or bool(_BEFORE_SIZE.search(before))
+
+
+def _make_constraints(
+    unit: str, quantity: Quantity, sentence: Sentence, prompt: Sequence[Sentence]
+) -> Iterator[Constraint]:
+    unit = unit.lower().rstrip("s")
+    evidence = sentence.original
+    if unit == "word":
+        public = ("length_constraints:number_words", "num_words")
+        yield count_constraint(quantity, evidence, public=public, general="WordCount", plain="around")
+    elif unit == "sentence":
+        public = ("length_constraints:number_sentences", "num_sentences")
+        yield count_constraint(quantity, evidence, public=public, general="SentenceCount")
+    elif unit == "character":
+        in_characters = {"unit": "characters"}
+        yield count_constraint(
+            quantity, evidence, public=None, general="WordCount", plain="around", extra=in_characters
+        )
+    # Other rules compile the number of paragraphs together with their divider or a first word.
+    elif unit == "paragraph" and not has_divider(prompt) and not names_first_word(prompt):
+        yield count_constraint(quantity, evidence, public=None, general="ParagraphCount")

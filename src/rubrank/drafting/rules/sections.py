@@ -1,0 +1,208 @@
+"""Parts of the response: divided paragraphs, the first word of a paragraph, labelled sections, two responses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.rules.patterns import QUANTITY, STRING, any_of, pattern, read_string
+from rubrank.drafting.sentences import Sentence
+
+# ---- paragraphs that are separated by *** --------------------------------------------------------------------------
+
+_DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown divider")
+_FORM = pattern(r"\b(?:format|form)\b")
+_NUMBER_OF_PARTS = pattern(
+    QUANTITY,
+    r"\s+(?:\w+\s){0,2}?",
+    any_of(
+        "paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as",
+    ),
+    r"\b",
+)
+
+
+def has_divider(prompt: Sequence[Sentence]) -> bool:
+    """Does the prompt ask for *** between paragraphs?"""
+    return any(_DIVIDER.search(sentence.original) for sentence in prompt)
+
+
+def divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Paragraphs or parts that are separated by ***.
+
+    Write 3 paragraphs. Separate them with the markdown divider: ***
+        → length_constraints:number_paragraphs {"num_paragraphs": 3}
+    """
+    if not _DIVIDER.search(sentence.original):
+        return
+    position = prompt.index(sentence)
+    divider_lines = [index for index, line in enumerate(prompt) if line.original.strip() == "***"]
+    asks_for_form = any(_FORM.search(earlier.text) for earlier in prompt[:position])
+    if len(divider_lines) >= 2 and asks_for_form:
+        # The prompt shows the form: "Use this format:", then parts with lines of *** between them.
+        if divider_lines[0] == position:
+            params = {"num_paragraphs": len(divider_lines) + 1}
+            yield Constraint("length_constraints:number_paragraphs", params, sentence.original)
+        return
+    earlier = reversed(prompt[max(0, position - 3) : position])
+    following = prompt[position + 1 : position + 2]
+    for nearby in (sentence, *earlier, *following):
+        for match in _NUMBER_OF_PARTS.finditer(nearby.text):
+            quantity = nearby.quantity(match["quantity"])
+            if quantity.relation in ("plain", "exactly", "at least"):
+                params = {"num_paragraphs": quantity.number}
+                yield Constraint("length_constraints:number_paragraphs", params, nearby.original)
+                return
+
+
+# ---- the first word of a paragraph ---------------------------------------------------------------------------------
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
+_FIRST_WORD = pattern(
+    rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
+    r"\b(?:start|begin|starting|beginning|starts|begins)s?\b\s+(?:off\s+)?with\s+",
+    r"(?:the\s+)?(?:exact\s+)?(?:word\s+)?:?\s*",
+    rf"(?:{STRING}|(?P<bare>[^\W\d_][\w'-]*))",
+)
+_START_PARAGRAPH = pattern(
+    r"\b(start|begin)(?:ing)?\s+((?:the\s+)?(?:\w+\s+paragraph|paragraph\s+(?:⟨q\d+⟩|\d+)))\s+(?=with\b)"
+)
+_NUMBER_OF_PARAGRAPHS = pattern(QUANTITY, r"[- ](?:\w+\s){0,2}?paragraphs?\b")
+
+
+def names_first_word(prompt: Sequence[Sentence]) -> bool:
+    """Does the prompt say with which word a paragraph starts?"""
+    return any(_find_first_word(sentence) for sentence in prompt)
+
+
+def _find_first_word(sentence: Sentence) -> re.Match[str] | None:
+    """ "Start the second paragraph with" is read as "the second paragraph start with"."""
+    return _FIRST_WORD.search(_START_PARAGRAPH.sub(r"\2 \1 ", sentence.text))
+
+
+def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The first word of one paragraph, together with the number of paragraphs.
+
+    Write 4 paragraphs. Paragraph 2 must start with the word "tide".
+        → length_constraints:nth_paragraph_first_word {"num_paragraphs": 4, "nth_paragraph": 2, "first_word": "tide"}
+    """
+    match = _find_first_word(sentence)
+    if not match:
+        return
+    total = _find_number_of_paragraphs(prompt)
+    if total is None:
+        return
+    if match["number"]:
+        token = match["number"].strip("⟨⟩")
+        nth = sentence.quantity(token).number if token in sentence.quantities else int(token)
+    elif match["ordinal"].lower() in ("last", "final"):
+        nth = total
+    elif match["ordinal"][0].isdigit():
+        nth = int(re.sub(r"\D", "", match["ordinal"]))
+    else:
+        nth = _ORDINALS.index(match["ordinal"].lower()) + 1
+    word = read_string(sentence, match)
+    if 1 <= nth <= total and len(word.split()) == 1:
+        params = {"num_paragraphs": total, "nth_paragraph": nth, "first_word": word.strip(".,!?").lower()}
+        yield Constraint("length_constraints:nth_paragraph_first_word", params, sentence.original)
+
+
+def _find_number_of_paragraphs(prompt: Sequence[Sentence]) -> int | None:
+    for sentence in prompt:
+        for match in _NUMBER_OF_PARAGRAPHS.finditer(sentence.text):
+            quantity = sentence.quantity(match["quantity"])
+            if quantity.relation in ("plain", "exactly"):
+                return quantity.number
+    return None
+
+
+# ---- labelled sections ---------------------------------------------------------------------------------------------
+
+# "mark each section with ⟨s0⟩", "each one labelled as Section X"
+_LABEL = pattern(
+    r"\b",
+    any_of(
+        "mark|marked|marking|label|labell?ed|labell?ing|note|noted|denote|denoted|indicate|indicated|start|starts",
+        "starting|begin|begins|beginning|named|titled|called|separated|separate|use|using|divide|divided",
+    ),
+    r"\b[^.]{0,60}?\b(?:with|as|by|into|the|:)\s*:?\s*",
+    rf"(?:{STRING}|(?P<bare>[A-Za-z]+)\s+(?:X\b|#?⟨(?P<label_number>q\d+)⟩|1\b|#))",
+)
+_QUOTED_LABEL = re.compile(r"([A-Za-z]+)\s*(?:X|\d+|#\d*)\.?:?$")
+_NUMBERED_LABEL = re.compile(r"(\w+) (\d+)$")
+# "Section 1, Section 2" without quotation marks
+_LISTED_LABELS = re.compile(r"\b([A-Z][A-Za-z]{2,}) 1\b[^.\n]{0,20}\b\1 2\b")
+_NOT_LABELS = ("at", "least", "the", "exactly", "than", "most", "to", "about", "around")
+_NUMBER_OF_SECTIONS = pattern(
+    QUANTITY,
+    r"(?:[- ](?:[\w-]+\s){0,3}?",
+    any_of(
+        "sections?|parts?|chapters?|paragraphs?|scenes?|days?|audiences?|advertisements?|versions?|stanzas?",
+        "verses?|steps?|entries",
+    ),
+    r"\b| section)",
+)
+_SECTION_OR_PART = pattern("section|part")
+_LABELLING = pattern("section|part|mark|label|begin")
+
+
+def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Sections that begin with "Section 1", "Day 2" and so on.
+
+    Write 3 sections. Mark the beginning of each section with "Day X".
+        → detectable_format:multiple_sections {"section_spliter": "Day", "num_sections": 3}
+    """
+    label = _find_label(sentence)
+    if label is None:
+        return
+    position = prompt.index(sentence)
+    for nearby in (sentence, *reversed(prompt[:position]), *prompt[position + 1 :]):
+        for match in _NUMBER_OF_SECTIONS.finditer(nearby.text):
+            quantity = nearby.quantity(match["quantity"])
+            if quantity.relation in ("plain", "exactly", "at least"):
+                params: dict[str, object] = {"section_spliter": label, "num_sections": quantity.number}
+                if quantity.relation == "at least":
+                    params["relation"] = "at least"
+                yield Constraint("detectable_format:multiple_sections", params, sentence.original)
+                return
+
+
+def _find_label(sentence: Sentence) -> str | None:
+    """The word that stands before the number of every section."""
+    for match in _LABEL.finditer(sentence.text):
+        if match["string"]:
+            quoted = _QUOTED_LABEL.match(sentence.string(match["string"]))
+            if quoted:
+                return quoted[1]
+        elif match["bare"].lower() not in _NOT_LABELS:
+            # "as Section 1" names the first section; "using Python 3" names none.
+            is_first = not match["label_number"] or sentence.quantity(match["label_number"]).number == 1
+            if is_first:
+                return match["bare"]
+    labels = [_NUMBERED_LABEL.match(string) for string in sentence.strings_in(sentence.text)]
+    numbered = [label for label in labels if label]
+    counts_up = [label[2] for label in numbered[:2]] == ["1", "2"]
+    if counts_up and _SECTION_OR_PART.search(sentence.text):
+        return numbered[0][1]
+    listed = _LISTED_LABELS.search(sentence.original)
+    if listed and _LABELLING.search(sentence.text):
+        return listed[1]
+    return None
+
+
+# ---- two responses -------------------------------------------------------------------------------------------------
+
+_SIX_ASTERISKS = pattern(r"(?<!\*)\*{6}(?!\*)|\b(?:six|6) (?:asterisks?|asterisk symbols|stars)\b")
+_FIRST_REPEAT = pattern(r"\bfirst repeat\b")
+
+
+def two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """Two responses separated by ******.
+
+    Give two different responses, separated by 6 asterisk symbols: ******.
+        → combination:two_responses {}
+    """
+    if _SIX_ASTERISKS.search(sentence.original) and not _FIRST_REPEAT.search(sentence.text):
+        yield Constraint("combination:two_responses", {}, sentence.original)
