@@ -25,7 +25,7 @@ def compile_prompt(prompt: str) -> list[Constraint]:
     constraints: list[Constraint] = []
     ordinary = []
     for sentence in sentences:
-        special = list(find_special(sentence, prompt, sentences))
+        special = list(find_special(sentence, prompt))
         constraints += special
         # "Include keyword x in the 3rd sentence" says more than "include keyword x".
         if not special:

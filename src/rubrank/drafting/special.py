@@ -1,169 +1,166 @@
 """Unusual constraints for which the library has a verifier: wordplay, ratios, positions of words (as in IFBench).
 
-Each rule is a pattern over a prepared sentence, and the verifier that decides. Parameters come from the named groups of
-the pattern: `N` is the number of a quantity, `word` a string or a bare word.
+Each rule is a pattern over a prepared sentence (see sentences.py), and the verifier that decides. The groups of the
+pattern are the verifier's parameters. The end of a group's name says how its text becomes the value:
+
+    N_quantity      token of a quantity, ⟨q0⟩ → 22
+    N_digits        digits, 3 → 3
+    word_string     token of a quoted string, ⟨s0⟩ → "tide"
+    word_text       text of the prompt as it is
+
+    >>> from rubrank.drafting.sentences import prepare
+    >>> prompt = 'Include the keyword "tide" in the 3rd sentence.'
+    >>> (sentence,) = prepare(prompt)
+    >>> [(constraint.verifier, dict(constraint.params)) for constraint in find_special(sentence, prompt)]
+    [('sentence:keyword', {'N': 3, 'word': 'tide'})]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.rules.patterns import pattern
 from rubrank.drafting.sentences import Sentence
 
 
-@dataclass(frozen=True)
-class SpecialRule:
-    """A pattern, its verifier, and which parameters the pattern's groups fill."""
-
-    verifier: str
-    pattern: re.Pattern[str]
-    numbers: dict[str, str] = field(default_factory=dict)
-    """Parameter → group with the token of a quantity, or with digits."""
-    words: dict[str, str] = field(default_factory=dict)
-    """Parameter → group with the token of a string, or with a bare word."""
+def _quantity(parameter: str) -> str:
+    return rf"⟨(?P<{parameter}_quantity>q\d+)⟩"
 
 
-def _rule(verifier: str, pattern: str, numbers: str = "", words: str = "") -> SpecialRule:
-    def split(names: str) -> dict[str, str]:
-        return dict(pair.split("=") for pair in names.split())
-
-    return SpecialRule(verifier, re.compile(pattern, re.IGNORECASE), split(numbers), split(words))
+def _digits(parameter: str) -> str:
+    return rf"(?P<{parameter}_digits>\d+)"
 
 
-_Q = r"⟨(?P<q>q\d+)⟩"
-_WORD = r"(?:⟨(?P<s>s\d+)⟩|(?P<w>[^\W\d_][\w'-]*))"
-_NTH = r"(?P<n>\d+)\s?-?(?:st|nd|rd|th)"
-_NTH2 = r"(?P<m>\d+)\s?-?(?:st|nd|rd|th)"
+def _nth(parameter: str) -> str:
+    """An ordinal number: 3rd, 12-th."""
+    return _digits(parameter) + r"\s?-?(?:st|nd|rd|th)"
 
-RULES = [
-    _rule("count:conjunctions", rf"{_Q}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions", "small_n=q"),
-    _rule("count:numbers", rf"\b(?:include|use|contain|have)\w*\s+(?:exactly\s+)?{_Q}\s+numbers\b(?!\s+of)", "N=q"),
-    _rule("count:person_names", rf"{_Q}\s+(?:different\s+)?(?:person|people's|personal)\s+names", "N=q"),
-    _rule("count:pronouns", rf"{_Q}\s+(?:personal\s+)?pronouns", "N=q"),
-    _rule("count:punctuation", r"\bevery (?:standard )?punctuation mark\b"),
-    _rule("count:unique_word_count", rf"{_Q}\s+(?:unique|distinct)\s+words", "N=q"),
-    _rule("count:words_japanese", r"\bevery\s+(?P<n>\d+)(?:st|nd|rd|th)?\s+word\b[^.]{0,60}\bin japanese\b", "N=n"),
-    _rule("format:emoji", r"\bemojis?\b[^.]{0,20}\bat the end of (?:every|each) sentence\b"),
-    _rule(
-        "format:line_indent", r"\b(?:create|make|form)\s+stairs\b|\bincrementally indent(?:ing)? each (?:new )?line\b"
+
+def _word(parameter: str) -> str:
+    """A quoted string, or a word without quotation marks."""
+    return rf"(?:⟨(?P<{parameter}_string>s\d+)⟩|(?P<{parameter}_text>[^\W\d_][\w'-]*))"
+
+
+RULES = {
+    "count:conjunctions": pattern(rf"{_quantity('small_n')}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions"),
+    "count:numbers": pattern(
+        rf"\b(?:include|use|contain|have)\w*\s+(?:exactly\s+)?{_quantity('N')}\s+numbers\b(?!\s+of)"
     ),
-    _rule("format:list", r"\blist of items\b[^.]{0,10}instead of bullet points use (?P<w>\S+?)\.?$", words="sep=w"),
-    _rule("format:newline", r"\b(?:write|put|place)\s+each word on (?:a|its own) (?:new |separate )?line\b"),
-    _rule(
-        "format:no_bullets_bullets",
+    "count:person_names": pattern(rf"{_quantity('N')}\s+(?:different\s+)?(?:person|people's|personal)\s+names"),
+    "count:pronouns": pattern(rf"{_quantity('N')}\s+(?:personal\s+)?pronouns"),
+    "count:punctuation": pattern(r"\bevery (?:standard )?punctuation mark\b"),
+    "count:unique_word_count": pattern(rf"{_quantity('N')}\s+(?:unique|distinct)\s+words"),
+    "count:words_japanese": pattern(rf"\bevery\s+{_digits('N')}(?:st|nd|rd|th)?\s+word\b[^.]{{0,60}}\bin japanese\b"),
+    "format:emoji": pattern(r"\bemojis?\b[^.]{0,20}\bat the end of (?:every|each) sentence\b"),
+    "format:line_indent": pattern(
+        r"\b(?:create|make|form)\s+stairs\b|\bincrementally indent(?:ing)? each (?:new )?line\b"
+    ),
+    "format:list": pattern(r"\blist of items\b[^.]{0,10}instead of bullet points use (?P<sep_text>\S+?)\.?$"),
+    "format:newline": pattern(r"\b(?:write|put|place)\s+each word on (?:a|its own) (?:new |separate )?line\b"),
+    "format:no_bullets_bullets": pattern(
         r"sentences? ending in a period\b[^.]{0,30}\bfollowed by\b[^.]{0,20}\bbullet points?",
     ),
-    _rule("format:no_whitespace", r"\b(?:not contain|without|no|not (?:include|use)) (?:any )?white ?spaces?\b"),
-    _rule(
-        "format:options", r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<w>[^⟨\n]+?)\.?$", words="options=w"
-    ),
-    _rule("format:output_template", r"\bMy Answer:\s*\[answer\]\s*My Conclusion:\s*\[conclusion\]\s*Future Outlook:"),
-    _rule("format:parentheses", r"\bnest(?:ed)? parentheses\b[^.]{0,60}\b(?:levels? deep)\b"),
-    _rule("format:quote_unquote", r"\bquoted? (?:phrase|text)s?\b[^.]{0,60}\bunquoted\b"),
-    _rule("format:quotes", r"\bquotes within quotes within quotes\b"),
-    _rule("format:sub-bullets", r"\bsub-bullet(?: point)?s?\b[^.]{0,40}\bfor each bullet\b"),
-    _rule("format:thesis", r"\beach section\b[^.]{0,30}\bthesis statement\b[^.]{0,20}\bital"),
-    _rule("format:title_case", r"\b(?:entire|whole|full) \w+ in title case\b|\bin title case\b"),
-    _rule("ratio:overlap", r"\btrigram overlap of (?P<n>\d+)%", "percentage=n"),
-    _rule("ratio:sentence_balance", r"\bratio of sentence types\b[^.]{0,90}\bbalanced\b"),
-    _rule("ratio:sentence_type", r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"),
-    _rule(
-        "ratio:sentence_words",
+    "format:no_whitespace": pattern(r"\b(?:not contain|without|no|not (?:include|use)) (?:any )?white ?spaces?\b"),
+    "format:options": pattern(r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<options_text>[^⟨\n]+?)\.?$"),
+    "format:output_template": pattern(r"\bMy Answer:\s*\[answer\]\s*My Conclusion:\s*\[conclusion\]\s*Future Outlook:"),
+    "format:parentheses": pattern(r"\bnest(?:ed)? parentheses\b[^.]{0,60}\b(?:levels? deep)\b"),
+    "format:quote_unquote": pattern(r"\bquoted? (?:phrase|text)s?\b[^.]{0,60}\bunquoted\b"),
+    "format:quotes": pattern(r"\bquotes within quotes within quotes\b"),
+    "format:sub-bullets": pattern(r"\bsub-bullet(?: point)?s?\b[^.]{0,40}\bfor each bullet\b"),
+    "format:thesis": pattern(r"\beach section\b[^.]{0,30}\bthesis statement\b[^.]{0,20}\bital"),
+    "format:title_case": pattern(r"\b(?:entire|whole|full) \w+ in title case\b|\bin title case\b"),
+    "ratio:overlap": pattern(rf"\btrigram overlap of {_digits('percentage')}%"),
+    "ratio:sentence_balance": pattern(r"\bratio of sentence types\b[^.]{0,90}\bbalanced\b"),
+    "ratio:sentence_type": pattern(r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"),
+    "ratio:sentence_words": pattern(
         r"\bsentences, all containing the same number of characters\b"
         r"|\bsame number of characters but using all different words\b",
     ),
-    _rule(
-        "ratio:stop_words", r"\bstop words constitute (?:no more than|at most|less than) (?P<n>\d+)%", "percentage=n"
+    "ratio:stop_words": pattern(
+        rf"\bstop words constitute (?:no more than|at most|less than) {_digits('percentage')}%"
     ),
-    _rule(
-        "sentence:alliteration_increment",
+    "sentence:alliteration_increment": pattern(
         r"\beach sentence\b[^.]{0,30}\blonger sequence of consecutive alliterative words\b",
     ),
-    _rule("sentence:increment", rf"\beach sentence\b[^.]{{0,40}}{_Q}\s+more words than the previous\b", "small_n=q"),
-    _rule("sentence:keyword", rf"\bkey ?word\s+{_WORD}\s+in the {_NTH} sentence\b(?!,? as)", "N=n", "word=s|w"),
-    _rule("words:alphabet", r"\beach word\b[^.]{0,40}\bnext letter of the alphabet\b"),
-    _rule("words:consonants", r"\beach word\b[^.]{0,40}\bconsonant cluster\b"),
-    _rule(
-        "words:keywords_specific_position",
-        rf"\bkey ?word\s+{_WORD}\s+in the {_NTH} sentence,? as the {_NTH2} word\b",
-        "n=n m=m",
-        "keyword=s|w",
+    "sentence:increment": pattern(
+        rf"\beach sentence\b[^.]{{0,40}}{_quantity('small_n')}\s+more words than the previous\b"
     ),
-    _rule("words:last_first", r"\blast word of each sentence must become the first word of the next\b"),
-    _rule("words:no_consecutive", r"\bno ⟨q\d+⟩ consecutive words (?:can|may|should)? ?(?:share|start|begin)\b"),
-    _rule("words:odd_even_syllables", r"\balternate between words with odd and even numbers of syllables\b"),
-    _rule("words:palindrome", r"⟨q\d+⟩ (?:single-word )?palindromes\b"),
-    _rule("words:paragraph_last_first", r"\beach paragraph\b[^.]{0,30}\bend with the same word it started with\b"),
-    _rule("words:prime_lengths", r"\bwords with lengths? that are prime\b"),
-    _rule(
-        "words:repeats",
+    "sentence:keyword": pattern(rf"\bkey ?word\s+{_word('word')}\s+in the {_nth('N')} sentence\b(?!,? as)"),
+    "words:alphabet": pattern(r"\beach word\b[^.]{0,40}\bnext letter of the alphabet\b"),
+    "words:consonants": pattern(r"\beach word\b[^.]{0,40}\bconsonant cluster\b"),
+    "words:keywords_specific_position": pattern(
+        rf"\bkey ?word\s+{_word('keyword')}\s+in the {_nth('n')} sentence,? as the {_nth('m')} word\b",
+    ),
+    "words:last_first": pattern(r"\blast word of each sentence must become the first word of the next\b"),
+    "words:no_consecutive": pattern(r"\bno ⟨q\d+⟩ consecutive words (?:can|may|should)? ?(?:share|start|begin)\b"),
+    "words:odd_even_syllables": pattern(r"\balternate between words with odd and even numbers of syllables\b"),
+    "words:palindrome": pattern(r"⟨q\d+⟩ (?:single-word )?palindromes\b"),
+    "words:paragraph_last_first": pattern(r"\beach paragraph\b[^.]{0,30}\bend with the same word it started with\b"),
+    "words:prime_lengths": pattern(r"\bwords with lengths? that are prime\b"),
+    "words:repeats": pattern(
         r"\bonly use each word\b|\b(?:no word|words?) (?:should |may "
-        r"|can )?(?:be )?repeat\w*\b[^.]{0,20}more than ⟨(?P<q>q\d+)⟩",
+        r"|can )?(?:be )?repeat\w*\b[^.]{0,20}more than ⟨q\d+⟩",
     ),
-    _rule("words:start_verb", r"\b(?:must|should) (?:start|begin) with a verb\b"),
-    _rule("words:vowel", r"\bwords that contain (?:only )?⟨q\d+⟩ types? of vowels\b"),
-    _rule(
-        "words:words_position",
-        rf"\bsecond word\b[^.]{{0,60}}\bsecond to last word\b[^.]{{0,50}}\b(?:be|word)\s+(?:the word\s+)?{_WORD}",
-        words="keyword=s|w",
+    "words:start_verb": pattern(r"\b(?:must|should) (?:start|begin) with a verb\b"),
+    "words:vowel": pattern(r"\bwords that contain (?:only )?⟨q\d+⟩ types? of vowels\b"),
+    "words:words_position": pattern(
+        r"\bsecond word\b[^.]{0,60}\bsecond to last word\b[^.]{0,50}",
+        rf"\b(?:be|word)\s+(?:the word\s+)?{_word('keyword')}",
     ),
-    _rule("repeat:repeat_change", r"\brepeat the request\b[^.]{0,20}\bchange the first word\b"),
-    _rule("repeat:repeat_simple", r"\bonly output this sentence\b"),
-    _rule("repeat:repeat_span", r"\bcopy the span of words\b[^.]{0,60}\bindex\b"),
-    _rule("custom:character_reverse", r"\breverse order\b[^.]{0,50}\bper letter\b"),
-    _rule("custom:word_reverse", r"\breverse order\b[^.]{0,50}\bper word\b"),
-    _rule(
-        "first_word:first_word_answer",
-        rf"\b(?:response|answer|reply|it|essay|story|poem)\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}",
-        words="first_word=s|w",
+    "repeat:repeat_change": pattern(r"\brepeat the request\b[^.]{0,20}\bchange the first word\b"),
+    "repeat:repeat_simple": pattern(r"\bonly output this sentence\b"),
+    "repeat:repeat_span": pattern(r"\bcopy the span of words\b[^.]{0,60}\bindex\b"),
+    "custom:character_reverse": pattern(r"\breverse order\b[^.]{0,50}\bper letter\b"),
+    "custom:word_reverse": pattern(r"\breverse order\b[^.]{0,50}\bper word\b"),
+    "first_word:first_word_answer": pattern(
+        r"\b(?:response|answer|reply|it|essay|story|poem)\b[^.]{0,20}",
+        rf"\b(?:start|begin)s? with the word {_word('first_word')}",
     ),
-    _rule(
-        "first_word:first_word_sent",
-        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_WORD}",
-        words="first_word=s|w",
+    "first_word:first_word_sent": pattern(
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_word('first_word')}",
     ),
-    _rule(
-        "last_word:last_word_sent",
-        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_WORD}",
-        words="last_word=s|w",
+    "last_word:last_word_sent": pattern(
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_word('last_word')}",
     ),
-]
+}
 
-_COUNTED_KEYWORD = re.compile(
-    r"\bkey ?word\s+(?:⟨(?P<s>s\d+)⟩|(?P<w>[^\W\d_][\w'-]*))\s+⟨(?P<q>q\d+)⟩\s+times\b", re.IGNORECASE
-)
+# "Include keyword ⟨s0⟩ once, keyword ⟨s1⟩ twice, …": the public verifier knows five keywords with these counts only.
+_COUNTED_KEYWORD = pattern(r"\bkey ?word\s+", _word("keyword"), r"\s+", _quantity("count"), r"\s+times\b")
+_KEYWORD_COUNTS = [1, 2, 3, 5, 7]
 
 
-def find_special(sentence: Sentence, prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_special(sentence: Sentence, prompt_text: str) -> Iterator[Constraint]:
     """The unusual constraints of one sentence."""
-    counted = list(_COUNTED_KEYWORD.finditer(sentence.text))
-    if [sentence.quantity(match["q"]).number for match in counted] == [1, 2, 3, 5, 7]:
-        words = {
-            f"keyword{number}": sentence.strings.get(match["s"], match["w"]) for number, match in enumerate(counted, 1)
-        }
+    keywords = [_read_params(match, sentence) for match in _COUNTED_KEYWORD.finditer(sentence.text)]
+    if [params["count"] for params in keywords] == _KEYWORD_COUNTS:
+        words = {f"keyword{number}": params["keyword"] for number, params in enumerate(keywords, 1)}
         yield Constraint("count:keywords_multiple", words, sentence.original)
-    for rule in RULES:
-        match = rule.pattern.search(sentence.text)
+    for verifier, expression in RULES.items():
+        match = expression.search(sentence.text)
         if match:
-            params = _read_params(rule, match, sentence)
-            params |= _text_params(rule.verifier, sentence, prompt_text)
-            yield Constraint(rule.verifier, params, sentence.original)
+            params = _read_params(match, sentence) | _text_params(verifier, sentence, prompt_text)
+            yield Constraint(verifier, params, sentence.original)
 
 
-def _read_params(rule: SpecialRule, match: re.Match[str], sentence: Sentence) -> dict[str, object]:
-    params: dict[str, object] = {}
-    for name, group in rule.numbers.items():
-        value = match[group]
-        if value is not None:
-            params[name] = sentence.quantity(value).number if value in sentence.quantities else int(value)
-    for name, groups in rule.words.items():
-        value = next((match[group] for group in groups.split("|") if match[group]), None)
-        if value is not None:
-            params[name] = sentence.strings.get(value, value)
-    return params
+def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
+    """The parameters that the groups of a match hold, numbers first; see the top of this file."""
+    numbers: dict[str, object] = {}
+    texts: dict[str, object] = {}
+    for group, text in match.groupdict().items():
+        parameter, _, kind = group.rpartition("_")
+        if text is None:
+            continue
+        if kind == "quantity":
+            numbers[parameter] = sentence.quantity(text).number
+        elif kind == "digits":
+            numbers[parameter] = int(text)
+        elif kind == "string":
+            texts[parameter] = sentence.string(text)
+        else:
+            texts[parameter] = text
+    return numbers | texts
 
 
 def _text_params(verifier: str, sentence: Sentence, prompt_text: str) -> dict[str, object]:
