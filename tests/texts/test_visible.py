@@ -124,6 +124,23 @@ def test_html_stands_as_its_markdown():
     assert Text("<h2>Plan</h2><p>One.<p>Two.").shown.paragraphs == ("## Plan", "One.", "Two.")
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ('<span style="color:white">Paris</span> Lyon', "Lyon"),
+        ('<span style="color: #FFF">Paris</span> Lyon', "Lyon"),
+        ('<span style="color:rgb(255, 255, 255)">Paris</span> Lyon', "Lyon"),
+        ('<font color="white">Paris</font> Lyon', "Lyon"),
+        ('<div style="position:absolute;left:-9999px">Paris</div> Lyon', "Lyon"),
+        ('<span style="background:black;color:white">Paris</span> Lyon', "Paris Lyon"),
+        ('<span style="background-color:white">Paris</span> Lyon', "Paris Lyon"),
+        ('<span style="color:red">Paris</span> Lyon', "Paris Lyon"),
+    ],
+)
+def test_white_letters_and_letters_off_the_page_are_hidden(text, seen):
+    assert visible(text).strip() == seen
+
+
 @given(st.text(alphabet="ab<>!-[]()*`&;#\n \u200b\u2800'\"=/", max_size=60))
 def test_nothing_is_hidden_twice_and_nothing_raises(text):
     seen = visible(text)

@@ -12,7 +12,7 @@ Markdown and HTML are read as they are rendered:
   structure.
 
 A text without any of this is returned unchanged, and that is decided fast. Not covered: letters that look like others,
-style sheets, white text on white unless the element itself says so.
+style sheets, letters of the colour of a background that is not white.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ _COMMENT = re.compile(r"<!--(?:-?>|.*?-->)|(?:^|(?<=\n))[ \t]{0,3}<!--.*|<!\[CDA
 _DROPPED = ("script", "style", "template", "noscript", "head", "datalist", "object", "iframe")
 _HIDDEN_STYLE = (
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])"
-    r"|color\s*:\s*transparent"
+    r"|color\s*:\s*transparent|text-indent\s*:\s*-\d{3}|(?:left|top)\s*:\s*-\d{3}"
 )
+_WHITE = r"(?:white\b|#fff(?:fff)?\b|rgba?\(\s*255\s*,\s*255\s*,\s*255)"
+# White letters are invisible unless the element has a background of its own.
+_WHITE_STYLE = rf"(?![^\"'<>]{{0,500}}background)[^\"'<>]{{0,500}}(?<![\w-])color\s*:\s*{_WHITE}"
 _HIDDEN_ELEMENT = re.compile(
     rf"<(?:({'|'.join(_DROPPED)})\b[^<>]{{0,2000}}>|([a-z][a-z0-9-]{{0,30}})(?=[\s/])"
-    rf"(?:[^<>]{{0,2000}}?[\s\"'](?:hidden(?=[\s>=/])|style\s*=\s*[\"'][^\"'<>]{{0,500}}(?:{_HIDDEN_STYLE})))[^<>]{{0,2000}}>)",
+    rf"(?:[^<>]{{0,2000}}?[\s\"'](?:hidden(?=[\s>=/])|color\s*=\s*[\"']?{_WHITE}"
+    rf"|style\s*=\s*[\"'](?:[^\"'<>]{{0,500}}(?:{_HIDDEN_STYLE})|{_WHITE_STYLE})))[^<>]{{0,2000}}>)",
     re.IGNORECASE,
 )
 _INLINE = (
