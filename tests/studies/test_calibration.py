@@ -20,6 +20,7 @@ from rubrank.judges.judge import load_judges
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.calibration import calibrate
+from rubrank.verifiers.domain import UNIT
 
 sys.path.append(str(Path(__file__).parent.parent / "judges"))
 
@@ -108,6 +109,18 @@ def test_a_judge_that_is_too_sure_is_calibrated():
     assert load_judges(judge).judges[0].escalate.thresholds["Tone"] == pytest.approx(tone.threshold, abs=1e-4)
 
 
+def test_on_a_range_a_judge_agrees_with_itself():
+    quick, _ = tables([[(0.9, 1.0), (0.7, 1.0), (0.2, 0.0)]])
+    criteria = (CriterionData("Tone", domain=UNIT),)
+    means = np.array([[0.9], [0.7], [0.2]])
+    group = replace(quick.groups[0], criteria=criteria, scores=means)
+    (tone,) = calibrate(ScoreTable((group,)), ScoreTable((group,)), isotonic=False).criteria
+    assert tone.agreement == 1.0
+    better = replace(group, scores=np.array([[0.6], [0.4], [0.0]]), probabilities={})  # nearest to 1, 0 and 0
+    (tone,) = calibrate(ScoreTable((group,)), ScoreTable((better,)), isotonic=False).criteria
+    assert tone.agreement == pytest.approx(2 / 3)
+
+
 def test_tables_that_do_not_fit_are_refused():
     quick, careful = tables([[(0.9, 1.0)]])
     other = tables([[(0.9, 1.0), (0.2, 0.0)]])[1]
@@ -115,6 +128,9 @@ def test_tables_that_do_not_fit_are_refused():
         calibrate(quick, other)
     with pytest.raises(InvalidInput, match="no probabilities"):
         calibrate(careful, careful)
+    others = replace(careful.groups[0], criteria=(CriterionData("Depth"),))
+    with pytest.raises(InvalidInput, match=r"got probabilities of Tone in the first table.*scores of Depth"):
+        calibrate(quick, ScoreTable((others,)))
     with pytest.raises(InvalidInput, match="agreement"):
         calibrate(quick, careful, agreement=2.0)
 

@@ -28,8 +28,9 @@ import numpy as np
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.calibration import Knots, calibrate_distribution, fit_isotonic
 from rubrank.judges.judge import Judges, load_judges
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
-from rubrank.verifiers.distribution import Distribution, most_probable, sureness
+from rubrank.verifiers.distribution import Distribution, mean_of, most_probable, sureness
 
 _OWNER = "judge calibrate"
 _CURVE_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
@@ -122,11 +123,11 @@ def calibrate(
     all_margins = []
     all_agrees = []
     for name, cells in cells_of.items():
-        higher = next(iter(careful.variants(name))).direction == "higher"
+        criterion = next(iter(careful.variants(name)))
         knots = _fit_knots(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
-        margins, agrees = _measure_margins(cells, knots, higher)
+        margins, agrees = _measure_margins(cells, knots, criterion)
         threshold, escalated, reached = _find_threshold(margins, agrees, agreement)
-        _, agrees_uncalibrated = _measure_margins(cells, (), higher)
+        _, agrees_uncalibrated = _measure_margins(cells, (), criterion)
         answered = [cell for cell in cells if cell.distribution]
         criteria.append(
             CriterionCalibration(
@@ -199,7 +200,11 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
     if not cells:
         allowed = "of a judge that says how sure it is, and of a better one on the same criteria"
         remedy = "Grade with kind: decision, probabilities: true or samples."
-        raise InvalidInput(_OWNER, "scores", allowed, "no probabilities in the first table", remedy)
+        if uncertain:
+            scored = sorted({name for group in careful for name in group.names})
+            remedy = f"The second table has scores of {', '.join(scored)}."
+        got = f"probabilities of {', '.join(sorted(uncertain))}" if uncertain else "no probabilities"
+        raise InvalidInput(_OWNER, "scores", allowed, f"{got} in the first table", remedy)
     return cells
 
 
@@ -263,8 +268,13 @@ def _held_out_error(cells: Sequence[_Cell]) -> float:
     return _calibration_error(np.concatenate(stated), np.concatenate(observed))
 
 
-def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The margin of every cell (−1 without an answer), and whether the cheap judge says what the better one says."""
+def _measure_margins(cells: Sequence[_Cell], knots: Knots, criterion: CriterionData) -> tuple[np.ndarray, np.ndarray]:
+    """The margin of every cell (−1 without an answer), and whether the cheap judge says what the better one says.
+
+    On a range both give means, which are hardly ever equal: there they agree if the same level is nearest to both.
+    """
+    is_range = not criterion.domain.values
+    levels = np.array(sorted({value for cell in cells for value, _ in cell.distribution}))
     margins = []
     agrees = []
     for cell in cells:
@@ -274,7 +284,12 @@ def _measure_margins(cells: Sequence[_Cell], knots: Knots, higher: bool) -> tupl
             continue
         distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
         margins.append(sureness(distribution))
-        agrees.append(abs(most_probable(distribution, higher) - cell.reference) < 1e-6)
+        if is_range:
+            nearest = np.abs(levels - mean_of(distribution)).argmin()
+            agrees.append(bool(nearest == np.abs(levels - cell.reference).argmin()))
+        else:
+            likeliest = most_probable(distribution, criterion.direction == "higher")
+            agrees.append(abs(likeliest - cell.reference) < 1e-6)
     return np.array(margins), np.array(agrees)
 
 
