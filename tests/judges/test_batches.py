@@ -290,7 +290,7 @@ def test_the_end_of_a_batch_is_known_by_any_spelling(said):
 
 
 @pytest.mark.slow
-def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path):
+def test_requests_that_wait_at_another_endpoint_are_refused_until_they_are_answered(tmp_path):
     with BatchServer() as server, BatchServer() as other:
         with pytest.raises(BatchesPending):
             graded(server, tmp_path, batch="submit")
@@ -298,8 +298,8 @@ def test_requests_that_wait_at_another_endpoint_are_not_paid_for_again(tmp_path)
             graded(other, tmp_path)
         assert not other.asked
         assert not np.isnan(scores(graded(server, tmp_path))).any()
-        assert not np.isnan(scores(graded(other, tmp_path))).any()  # all in the store by now
-        assert not other.asked
+        assert not np.isnan(scores(graded(other, tmp_path))).any()
+        assert other.asked  # another server may serve another model under the same name
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.cache import CallKeys, ReplyCache
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Sampling, Usage
 
 CALL = Call(({"role": "user", "content": "Is it good?"},), schema={"type": "object"}, purpose="Quality (absolute)")
@@ -83,6 +83,23 @@ def test_where_it_is_asked_and_what_for_does_not():
     assert ReplyCache.key(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
     assert ReplyCache.key(CALL, judge("m", "m")) == BASE
     assert ReplyCache.key(CALL, judge("m", "n")) == ReplyCache.key(CALL, judge("n", "m"))
+
+
+def test_a_reply_answers_for_the_server_that_sent_it_and_for_its_replicas(store):
+    def answer_for(*urls, **endpoint):
+        endpoints = tuple(Endpoint(base_url=url, model="m", **endpoint) for url in urls)
+        keys = CallKeys(Judge(endpoints=endpoints))
+        return store.get(keys.key(CALL), keys.servers)
+
+    store.put(BASE, CALL, REPLY)  # from http://a/v1
+    assert answer_for("http://a/v1/").text == "yes"
+    assert answer_for("http://me:key@a/v1?api-key=x").text == "yes"
+    assert answer_for("http://b/v1", "http://a/v1").text == "yes"
+    for url in ("http://b/v1", "http://a:8001/v1", "https://a/v1", "http://a/v2", "http://[ab]/v1", "http://*/v1"):
+        assert answer_for(url) is None, url
+    assert answer_for("http://b/v1", cached_from=["http://a/v1"]).text == "yes"
+    assert answer_for("http://b/v1", cached_from=["http://*/v1"]).text == "yes"
+    assert answer_for("http://b/v1", cached_from=["http://node*/v1"]) is None
 
 
 def test_the_order_of_fields_does_not():

@@ -107,6 +107,9 @@ class Endpoint(_Confidential):
     tokens_per_minute: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     path: str = "/systemone"
     """For kind "decision": where requests are posted, behind `base_url`."""
+    cached_from: tuple[str, ...] = ()
+    """Other URLs at which this model was served before, such as "http://node*:8000/v1" or "*" (any): the reply cache
+    answers with their replies, too."""
     prompt_cache: bool = False
     """Mark what calls share with `cache_control`, for providers that cache only marked prefixes (Anthropic's models):
     the system message, and with `order: data_first` also the data."""

@@ -78,8 +78,8 @@ def _store_replies(store: ReplyCache, judge: Judge, replies: CallsWithReplies) -
     keys = CallKeys(judge)
     for call, text in replies:
         key = keys.key(call)
-        if store.get(key) is None:
-            reply = Reply(text, model=MODEL, endpoint=_REPLIES_FILE, finish_reason="stop")
+        if store.get(key, keys.servers) is None:
+            reply = Reply(text, model=MODEL, endpoint=judge.endpoints[0].where, finish_reason="stop")
             store.put(key, call, reply, requests=0)
 
 

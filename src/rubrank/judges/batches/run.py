@@ -155,7 +155,7 @@ class BatchAsker:
         key = self._keys.key(call)
         if key in self._run.failed:
             return self._run.failed[key]
-        reply = await self._run.cache.get_async(key)
+        reply = await self._run.cache.get_async(key, self._keys.servers)
         if reply is None:
             self._run.collect(self, key, call)
             return _NOT_ANSWERED_YET
@@ -403,6 +403,7 @@ class BatchRun:
         Replies to unknown requests, and second replies to the same request, are skipped.
         """
         writes: list[Awaitable[None]] = []
+        servers = CallKeys(judge).servers
         for line in read_lines(path):
             try:
                 key = bytes.fromhex(line["custom_id"])
@@ -414,7 +415,7 @@ class BatchRun:
             call = Call((), purpose=requests[key])
             outcome, is_rejected = self._read_line(key, judge, line)
             reply = replace(outcome.reply, id=make_reply_id(key, time.time()))
-            if reply.failure is None and await self.cache.get_async(key) is not None:
+            if reply.failure is None and await self.cache.get_async(key, servers) is not None:
                 continue  # it was stored before a kill
             attempts_left = self._submissions[key] < judge.retry.attempts
             final = not is_rejected and not (outcome.next == "retry" and attempts_left)

@@ -6,6 +6,7 @@
         await cache.claim(key)                    True: this process is to send the call
         await cache.put_async(key, call, reply)   on disk when it returns; the claim ends
         cache.get(key)                            Reply(text=…, cached=True), without usage
+        cache.get(key, ["http://other/v1"])       None: another server may serve another model under the same name
 
 The file has four tables:
 
@@ -38,6 +39,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import escape
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -112,20 +115,26 @@ class CallKeys:
     """Keys of the calls of one judge: digests of everything that a reply depends on.
 
     That is: prompt version, messages, schema, number of the sample, sampling, whether log-probabilities are wanted,
-    and the models of the judge with their extra parameters and `structured`; not where the models are served.
+    and the models of the judge with their extra parameters and `structured`. Where they are served is not part of the
+    key, so that replicas can be added or removed: the ledger says of each reply which server sent it, and `servers`
+    are those whose replies this judge may use.
     """
 
     def __init__(self, judge: Judge) -> None:
         # Endpoints of different models are one judge, whose answers may come from any of them.
         models = set()
         structured = set()
+        servers: list[str] = []
         for endpoint in judge.endpoints:
+            servers += (escape(endpoint.where), *endpoint.cached_from)
             models.add(json.dumps([endpoint.model, _to_json(endpoint.extra_body)], sort_keys=True))
             if endpoint.structured != "auto":
                 structured.add(f"{endpoint.model} {endpoint.structured}")
         parts = [sorted(models), judge.sampling.model_dump(mode="json")]
         self._judge_digest = blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=_KEY_BYTES)
         self._structured = sorted(structured)
+        self.servers = tuple(servers)
+        """Patterns of URLs, as `fnmatch` reads them."""
 
     def key(self, call: Call) -> bytes:
         """The key of a call."""
@@ -241,13 +250,16 @@ class ReplyCache:
 
     # ------------------------------------------------------------------------------------------------------- reading
 
-    def get(self, key: bytes) -> Reply | None:
-        """The reply to a call, without usage: it costs nothing this time."""
-        return _choose_reply(key, self._store.read(self._select, (key,)))
+    def get(self, key: bytes, servers: Sequence[str] | None = None) -> Reply | None:
+        """The reply to a call, without usage: it costs nothing this time.
 
-    async def get_async(self, key: bytes) -> Reply | None:
+        servers: only replies of these are used (`CallKeys.servers`); None: of any.
+        """
+        return _choose_reply(key, self._store.read(self._select, (key,)), servers)
+
+    async def get_async(self, key: bytes, servers: Sequence[str] | None = None) -> Reply | None:
         """The same for an event loop, which goes on while another process has locked the file."""
-        return _choose_reply(key, await self._store.read_async(self._select, (key,)))
+        return _choose_reply(key, await self._store.read_async(self._select, (key,)), servers)
 
     def ledger(self) -> Iterator[tuple[Call, Reply, int, bool]]:
         """For every row: the call (its purpose), the reply (without text), number of requests, and `final`."""
@@ -449,12 +461,14 @@ def _decode(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "surrogatepass")
 
 
-def _choose_reply(key: bytes, rows: Sequence[Any]) -> Reply | None:
+def _choose_reply(key: bytes, rows: Sequence[Any], servers: Sequence[str] | None) -> Reply | None:
     """Choose from the rows of `_SELECT_REPLIES`; None if the call must be sent (again).
 
     Replies are preferred to refusals. Among replies the first readable one is chosen, or the last one if none is
     readable and there are two.
     """
+    if servers is not None:
+        rows = [row for row in rows if any(fnmatchcase(row[5], pattern) for pattern in servers)]
     candidates = [row for row in rows if row[1] is None]  # no failure
     if not candidates:
         candidates = list(rows)

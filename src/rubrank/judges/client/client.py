@@ -221,9 +221,9 @@ class Client:
     async def _join_or_answer(self, state: _CallState) -> Reply:
         """Wait for an identical call in flight in this process, or answer this one for all others."""
         in_flight = self._pool.in_flight
-        # Judges that share a cache share replies. Without a cache, every client sends its own calls.
+        # Judges of the same servers that share a cache share replies. Without a cache, every client sends its own calls.
         owner = self if self._cache is None else self._cache
-        flight_key = (id(owner), state.key)
+        flight_key = (id(owner), state.key, self._keys.servers)
         while flight_key in in_flight:
             reply = await asyncio.shield(in_flight[flight_key])
             if reply is not None:  # None: that call was cancelled, and another must be sent
@@ -245,7 +245,7 @@ class Client:
     async def _look_up(self, state: _CallState) -> Reply | None:
         if self._cache is None:
             return None
-        reply = await self._cache.get_async(state.key)
+        reply = await self._cache.get_async(state.key, self._keys.servers)
         if reply is not None:
             self._cache.count_hit(state.call, reply)
             self.meter.add_hit(state.call, reply)

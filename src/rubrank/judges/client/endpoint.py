@@ -540,8 +540,8 @@ class EndpointPool:
         self._states: dict[str, EndpointState] = {}
         self._changed = asyncio.Event()
         self._shares_limits = False
-        self.in_flight: dict[tuple[int, bytes], asyncio.Future[Reply | None]] = {}
-        """Calls that are being answered, by cache and key."""
+        self.in_flight: dict[tuple[int, bytes, tuple[str, ...]], asyncio.Future[Reply | None]] = {}
+        """Calls that are being answered, by cache, key and servers."""
 
     async def __aenter__(self) -> Self:
         return self
