@@ -167,6 +167,16 @@ def test_mmlu_pro():
     assert run.metrics == {"accuracy": pytest.approx(2 / 3), "accuracy/art": 0.0, "accuracy/law": 1.0}
 
 
+def test_an_answer_of_mmlu_pro_that_contradicts_its_index_names_the_row():
+    right = {"question_id": 7, "answer": "C", "answer_index": 2, "options": list("abcd"), "output": "Answer: C"}
+    for index in (2, "2", None):
+        run = score_rows([{**right, "answer_index": index}], find_benchmark("mmlu-pro"))
+        assert run.metrics["accuracy"] == 1.0
+    for index in (3, 0, -8, "C", [2]):
+        with pytest.raises(InvalidInput, match=r"row 7: answer_index must be 2, the place of `answer` C"):
+            score_rows([right, {**right, "answer_index": index, "output": "C"}], find_benchmark("mmlu-pro"))
+
+
 def test_gpqa_orders_are_drawn_by_seed_and_repeat():
     item = {"Record ID": "r", "Question": "q", "Correct Answer": "right"}
     item |= {f"Incorrect Answer {k}": f"wrong {k}" for k in (1, 2, 3)}

@@ -119,6 +119,7 @@ def test_a_file_of_questions_is_no_file_of_outputs(name, kind):
         ("ifeval", [{"key": 1, "prompt": "p", "instruction_id_list": ["count:keywords_multiple"], "response": "r"}]),
         ("longbench-v2", [{"id": 1, "answer": "Paris", "output": "The correct answer is (A)"}]),
         ("mmlu-pro", [{"id": 1, "answer": "Paris", "options": ["x"], "output": "The answer is (A)"}]),
+        ("mmlu-pro", [{"id": 1, "answer": "AB", "options": ["x", "y"], "output": "The answer is (A)"}]),
         ("helmet", [{"id": 1, "answer": "Paris", "output": "Paris", "dataset": "something_else"}]),
         ("multichallenge", [{"QUESTION_ID": 1, "verdict": "YES", "pass_criteria": "YES"}]),
         ("multichallenge", [{"QUESTION_ID": 1, "verdict": "YES", "axis": "a"}]),

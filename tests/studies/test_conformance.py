@@ -54,6 +54,18 @@ def test_unknown_ids_and_unusable_arguments_are_counted_apart(tmp_path):
     assert result.strict == 1.0
 
 
+@pytest.mark.parametrize("kwargs", [None, [], "[]"])
+def test_rows_without_arguments(tmp_path, kwargs):
+    verdict = {"response": "a b", "strict": [True], "loose": [True], "kwargs": kwargs}
+    assert measure(write(tmp_path / "none.jsonl", row(**verdict))).strict == 1.0
+    for name in ("keywords:existence", "length_constraints:number_words", "count:numbers"):
+        path = write(tmp_path / "needed.jsonl", row(**verdict, instruction_id_list=[name]))
+        with pytest.raises(
+            InvalidInput, match=rf"row 1: the row must be with `kwargs`: {name} takes arguments; got none"
+        ):
+            measure(path)
+
+
 def test_reasoning_tags_are_part_of_the_response(tmp_path):
     result = measure(write(tmp_path / "t.jsonl", row(response="<think>a, b</think>c", strict=[False], loose=[False])))
     assert result.strict == result.loose == 1.0

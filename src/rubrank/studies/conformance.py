@@ -145,12 +145,25 @@ def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[A
     ids = parse_json_cell(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
         raise _wrong(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
-    kwargs = parse_json_cell(row.get("kwargs")) or [{}] * len(ids)
+    kwargs = parse_json_cell(row.get("kwargs"))
+    if not kwargs:
+        for name in filter(_takes_arguments, ids):
+            raise _wrong(where, f"with `kwargs`: {name} takes arguments", "none")
+        kwargs = [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
         raise _wrong(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
     if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
         raise _wrong(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
     return list(ids), list(kwargs)
+
+
+def _takes_arguments(name: str) -> bool:
+    """False for ids that no verifier knows: they are counted apart."""
+    try:
+        verifier, _ = public_params(name, None)
+    except RubrankError:
+        return False
+    return bool(set(verifier.parameters.model_fields) - {"lang"})  # the language is part of the id
 
 
 def _wrong(where: str, allowed: str, got: str) -> InvalidInput:

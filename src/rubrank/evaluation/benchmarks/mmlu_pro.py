@@ -56,14 +56,30 @@ class MMLUPro(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
-        if str(item["answer"]) not in LETTERS:
-            raise InvalidInput("row", "answer", "a letter from A to J", repr(item["answer"])[:80], "")
+        _check_answer(item, f"row {self.item_id(item)}")
         choice = extract(output)
         if choice is None and self.options["compat"] == "upstream":
             rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order
             choice = LETTERS[rng.randrange(len(item["options"]))]
         values = {"correct": float(choice == str(item["answer"]))}
         return self.make_score(item, values, f"answered {choice}" if choice else "no answer")
+
+
+def _check_answer(item: Row, where: str) -> None:
+    """Refuse an answer that is no letter, or another one than `answer_index` says."""
+    answer = str(item["answer"])
+    if len(answer) != 1 or answer not in LETTERS:
+        raise InvalidInput(where, "answer", "a letter from A to J", repr(item["answer"])[:80], "")
+    index = item.get("answer_index")
+    if index is None:
+        return
+    try:
+        is_same = float(index) == LETTERS.index(answer)
+    except (TypeError, ValueError):
+        is_same = False
+    if not is_same:
+        allowed = f"{LETTERS.index(answer)}, the place of `answer` {answer} counted from 0"
+        raise InvalidInput(where, "answer_index", allowed, repr(index)[:80], "Correct the row.")
 
 
 def _format_question(item: Row) -> str:
