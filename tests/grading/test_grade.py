@@ -131,6 +131,19 @@ def test_a_rubric_that_needs_a_judge_is_refused_without_one():
         grade(groups(["a"]), ["Is it polite?", "grade-test has a"], most_missing=0.5)
 
 
+def test_criteria_that_stay_missing_without_a_judge_are_named_once(caplog):
+    rubric = ["Is it polite?", "grade-test has a", "Is it kind?"]
+    table = grade(groups(["a"], ["b"]), rubric, workers=0)
+    assert [group.scores[0, 1] for group in table.groups] == [1.0, 0.0]
+    (record,) = [record for record in caplog.records if record.name == "rubrank"]
+    assert record.levelname == "WARNING"
+    assert "only a judge can decide 'Is it kind?', 'Is it polite?': these scores are missing" in record.getMessage()
+    caplog.clear()
+    grade(groups(["a"]), rubric, workers=0, most_missing=1)  # accepted in words
+    grade(groups(["a"]), ["grade-test has a"], workers=0)
+    assert not caplog.records
+
+
 def test_a_value_that_the_criterion_does_not_allow_is_missing():
     rubric = [{"name": "A", "verifier": "grade-test share", "domain": "ternary"}]
     table = grade(groups(["one two three four five", "one"]), rubric)

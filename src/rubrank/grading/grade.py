@@ -87,7 +87,7 @@ def grade(
         last, and not about rollouts that a hard gate has stopped.
     most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
         None: no limit. Below 1, a rubric that needs a judge is refused at once if there is none; if None, only a rubric
-        all of whose ranked criteria need one.
+        all of whose ranked criteria need one; if only some do, a warning of the logger "rubrank" names them.
     batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while batches are pending; the same call continues from there.
     """

@@ -9,8 +9,9 @@ All mistakes in a rubric or an option are raised here, before anything is graded
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import Compat, Domain, Found, Mode, Verifier
 
 Timeout: TypeAlias = float | Literal["auto"] | None
+_log = logging.getLogger("rubrank")
 _MOST_NAMES = 5  # criteria named in an error
 
 
@@ -140,7 +142,8 @@ def plan_groups(
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
     Raises InvalidInput if the rubric needs a judge, none is given, and `most_missing` is less than 1. If that is None,
-    only if all ranked criteria of a group need a judge, so that its rewards would all be equal.
+    only if all ranked criteria of a group need a judge, so that its rewards would all be equal; if some do, a warning
+    names them.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -151,6 +154,11 @@ def plan_groups(
     needs_no_judges = options.judges is not None or options.judged_later
     if not needs_no_judges and options.most_missing is None:
         _refuse_without_judge([plan for plan in plans.values() if _is_ranked_by_judges(plan)])
+        if judged := _list_judged(plans.values()):
+            message = (
+                "grade: no judges are given, and only a judge can decide %s: these scores are missing. Pass judges=…,"
+            )
+            _log.warning(f"{message} or most_missing=1 if that is intended.", judged)
     elif not needs_no_judges and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
@@ -161,13 +169,19 @@ def _is_ranked_by_judges(plan: GroupPlan) -> bool:
     return bool(ranked) and all(criterion.judged for criterion in ranked)
 
 
-def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
+def _list_judged(plans: Iterable[GroupPlan]) -> str:
+    """The names of the criteria that need a judge, as a phrase; empty if there are none."""
     names = sorted({criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged})
-    if not names:
-        return
     listed = ", ".join(map(repr, names[:_MOST_NAMES]))
     if len(names) > _MOST_NAMES:
         listed += f" and {len(names) - _MOST_NAMES} more"
+    return listed
+
+
+def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
+    listed = _list_judged(plans)
+    if not listed:
+        return
     remedy = "Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`."
     raise InvalidInput("grade", "judges", f"given: only a judge can decide {listed}", "none", remedy)
 
