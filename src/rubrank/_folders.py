@@ -23,8 +23,8 @@ try:
 except ImportError:  # not Linux; runs are refused there anyway
     fcntl = None  # type: ignore[assignment]
 
-Kind: TypeAlias = Literal["run", "stdin", "batches"]
-"""What a folder is for: a run in the sandbox, a copy of standard input, batches of judge requests."""
+Kind: TypeAlias = Literal["run", "stdin", "batches", "view"]
+"""What a folder is for: a run in the sandbox, a copy of standard input, batches of judge requests, unpacked files."""
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEAST_AGE = 60.0  # seconds: a younger folder may not be locked yet
 UNUSED_USER_IDS = range(61184, 65520)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -305,3 +306,20 @@ def test_a_dry_run_for_people(folder):
     assert "3 verdicts of programs, at most 3 of judges" in done.stdout
     alone = run("grade", "r.jsonl", "-r", "judged.yaml", "--dry-run")
     assert "no judge decides 'Kind'" in alone.stdout
+
+
+@pytest.mark.parametrize("line", ["demo", "criteria --json", "fuse scores.csv --criteria all", "--version"])
+def test_a_closed_standard_output_ends_the_command_quietly(tmp_path, line):
+    (tmp_path / "scores.csv").write_text("group,A\ng,1\ng,0\n")
+    command = f"exec {shlex.quote(sys.executable)} -m rubrank {line} >&-"
+    result = subprocess.run(command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (1, b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+
+
+def test_a_closed_standard_input_is_one_line(tmp_path):
+    command = f"exec {shlex.quote(sys.executable)} -m rubrank fuse - <&-"
+    result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith("rubrank: standard input: the input must be open; got closed.")
+    assert result.stderr.count("\n") == 1

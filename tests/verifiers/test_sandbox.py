@@ -367,7 +367,7 @@ def test_no_capability_can_come_back(kind):
         assert int(fields["CapBnd"], 16) == 0
 
 
-@pytest.mark.parametrize("kind_of_folder", ["run", "stdin"])
+@pytest.mark.parametrize("kind_of_folder", ["run", "stdin", "batches", "view"])
 def test_folders_of_killed_callers_are_removed(tmp_path, monkeypatch, kind_of_folder):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = "import os, sys; from rubrank._folders import make_folder\n"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rubrank._folders import sweep
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_in, write_records
 from rubrank.records.record import GroupRecord
@@ -44,6 +48,32 @@ def test_every_kind_of_file_is_read(tmp_path: Path, name: str, demo_records: lis
     assert parse(run.read_line(7)) == demo_records[7]
     assert run.index.facts["states"].tolist() == [int(find_states(record)) for record in demo_records]
     run.stop()
+
+
+def test_what_a_killed_viewer_unpacked_is_deleted_by_a_later_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_records: list[GroupRecord]
+) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    write_records(path, demo_records)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    code = f"from pathlib import Path; from rubrank.viewer.run import LiveRun; run = LiveRun(Path({str(path)!r}))\n"
+    code += "run.read_everything(); print('read', flush=True); input()"
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as viewer:
+        assert viewer.stdout is not None
+        assert viewer.stdout.readline() == b"read\n"
+        viewer.kill()
+    assert len(list(temporary.iterdir())) == 1
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    assert sweep(older=0) == 1
+    assert not list(temporary.iterdir())
+
+    run = read(path)
+    assert len(list(temporary.iterdir())) == 1
+    run.stop()
+    assert not list(temporary.iterdir())
 
 
 def test_zstd_with_several_frames(tmp_path: Path, demo_records: list[GroupRecord]) -> None:

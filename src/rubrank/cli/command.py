@@ -66,6 +66,10 @@ class VerbGroup(TyperGroup):
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         """Read what stands before the verb."""
+        if sys.stdout is None:
+            # Standard output is closed (`>&-`): results could not be printed, and the next file that is opened would
+            # get its number and everything that libraries print. So nothing is begun, like after a broken pipe.
+            sys.exit(1)
         with usage_errors_in_one_line():
             return super().make_context(info_name, args, parent, **extra)
 

@@ -137,6 +137,10 @@ def _copy_standard_input() -> Path:
     for stdin, path in _stdin_copies:
         if stdin is sys.stdin:
             return path
+    if sys.stdin is None:
+        raise InvalidInput(
+            "standard input", "the input", "open", "closed", "Name a file, or pipe rows into the command."
+        )
     cleanup = ExitStack()
     atexit.register(cleanup.close)
     folder = Path(cleanup.enter_context(make_folder("stdin")))

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ import msgspec
 import numpy as np
 
 from rubrank._files import explain_read_errors, import_zstandard, require_file, suffix_error
+from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, record_files
 from rubrank.viewer.index import Columns, Index
@@ -205,17 +206,19 @@ class GrowingFile:
 
 
 class _UnpackedFile(GrowingFile):
-    """A file whose lines are written to a temporary file."""
+    """A file whose lines are written to a temporary file; after a kill, a later process deletes it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._spool = tempfile.NamedTemporaryFile(prefix="rubrank-view-", suffix=".jsonl")  # noqa: SIM115
-        self.local = Path(self._spool.name)
+        cleanup = ExitStack()
+        self._cleanup = weakref.finalize(self, cleanup.close)  # runs once: in close(), or when the process ends
+        self.local = Path(cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
+        self._spool = cleanup.enter_context(self.local.open("wb"))
         self._position = 0
         """How far the file itself was read."""
 
     def close(self) -> None:
-        self._spool.close()
+        self._cleanup()
 
 
 class _CompressedFile(_UnpackedFile):
