@@ -155,10 +155,8 @@ def plan_groups(
     if not needs_no_judges and options.most_missing is None:
         _refuse_without_judge([plan for plan in plans.values() if _is_ranked_by_judges(plan)])
         if judged := _list_judged(plans.values()):
-            message = (
-                "grade: no judges are given, and only a judge can decide %s: these scores are missing. Pass judges=…,"
-            )
-            _log.warning(f"{message} or most_missing=1 if that is intended.", judged)
+            message = "grade: no judges are given, and only a judge can decide %s: these scores are missing."
+            _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
     elif not needs_no_judges and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]

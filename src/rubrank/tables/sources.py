@@ -138,9 +138,7 @@ def _copy_standard_input() -> Path:
         if stdin is sys.stdin:
             return path
     if sys.stdin is None:
-        raise InvalidInput(
-            "standard input", "the input", "open", "closed", "Name a file, or pipe rows into the command."
-        )
+        raise InvalidInput("standard input", "the input", "open", "closed", "Name a file, or pipe rows into it.")
     cleanup = ExitStack()
     atexit.register(cleanup.close)
     folder = Path(cleanup.enter_context(make_folder("stdin")))

@@ -221,7 +221,7 @@ class Client:
     async def _join_or_answer(self, state: _CallState) -> Reply:
         """Wait for an identical call in flight in this process, or answer this one for all others."""
         in_flight = self._pool.in_flight
-        # Judges of the same servers that share a cache share replies. Without a cache, every client sends its own calls.
+        # Judges of the same servers share the replies of a cache. Without one, every client sends its own calls.
         owner = self if self._cache is None else self._cache
         flight_key = (id(owner), state.key, self._keys.servers)
         while flight_key in in_flight:
