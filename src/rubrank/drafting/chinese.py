@@ -82,11 +82,11 @@ _NUMBER_LATER = re.compile(
 )
 
 
-def _read(numeral: str) -> int:
+def _read_number(numeral: str) -> int:
     return int(numeral) if numeral.isdigit() else int(read_han(numeral))
 
 
-def _relation(before: str | None, after: str | None) -> str | None:
+def _find_relation(before: str | None, after: str | None) -> str | None:
     """The relation that the words around a number state; None: a number alone."""
     if before:
         for relation, pattern in (
@@ -106,62 +106,65 @@ def _relation(before: str | None, after: str | None) -> str | None:
     return None
 
 
+_MATERIAL_BEFORE = re.compile(r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$")
+_ASKS_FOR_SENTENCES = re.compile(r"用|以|写|概括|总结|输出|回答|一共|共")
+_ASKS_FOR_PARAGRAPHS = re.compile(r"分|写|共|用|以|成|为")
+_ASKS_FOR_POINTS = re.compile(r"列|分|给出|写|输出|总结|提供|归纳|用|以|建议|提出")
+_ASKS_FOR_LIST = re.compile(r"分|列")
+# 三条新闻: news, comments and rules are counted with the same word as points.
+_NOT_POINTS = re.compile(r"新闻|评论|规定|短信|消息")
+
+
 def _find_counts(clause: str) -> Iterator[Constraint]:
     for match in _COUNT.finditer(clause):
-        low = _read(match["low"])
-        relation = _relation(match["before"], match["after"])
+        low = _read_number(match["low"])
+        relation = _find_relation(match["before"], match["after"])
         unit = match["unit"].removeprefix("个")
-        around = clause[max(0, match.start() - 12) : match.start()]
-        if "每" in clause[: match.start()] or _PART.search(
-            clause[max(0, match.start() - 30) : match.start()].rpartition("，")[2]
-        ):
-            continue
-        if (
-            re.search(r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$", around)
-            and relation is None
-        ):
+        before = clause[max(0, match.start() - 12) : match.start()]
+        same_clause = clause[max(0, match.start() - 30) : match.start()].rpartition("，")[2]
+        is_about_a_part = "每" in clause[: match.start()] or _PART.search(same_clause)
+        # 这300字, 原文300字: the length of something in the prompt
+        is_about_material = relation is None and _MATERIAL_BEFORE.search(before)
+        if is_about_a_part or is_about_material:
             continue
         if unit in ("汉字", "字", "词", "字符"):
             if low < 10 and relation is None:
                 continue  # 一字, 两个字: a word is meant
-            params = _bounds(low, match["high"], relation or "around")
+            params = _count_params(low, match["high"], relation or "around")
             if unit == "字符":
                 params["unit"] = "characters"
             yield Constraint("WordCount", params, clause)
         elif unit in ("句话", "句"):
-            if relation is None and not re.search(r"用|以|写|概括|总结|输出|回答|一共|共", around):
-                continue
-            if relation is None and low < 2 and re.search(r"[一1]份?$|的$", around):
-                continue
-            if unit == "句" and relation is None and low < 2:
-                continue
-            yield Constraint("SentenceCount", _bounds(low, match["high"], relation or "exactly"), clause)
+            if relation is None:
+                is_single_phrase = low < 2 and (unit == "句" or re.search(r"[一1]份?$|的$", before))
+                if is_single_phrase or not _ASKS_FOR_SENTENCES.search(before):
+                    continue
+            yield Constraint("SentenceCount", _count_params(low, match["high"], relation or "exactly"), clause)
         elif unit in ("段", "段落", "自然段", "段话"):
-            if relation is None and (low < 2 or not re.search(r"分|写|共|用|以|成|为", around)):
+            is_stated = relation is not None or (low >= 2 and _ASKS_FOR_PARAGRAPHS.search(before))
+            if not is_stated:
                 continue
-            yield Constraint("ParagraphCount", _bounds(low, match["high"], relation or "exactly"), clause)
+            yield Constraint("ParagraphCount", _count_params(low, match["high"], relation or "exactly"), clause)
         elif unit in ("条", "点", "要点"):
-            if not re.search(r"列|分|给出|写|输出|总结|提供|归纳|用|以|建议|提出", around) or re.search(
-                r"新闻|评论|规定|短信|消息", clause
-            ):
+            if _NOT_POINTS.search(clause) or not _ASKS_FOR_POINTS.search(before):
                 continue
-            if unit == "条" and not re.search(r"分|列", around):
+            if unit == "条" and not _ASKS_FOR_LIST.search(before):
                 continue
-            yield Constraint("EntryCount", _bounds(low, match["high"], relation or "exactly"), clause)
+            yield Constraint("EntryCount", _count_params(low, match["high"], relation or "exactly"), clause)
     for match in _NUMBER_LATER.finditer(clause):
         if not _PART.search(clause[: match.start()]):
-            yield Constraint("WordCount", _bounds(_read(match["low"]), match["high"], "between"), clause)
+            yield Constraint("WordCount", _count_params(_read_number(match["low"]), match["high"], "between"), clause)
 
 
-def _bounds(low: int, high: str | None, relation: str) -> dict[str, object]:
+def _count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
     if high:
-        return {"low": low, "high": _read(high)}
+        return {"low": low, "high": _read_number(high)}
     return {"relation": relation, "count": low}
 
 
 # ---- words, beginning and end --------------------------------------------------------------------------------------
 
-_STRING = r"[“\"「『'‘《](?P<s>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
+_STRING = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
 _QUOTED = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
 _STRINGS = rf"(?P<strings>{_QUOTED}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_QUOTED})*)"
 _FORBIDDEN = re.compile(
@@ -196,10 +199,9 @@ def _read_strings(text: str) -> list[str]:
 def _find_words(clause: str) -> Iterator[Constraint]:
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(clause):
-        if (
-            not _PART.search(clause[max(0, match.start() - 10) : match.start()])
-            and "结尾" not in clause[match.end() : match.end() + 8]
-        ):
+        is_about_a_part = _PART.search(clause[max(0, match.start() - 10) : match.start()])
+        is_about_the_end = "结尾" in clause[match.end() : match.end() + 8]
+        if not is_about_a_part and not is_about_the_end:
             forbidden += _read_strings(match["strings"])
     if forbidden:
         yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden}, clause)
@@ -207,11 +209,9 @@ def _find_words(clause: str) -> Iterator[Constraint]:
     for match in _INCLUDED.finditer(clause):
         before = clause[max(0, match.start() - 14) : match.start() + 2]
         after = clause[match.end() : match.end() + 8]
-        if (
-            re.search(r"[不勿别]|避免|禁止|是否|没有", before)
-            or _PART.search(before)
-            or re.search(r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分", after)
-        ):
+        is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
+        is_no_keyword = re.search(r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分", after)
+        if is_negated or is_no_keyword or _PART.search(before):
             continue
         included += [string for string in _read_strings(match["strings"]) if string not in forbidden]
     if included:
@@ -219,10 +219,10 @@ def _find_words(clause: str) -> Iterator[Constraint]:
     if not re.search(r"段|句|标题|题目|行|每", clause.partition("以")[0][-10:]):
         for match in _END.finditer(clause):
             if not re.search(r"不[要能得]?$", clause[: match.start()]):
-                yield Constraint("startend:end_checker", {"end_phrase": match["s"]}, clause)
+                yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]}, clause)
         for match in _START.finditer(clause):
             if not re.search(r"不[要能得]?$", clause[: match.start()]):
-                yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['s'])}"}, clause)
+                yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause)
     for match in _NO_MARK.finditer(clause):
         if match["mark"] in _MARK_KINDS:
             yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]}, clause)

@@ -104,7 +104,7 @@ def _check_enforcement(
     tasks: Sequence[KeepTask], graded: Mapping[str, GroupScores], judges: Judges, writers: Judges, templates: Templates
 ) -> dict[tuple[int, int], bool]:
     """For each (task, item): does a rewrite of the best response that violates the item get a lower score?"""
-    wanted: list[tuple[int, int, str]] = []
+    targets: list[tuple[int, int, str]] = []
     for number, task in enumerate(tasks):
         scores = graded.get(str(number))
         if scores is None:
@@ -112,10 +112,10 @@ def _check_enforcement(
         for position in range(len(task.written.items)):
             oriented = _oriented(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
-                wanted.append((number, position, task.responses[int(np.nanargmax(oriented))]))
-    rewritten = runtime().run(_violate(tasks, wanted, writers, templates))
+                targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
+    rewritten = runtime().run(_violate(tasks, targets, writers, templates))
     rows = []
-    for (number, position, response), text in zip(wanted, rewritten, strict=True):
+    for (number, position, response), text in zip(targets, rewritten, strict=True):
         if text is not None:
             task = tasks[number]
             criterion = task.written.items[position].criterion(_name(position))
@@ -138,7 +138,7 @@ def _check_enforcement(
 
 
 async def _violate(
-    tasks: Sequence[KeepTask], wanted: Sequence[tuple[int, int, str]], writers: Judges, templates: Templates
+    tasks: Sequence[KeepTask], targets: Sequence[tuple[int, int, str]], writers: Judges, templates: Templates
 ) -> list[str | None]:
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges[:1], stack, None)
@@ -149,7 +149,7 @@ async def _violate(
                 tasks[number].prompt,
                 {"response": response, "items": tasks[number].written.items[position].question},
             )
-            for number, position, response in wanted
+            for number, position, response in targets
         ]
         replies = await asyncio.gather(*(ask_json(asker, message, "violate") for message in messages))
     texts = [data.get("text") for data, _ in replies]
@@ -214,7 +214,7 @@ def _find_reason(figures: Mapping[str, Any], signs: np.ndarray, kept_signs: Sequ
     decided = int((np.nan_to_num(signs) != 0).sum())
     if figures["length"] is not None and abs(figures["length"]) >= MOST_LENGTH and decided >= _LEAST_PAIRS:
         return f"follows length (τ {figures['length']:+.2f})"
-    if any(np.array_equal(signs, other, equal_nan=True) for other in kept_signs):
+    if any(np.array_equal(signs, earlier, equal_nan=True) for earlier in kept_signs):
         return "orders the responses as an earlier item does"
     return None
 
@@ -225,9 +225,9 @@ def cohen_kappa(first: np.ndarray, second: np.ndarray) -> float:
     >>> cohen_kappa(np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0]))
     0.5
     """
-    known = ~(np.isnan(first) | np.isnan(second))
-    first = first[known]
-    second = second[known]
+    is_rated_twice = ~(np.isnan(first) | np.isnan(second))
+    first = first[is_rated_twice]
+    second = second[is_rated_twice]
     if not len(first):
         return 0.0
     agreement = float((first == second).mean())

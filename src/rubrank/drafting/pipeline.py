@@ -49,17 +49,17 @@ class DraftResult:
 
 def read_responses(source: Any) -> dict[str, KnownResponses]:
     """Prompt → its responses, from any file that `grade` reads; a column `strength` says how good each is."""
-    known = {}
+    responses = {}
     for group in read_groups(source):
         rollouts = list(group.rollouts)
         strengths = [_read_strength(rollout) for rollout in rollouts]
         if all(strength is not None for strength in strengths):
             order = sorted(range(len(rollouts)), key=lambda i: -float(strengths[i] or 0.0))
             texts = [rollouts[i].response for i in order]
-            known[_prompt_of(rollouts[0])] = KnownResponses(texts, [float(strengths[i] or 0.0) for i in order])
+            responses[_prompt_of(rollouts[0])] = KnownResponses(texts, [float(strengths[i] or 0.0) for i in order])
         else:
-            known[_prompt_of(rollouts[0])] = KnownResponses([rollout.response for rollout in rollouts])
-    return known
+            responses[_prompt_of(rollouts[0])] = KnownResponses([rollout.response for rollout in rollouts])
+    return responses
 
 
 def _prompt_of(rollout: Rollout) -> str:
@@ -111,8 +111,11 @@ def draft_rubrics(
         ]
         keep_tasks = []
         for number in numbers:
-            known = responses[tasks[number].prompt]
-            keep_tasks.append(KeepTask(tasks[number].prompt, result.written[number], known.texts, known.strengths))
+            prompt = tasks[number].prompt
+            known_responses = responses[prompt]
+            keep_tasks.append(
+                KeepTask(prompt, result.written[number], known_responses.texts, known_responses.strengths)
+            )
         measured = dict(zip(numbers, keep_by_data(keep_tasks, judges, writers, templates), strict=True))
     for number, rubric in enumerate(rubrics):
         written = result.written[number]
