@@ -224,3 +224,36 @@ def test_the_reference_answer_of_a_row_reaches_the_judge_once(server: Server) ->
     for prompt in prompts:
         assert prompt.count("400 mg at most, and ask a doctor.") == 1
         assert "Reference material for Dose, Doctor" in prompt
+
+
+def write_limited_judges(server: Server, **settings: object) -> None:
+    endpoint = {"base_url": server.url, "model": MODEL, "price": {"input": 1, "output": 4}, "concurrency": 1}
+    Path("judges.yaml").write_text(json.dumps({"judges": [{"endpoints": [endpoint]}], **settings}))
+
+
+def test_no_call_is_sent_beyond_the_spending_limit(server: Server) -> None:
+    # A call costs (100 × 1 + 20 × 4) / 1e6 = 0.00018: after the second one 0.0003 is exceeded.
+    write_limited_judges(server, most_cost=0.0003, most_missing=0.5)
+    result = grade("--most-missing", "0.5")
+    assert result.exit_code == 0, result.output
+    assert "2 missing (50.0%: 2 × spending limit reached); 2 calls, 0 from the cache, cost 0.00036" in result.output
+    assert len(server.completions) == 2
+    again = grade("--force")  # what was answered is in the cache, and a new run may spend again
+    assert "0 missing; 2 calls, 2 from the cache" in again.output
+
+
+def test_too_much_missing_beyond_the_spending_limit_fails(server: Server) -> None:
+    write_limited_judges(server, most_cost=0.0001)
+    result = grade()
+    assert result.exit_code == 2
+    assert "spending limit reached" in result.stderr
+    assert len(server.completions) == 1
+
+
+def test_a_spending_limit_without_prices_or_with_batches_is_refused(server: Server) -> None:
+    endpoint = {"base_url": server.url, "model": MODEL}
+    Path("judges.yaml").write_text(json.dumps({"judges": [{"endpoints": [endpoint]}], "most_cost": 5}))
+    assert "most_cost must be used with prices" in grade().stderr
+    write_limited_judges(server, most_cost=5)
+    assert "used without a spending limit" in grade("--batch", "wait").stderr
+    assert not server.completions

@@ -75,6 +75,8 @@ async def open_clients(
             processes=judges.processes,
             outage=OutagePolicy(judges.on_outage, judges.outage_wait),
             check_first=True,
+            spending=judges.spending,
+            most_cost=None if judges.most_cost is None else judges.most_cost / judges.processes,
         )
         clients.add(leaf, await stack.enter_async_context(client), client.meter)
     return clients

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
@@ -341,6 +341,13 @@ class Judge(_Confidential):
         return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
+@dataclass
+class Spending:
+    """What the calls of some judges have cost so far, in this process."""
+
+    cost: float = field(default=0.0, compare=False)
+
+
 class Judges(_Confidential):
     """All judges of a run, their cache, their deadline, and the share of answers that may be missing."""
 
@@ -351,6 +358,9 @@ class Judges(_Confidential):
     """Seconds for all calls of one step; answers that come later are missing."""
     most_missing: float = Field(default=0.2, ge=0.0, le=1.0)
     """Share of the answers that may be missing; the step fails if more are, and always if all are."""
+    most_cost: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
+    """No call is sent once this much has been spent, over all steps of the run; further answers are missing. Calls in
+    flight are finished. With several `processes` each has its share."""
     on_outage: OnOutage = "wait"
     """What to do when no endpoint of a judge answers any more. "wait": up to `outage_wait` seconds, then stop;
     "stop": at once; "continue": answers are missing meanwhile."""
@@ -362,6 +372,21 @@ class Judges(_Confidential):
     """The file of the reply cache."""
     cache_only: bool = False
     """Answer from the cache; make no calls."""
+    # Copies of the settings (`model_copy`) share it: they belong to the same run.
+    _spending: Spending = PrivateAttr(default_factory=Spending)
+
+    @property
+    def spending(self) -> Spending:
+        """What the calls have cost so far."""
+        return self._spending
+
+    @model_validator(mode="after")
+    def _check_prices(self) -> Self:
+        endpoints = [endpoint for judge in self.judges for leaf in judge.leaves for endpoint in leaf.endpoints]
+        if self.most_cost is not None and not any(e.price.input or e.price.output for e in endpoints):
+            remedy = "Give each endpoint that costs something its price: price: {input: 0.25, output: 2}."
+            raise InvalidInput("judges", "most_cost", "used with prices", "no endpoint with a price", remedy)
+        return self
 
     @model_validator(mode="after")
     def _check_overlap(self) -> Self:

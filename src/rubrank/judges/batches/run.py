@@ -82,6 +82,11 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
         if any(isinstance(leaf.pairs, str) for leaf in judge.leaves):
             remedy = "Each round depends on the answers of the one before: give a number of pairs."
             raise judge.wrong("pairs", "a number with batches", "an adaptive design", remedy)
+    if judges.most_cost is not None:
+        remedy = "A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out."
+        raise InvalidInput(
+            "grade", "batch", "used without a spending limit", f"most_cost: {judges.most_cost:g}", remedy
+        )
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput("grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)

@@ -48,10 +48,11 @@ from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
 from rubrank.judges.client.outcome import RequestOutcome, backoff
 from rubrank.judges.client.usage import UsageMeter
-from rubrank.judges.judge import OUTAGE, Call, Judge, OnOutage, Reply, Usage
+from rubrank.judges.judge import OUTAGE, Call, Judge, OnOutage, Reply, Spending, Usage
 
 DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
+SPENDING_LIMIT = "spending limit reached"
 _OVERLOAD_COST = 0.25  # of an attempt: an overloaded server will answer when it is sent fewer requests at once
 _FEW_CALLS = 3  # calls in flight; see `_attempt_cost`
 _FIRST_CLAIM_PAUSE = 0.05  # seconds between looks whether another process has the reply; doubled each time
@@ -143,6 +144,7 @@ class Client:
     endpoints: the pool of the event loop, so that all judges share limits and health; by default the client's own.
     processes: number of processes of this run that send calls at the same time; each gets its share of the limits.
     check_first: make sure before the first request that some endpoint is usable.
+    most_cost: send nothing once `spending` has reached it.
     """
 
     def __init__(
@@ -156,6 +158,8 @@ class Client:
         processes: int = 1,
         outage: OutagePolicy = OutagePolicy(),  # noqa: B008 - frozen
         check_first: bool = False,
+        spending: Spending | None = None,
+        most_cost: float | None = None,
     ) -> None:
         if not judge.endpoints:
             raise judge.wrong("endpoints", "at least one", "none", "Ask its members instead.")
@@ -178,6 +182,8 @@ class Client:
         self._processes = processes
         self._outage = outage
         self._check_first = check_first
+        self._spending = spending or Spending()
+        self._most_cost = math.inf if most_cost is None else most_cost
         self._keys = CallKeys(judge)
         self._endpoints: list[JudgeEndpoint] = []
         self._first_check: asyncio.Task[None] | None = None
@@ -197,7 +203,11 @@ class Client:
         """Check the health of every endpoint: InvalidInput if one is down, or refuses the key or the model."""
         await asyncio.gather(*(endpoint.check(self._record_check) for endpoint in self._endpoints))
 
+    def _may_spend(self) -> bool:
+        return self._spending.cost < self._most_cost
+
     async def _record_check(self, call: Call, reply: Reply) -> None:
+        self._spending.cost += reply.usage.cost
         self.meter.add(call, reply, requests=1)
         if self._cache is not None:
             await self._cache.put_async(self._keys.key(call), call, reply)
@@ -304,12 +314,16 @@ class Client:
     # ------------------------------------------------------------------------------------------------------- requests
 
     async def _send(self, state: _CallState) -> Reply:
-        """Send requests until one is answered, or no attempt or endpoint is left."""
+        """Send requests until one is answered, or no attempt, endpoint or money is left."""
+        if not self._may_spend():
+            return state.make_reply(SPENDING_LIMIT)
         if self._check_first and not any(endpoint.state.has_answered for endpoint in self._endpoints):
             if self._first_check is None:
                 self._first_check = asyncio.create_task(self._check_endpoints())
             await asyncio.shield(self._first_check)  # all calls wait for the same check
         while state.attempts_left > 0:
+            if not self._may_spend():
+                return state.make_reply(SPENDING_LIMIT)
             candidates = [endpoint for endpoint in self._endpoints if endpoint not in state.refused_by]
             if not candidates:
                 break
@@ -317,10 +331,11 @@ class Client:
             if endpoint is None:
                 await self._wait_for_endpoint(state, candidates)
                 continue
-            outcome = await endpoint.request(state.call, state.note_sent)
-            if outcome is None:  # the breaker opened while the request waited for a slot
+            outcome = await endpoint.request(state.call, state.note_sent, may_send=self._may_spend)
+            if outcome is None:  # the breaker opened, or the money was spent, while the request waited for a slot
                 continue
             state.note_outcome(outcome)
+            self._spending.cost += outcome.reply.usage.cost
             if outcome.next == "done":
                 break
             await self._prepare_retry(state, endpoint, outcome)

@@ -345,12 +345,16 @@ class JudgeEndpoint:
         call: Call,
         on_sent: Callable[[JudgeEndpoint], None] = lambda _: None,
         max_tokens: int | None = None,
+        may_send: Callable[[], bool] = lambda: True,
     ) -> RequestOutcome | None:
-        """Send one request; None if the breaker had opened when its turn came. on_sent: called when it is sent."""
+        """Send one request; None if the breaker had opened when its turn came, or `may_send` says no by then.
+
+        on_sent: called when it is sent.
+        """
         state = self.state
         await state.slots.acquire()
         try:
-            if not state.breaker.is_ready():
+            if not may_send() or not state.breaker.is_ready():
                 return None
             is_trial = state.breaker.start_request()
             timeout = state.trial_timeout(self._judge.timeout) if is_trial else self._judge.timeout
