@@ -13,6 +13,7 @@ from server import MODEL, Answer, Server
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client, Deadline
+from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.judge import Call, Endpoint, Judge, Price, Sampling, Usage
 
 
@@ -285,3 +286,21 @@ def test_a_url_may_end_in_a_slash():
         judge = Judge(endpoints=(Endpoint(base_url=server.url + "/", model=MODEL),))
         assert ask(judge).failure is None
         assert server.completions[0].path == "/v1/chat/completions"
+
+
+def test_servers_with_the_same_model_name_do_not_answer_for_each_other(tmp_path):
+    """At the same time, one after the other, and offline."""
+    with Server([Answer("A")]) as one, Server([Answer("B")]) as two, ReplyCache(tmp_path / "c.sqlite") as cache:
+        judges = [judge_of(one), judge_of(two)]
+
+        async def ask_both() -> list[str | None]:
+            async with EndpointPool() as pool:
+                clients = [ask_all(judge, [call_of()] * 3, cache=cache, endpoints=pool) for judge in judges]
+                return [reply.text for replies, _ in await asyncio.gather(*clients) for reply in replies]
+
+        assert run(ask_both()) == ["A", "A", "A", "B", "B", "B"]
+        assert run(ask_both()) == ["A", "A", "A", "B", "B", "B"]
+        assert (len(one.completions), len(two.completions)) == (1, 1)
+        assert ask(judge_of(two), cache=cache, cache_only=True).text == "B"
+        assert ask(judge_of("http://127.0.0.1:9/v1"), cache=cache, cache_only=True).text is None
+        assert ask(judge_of("http://127.0.0.1:9/v1", one), cache=cache, cache_only=True).text == "A"
