@@ -55,6 +55,16 @@ def test_ties_and_lost_answers_stay_within_the_bound(design, n):
             assert len(answers) <= most_pairs(design, n, rounds)
 
 
+@designs
+def test_a_run_without_answers_takes_the_most_pairs(design):
+    for n in (4, 8, 9, 16):
+        unanswered, _ = play(design, range(n), answer=lambda i, j: math.nan)
+        for seed in range(10):
+            rng = random.Random(seed)
+            answers, _ = play(design, range(n), answer=lambda i, j, rng=rng: rng.choice([0.0, 0.25, 0.5, 0.75, 1.0]))
+            assert len(answers) <= len(unanswered)
+
+
 def utilities(n, answers):
     outcomes = np.full((n, n), np.nan)
     for (i, j), outcome in answers.items():

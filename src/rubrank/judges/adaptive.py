@@ -44,12 +44,7 @@ def default_rounds(design: AdaptiveDesign, n: int) -> int:
 def most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
     """An upper bound of the pairs that will be compared."""
     per_round = n - 1 if design == "pivot" else n // 2
-    bound = rounds * per_round
-    if design == "bracket":
-        # Every comparison costs its two sides one loss together. A response plays while it has less than two losses,
-        # of which ties are halves, so it has less than three at the end.
-        bound = min(bound, 3 * n - 1)
-    return min(bound, n * (n - 1) // 2)
+    return min(rounds * per_round, n * (n - 1) // 2)
 
 
 def next_round(
@@ -132,12 +127,16 @@ def _match(players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], ran
 
 
 def _next_of_bracket(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]) -> list[Pair]:
-    """Pairs among those with equally many losses; a tie, or an answer that is missing, is half a loss for both."""
+    """Pairs among those with equally many losses; a tie is half a loss for both.
+
+    A missing answer costs nobody: it is no fault of the responses, and a dry run, which gets no answers, then counts
+    the most pairs that there can be.
+    """
     losses = np.zeros(n)
     for (i, j), outcome in answers.items():
-        loss_of_i = 0.5 if math.isnan(outcome) else 1.0 - outcome
-        losses[i] += loss_of_i
-        losses[j] += 1.0 - loss_of_i
+        if not math.isnan(outcome):
+            losses[i] += 1.0 - outcome
+            losses[j] += outcome
     classes: dict[int, list[int]] = {}
     for i in range(n):
         if losses[i] < _LOSSES_TO_LEAVE:
