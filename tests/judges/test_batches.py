@@ -321,6 +321,19 @@ def test_comparisons_and_panels_go_in_rounds_too(tmp_path):
         assert len(server.paid) - before == 3 * N
 
 
+def test_members_of_a_panel_with_the_same_model_name_are_both_asked(tmp_path):
+    def answer_with(verdict):
+        return lambda body: completion(json.dumps({"reasoning": "so", "finding": [], "verdict": verdict}))
+
+    with BatchServer(answer_with(1)) as one, BatchServer(answer_with(0)) as two:
+        members = [{**judges(server.url, tmp_path)["judges"][0], "name": server.url} for server in (one, two)]
+        panel = {"name": "panel", "kind": "absolute", "combine": "mean", "members": members}
+        setting = {**judges(one.url, tmp_path), "judges": [panel]}
+        table = grade(ROWS, RUBRIC, judges=setting, workers=0, batch="wait")
+        np.testing.assert_array_equal(scores(table)[:, 1], 0.5)  # 1 of one, 0 of the other
+        assert len(one.paid) == len(two.paid) == N
+
+
 def test_what_batches_cannot_do_is_refused_before_anything_is_sent(tmp_path):
     with BatchServer() as server:
         for changed in ({"deadline": 5}, {"cache": None}, {"cache_only": True}):
