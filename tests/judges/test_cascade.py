@@ -14,7 +14,7 @@ from test_decision import answer_to
 from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls, judge_question
 from rubrank.judges.calibration import calibrate_distribution, fit_isotonic
-from rubrank.judges.judge import Call, Judge, Judgment, Reply, load_judges
+from rubrank.judges.judge import Call, Escalation, Judge, Judgment, Reply, load_judges
 from rubrank.judges.step import judge_groups
 from rubrank.rubrics.rubric import Criterion
 
@@ -70,6 +70,14 @@ def test_the_least_sure_half_is_escalated():
     assert judgment.verdicts[0, "Clear"].probabilities[1] == (1.0, 0.99)
     assert judgment.verdicts[1, "Clear"].probabilities == ()
     assert (judgment.asked, judgment.lost) == (6, 0)
+
+
+def test_criteria_without_a_threshold_are_not_escalated():
+    """A misspelt name in `thresholds` must not send everything to the expensive judge."""
+    alone = Escalation.model_validate({"thresholds": {"Claer": 0.3}})
+    assert (alone.threshold, alone.most) == (0.0, 1.0)
+    beside = Escalation.model_validate({"thresholds": {"Clear": 0.3}, "threshold": 0.5})
+    assert beside.threshold == 0.5
 
 
 def test_thresholds_by_criterion_and_none_beyond_them():

@@ -174,12 +174,17 @@ class Escalation(_Confidential):
     """Answers of a smaller margin may be escalated; the margin is how much likelier the likeliest value is than the
     next. With `most: 1`, a threshold of 1 escalates everything, what is certain too."""
     thresholds: Mapping[str, Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]] = {}
-    """The same by criterion; `rubrank judge calibrate` measures them."""
+    """The same by criterion; `rubrank judge calibrate` measures them. Without a `threshold` beside them, criteria that
+    are not listed are never escalated: a misspelt name must not send everything to the expensive judge."""
 
     @model_validator(mode="before")
     @classmethod
     def _accept_share(cls, value: Any) -> Any:
-        return {"most": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {"most": value}
+        if isinstance(value, Mapping) and value.get("thresholds") and "threshold" not in value:
+            return {**value, "threshold": 0.0}
+        return value
 
 
 class Judge(_Confidential):
