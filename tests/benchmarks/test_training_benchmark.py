@@ -18,7 +18,12 @@ def test_it_runs_with_a_tiny_policy(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     main = runpy.run_path(str(BENCHMARKS / "training.py"))["main"]
-    policy, figures = tiny.make(tmp_path / "tiny") / "policy", tmp_path / "figures.json"
+    policy = tiny.make(tmp_path / "tiny") / "policy"
+    config = policy / "config.json"
+    config.write_text(
+        json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 512})
+    )  # rotary: any number
+    figures = tmp_path / "figures.json"
     main(["--steps", "2", "--tokens", "8", "--policy", str(policy), "--json", str(figures)])
     assert "rewards, longest" in capsys.readouterr().out
     rows = json.loads(figures.read_text())["rows"]

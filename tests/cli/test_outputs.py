@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -193,7 +194,8 @@ for n in range(60):
         readings = 0
         while writer.poll() is None:
             if path.exists():
-                table = polars.read_parquet(path)
+                # polars opens a path twice, and the file may be replaced in between.
+                table = polars.read_parquet(io.BytesIO(path.read_bytes()))
                 assert table.height == 200_000
                 assert table["n"].n_unique() == 1
                 readings += 1

@@ -13,7 +13,7 @@ import api_calls
 import command_lines
 
 import rubrank
-from rubrank.fusion import rlvr2
+from rubrank.fusion import arrays
 from rubrank.fusion.control.attributes import find_attribute
 
 SECONDS = 20.0
@@ -59,7 +59,7 @@ def test_the_argument_that_is_wrong_is_named(tmp_path):
 def test_too_little_memory_and_bugs_come_through(monkeypatch, error):
     """The arguments are right, and something inside fails: that is not a mistake of the caller."""
     names = {"error": error}
-    exec(compile("def fail(*_, **__):\n    raise error", rlvr2.__file__, "exec"), names)  # as if it stood there
-    monkeypatch.setattr(rlvr2, "_fuse_arrays", names["fail"])
+    exec(compile("def fail(*_, **__):\n    raise error", arrays.__file__, "exec"), names)  # as if it stood there
+    monkeypatch.setattr(arrays, "_fuse_arrays", names["fail"])
     with pytest.raises(error):
         rubrank.fuse([[1.0, 0.0], [0.0, 1.0]])

@@ -31,11 +31,14 @@ def test_the_reference_has_every_public_name():
 
 def test_files_that_the_pages_name_exist():
     named = re.compile(r"`([\w./-]+/[\w.-]+\.py)`")
+    folders = {path.name for base in (ROOT, ROOT / "src", ROOT / "src" / "rubrank") for path in base.iterdir()}
     pages = [ROOT / "README.md", *DOCS.glob("*.md")]  # not the log, which tells what was
     gone = [
         f"{page.name}: {path}"
         for page in pages
         for path in named.findall(page.read_text(encoding="utf-8"))
+        # Pages also name files of other repositories, such as open_instruct/ground_truth_utils.py.
+        if path.split("/")[0] in folders and not path.startswith("src/prime_rl")
         if not any((folder / path).exists() for folder in (ROOT, ROOT / "src", ROOT / "src" / "rubrank"))
     ]
     assert not gone
