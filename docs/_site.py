@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from mkdocs.structure.files import File
 
-from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria
+from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria, write_yaml_line
 
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)(?:README|CONTRIBUTING|CHANGELOG|examples|recipes|benchmarks|src)[^)]*\)"
@@ -57,20 +56,15 @@ def _criteria_index(entries: list[CriterionEntry]) -> str:
 
 
 def _criterion_page(entry: CriterionEntry) -> str:
-    example: dict[str, Any] = {"name": entry.name}
-    required = {parameter.name: f"<{parameter.type}>" for parameter in entry.parameters if parameter.required}
-    if required:
-        example["params"] = required
-    line = yaml.safe_dump(example, default_flow_style=True, width=1000, allow_unicode=True).strip()
     lines = [f"# {entry.name}", "", entry.checks, ""]
     lines += [f"Family {entry.family}; decided by: {entry.how}; layer {entry.layer}; values: {entry.values}.", ""]
-    lines += ["```yaml", f"- {line}", "```", ""]
+    lines += ["```yaml", write_yaml_line(entry).strip(), "```", ""]
     if entry.doc:
         lines += ["```text", entry.doc, "```", ""]
     if entry.parameters:
         lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
         for parameter in entry.parameters:
-            default = "required" if parameter.required else f"`{parameter.default!r}`"
+            default = "required" if parameter.required else repr(parameter.default)
             lines.append(f"| `{parameter.name}` | {_in_cell(parameter.type)} | {_in_cell(default)} |")
         lines.append("")
     if entry.examples:

@@ -42,7 +42,7 @@ def word_count(
     """The number of words that a reader sees; in Chinese every character is a word (字数).
 
     Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4. Fails: any other number.
-    Punctuation is never compare_count in words, nor is what is hidden (comments, targets of links); unit "han" counts
+    Punctuation is never counted in words, nor is what is hidden (comments, targets of links); unit "han" counts
     Chinese characters only, "characters" everything. "around" allows a tenth more or less. Not covered: the words
     (词) of Chinese; code counts like text.
     """
