@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from cases import open_to_everybody
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.code import languages, programs
@@ -81,8 +82,7 @@ def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, 
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
     secret.chmod(0o644)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
+    open_to_everybody(tmp_path)
     readable = "/usr/share/common-licenses/BSD"
     for readers in (_READERS, _READERS_AT_COMPILE_TIME):
         for path in (readable, "/etc/passwd", str(secret)):

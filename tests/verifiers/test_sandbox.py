@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cases import folded
+from cases import folded, open_to_everybody
 
 from rubrank import _folders as folders
 from rubrank.errors import InvalidInput
@@ -278,8 +278,7 @@ print("done")
 
 def test_folders_nested_deeper_than_any_path_are_removed(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
+    open_to_everybody(tmp_path)
     result = system_python(_NESTED, limits=Limits(disk=256, seconds=60))
     assert result.stdout == b"done\n", result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -327,8 +326,7 @@ def test_a_program_that_cannot_start_is_the_sandboxs_fault(tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/no/such/interpreter\n")
     broken.chmod(0o755)
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    open_to_everybody(tmp_path)
     with pytest.raises(SandboxFailed, match="could not start"):
         run([str(broken)])
 
