@@ -73,7 +73,7 @@ def ordinary_prompts(data: Path) -> dict[str, list[str]]:
     """Prompts that were not written to hold constraints, by source."""
     sources = {
         "eval/simpleqa/simple_qa_test_set_first1000.jsonl.gz": "problem",
-        "eval/frames/frames_824_qa.jsonl.gz": "Prompt",
+        "eval/frames/frames_824_qa.jsonl.gz": "question",
         "eval/mmlu_pro/jamba-1.5-large_1500.jsonl.gz": "question",
         "eval/longbench_v2/questions_503_without_context.jsonl.gz": "question",
         "eval/arena_hard_v2/question.jsonl.gz": "prompt",

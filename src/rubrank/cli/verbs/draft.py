@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -128,17 +128,16 @@ def _show_calls(prompts: int, writers: Judges | None, measures: bool, as_json: b
 
 def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     items = [item for rubric in drafted for item in rubric.items]
-    kept = Counter(item.step for item in items if item.kept)
-    counts: Mapping[str, Any] = {
+    kept_steps = Counter(item.step for item in items if item.kept)
+    return {
         "prompts": len(drafted),
         "with_compiled": sum(any(item.step == "compiled" for item in rubric.items) for rubric in drafted),
-        "compiled": kept["compiled"],
-        "activated": kept["activated"],
-        "written": kept["written"],
-        "dropped": len(items) - kept.total(),
+        "compiled": kept_steps["compiled"],
+        "activated": kept_steps["activated"],
+        "written": kept_steps["written"],
+        "dropped": len(items) - kept_steps.total(),
         "tasks": dict(Counter(rubric.task for rubric in drafted)),
     }
-    return dict(counts)
 
 
 def _show(rubric: DraftedRubric) -> None:
