@@ -43,7 +43,11 @@ class DraftedItem:
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured: agreement, spread, examples."""
     writer: str = ""
-    """The model that wrote it, by the name of the writers' file."""
+    """Who wrote it, by the name of the writers' file."""
+    model: str = ""
+    """The writer's model."""
+    prompt_version: str = ""
+    """Version of the prompt with which it was written."""
     merged_with: Sequence[str] = ()
     """Questions of other writers that mean the same."""
 
@@ -60,10 +64,14 @@ class DraftedItem:
             ("reason", self.reason),
             ("figures", dict(self.figures)),
             ("writer", self.writer),
+            ("model", self.model),
+            ("prompt_version", self.prompt_version),
             ("merged_with", list(self.merged_with)),
         ):
             if value:
                 entry[key] = value
+        if not self.kept:
+            entry["criterion"] = dict(self.criterion)  # the rubric does not have it
         return entry
 
 

@@ -76,19 +76,32 @@ def serve(sources: Sequence[Path], *, host: str, port: int, on_ready: Callable[[
     """Serve until Ctrl-C. on_ready is called with the address once it is known."""
     for source in sources:
         check_source(source)
-    token = None if _is_loopback(host) else secrets.token_urlsafe(24)
-    listening = _listen(host, port)
     runs = [LiveRun(source, name) for source, name in zip(sources, name_runs(sources), strict=True)]
     for run in runs:
         run.start()
-    app = make_app(runs, hosts=_LOCAL_NAMES if token is None else (), token=token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
-    on_ready(make_address(host, listening.getsockname()[1], token))
     try:
-        server.run(sockets=[listening])
+        serve_app(
+            lambda hosts, token: make_app(runs, hosts=hosts, token=token), host=host, port=port, on_ready=on_ready
+        )
     finally:
         for run in runs:
             run.stop()
+
+
+def serve_app(
+    make_application: Callable[[Sequence[str], str | None], Starlette],
+    *,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve an application until Ctrl-C; it is made from the host names that it may answer to, and the token."""
+    token = None if _is_loopback(host) else secrets.token_urlsafe(24)
+    listening = _listen(host, port)
+    app = make_application(_LOCAL_NAMES if token is None else (), token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
+    on_ready(make_address(host, listening.getsockname()[1], token))
+    server.run(sockets=[listening])
 
 
 def name_runs(sources: Sequence[Path]) -> list[str]:

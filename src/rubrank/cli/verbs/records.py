@@ -142,7 +142,9 @@ def _read_records(source: str, rollouts: Path | None, where: WhereOptions, optio
 
 
 def view(
-    records: Annotated[list[Path], typer.Argument(help="Files or folders of records; each is a run.")],
+    records: Annotated[
+        list[Path], typer.Argument(help="Files or folders of records, each a run; or one file that `draft` wrote.")
+    ],
     host: Annotated[
         str, typer.Option(help="Address to listen at. Beyond this machine, a token is needed.")
     ] = "127.0.0.1",
@@ -151,17 +153,31 @@ def view(
     ] = DEFAULT_PORT,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Look at records in the browser, also while they are being written; several runs are compared.
+    """Look at records in the browser, also while they are being written, or at drafted rubrics beside their prompts.
+
+    Several runs are compared.
 
     Ends with Ctrl-C. Needs the extra `serve`.
     """
     try:
+        from rubrank.viewer.drafts import serve_drafts
         from rubrank.viewer.server import serve
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         remedy = "pip install 'rubrank[serve]'"
         raise InvalidInput("view", "installed packages", needed, f"no {error.name}", remedy) from None
-    serve(records, host=host, port=port, on_ready=lambda address: _print_address(address, browse))
+    from rubrank.drafting.page import is_draft_file
+
+    def announce(address: str) -> None:
+        _print_address(address, browse)
+
+    if any(is_draft_file(path) for path in records):
+        if len(records) > 1:
+            remedy = "Drafted rubrics are shown one file at a time, without records."
+            raise InvalidInput("view", "records", "one file of drafted rubrics", f"{len(records)} files", remedy)
+        serve_drafts(records[0], host=host, port=port, on_ready=announce)
+    else:
+        serve(records, host=host, port=port, on_ready=announce)
 
 
 def _print_address(address: str, browse: bool) -> None:

@@ -1,0 +1,200 @@
+"""The page on which `rubrank view rubrics.jsonl` shows drafted rubrics beside their prompts.
+
+    drafts = read_drafts("rubrics.jsonl")
+    make_page(drafts, 0)                 HTML: the first prompt, its criteria, where they come from, what was measured
+
+The page is plain HTML without scripts. The words of the prompt that state a criterion are marked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rubrank.errors import InvalidInput
+from rubrank.tables.rows import read_rows
+
+_LONGEST_LINE = 70  # characters of a prompt in the list
+_LISTED = 500  # prompts that the list shows around the chosen one
+_FIGURES = {
+    "decided": "pairs decided",
+    "kappa": "κ of a second look",
+    "enforced": "violation caught",
+    "strength": "τ with strength",
+    "length": "τ with length",
+    "markdown": "τ with Markdown",
+}
+
+
+def is_draft_file(path: Path) -> bool:
+    """Does the file hold rows that `rubrank draft` or `rubrank evolve` wrote?"""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first_line = file.readline()
+    try:
+        row = json.loads(first_line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and "draft" in row and "rubric" in row
+
+
+def read_drafts(path: Path) -> list[Mapping[str, Any]]:
+    """The rows of a drafted file; one clear error for a row that has no draft."""
+    drafts = []
+    for number, row in enumerate(read_rows(str(path)), start=1):
+        draft = row.get("draft")
+        if not isinstance(draft, Mapping) or not isinstance(draft.get("items"), list):
+            remedy = "Only files that `rubrank draft` wrote can be shown as drafts."
+            raise InvalidInput(f"{path}: row {number}", "draft", "with the items of a draft", "none", remedy)
+        drafts.append(row)
+    return drafts
+
+
+def read_style() -> str:
+    """The style sheet of the page."""
+    return (files("rubrank") / "drafting" / "data" / "page.css").read_text(encoding="utf-8")
+
+
+def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
+    """The page with one draft in full, and links to the others."""
+    row = drafts[number]
+    draft = row["draft"]
+    items = draft["items"]
+    count = sum(bool(item.get("kept", True)) for item in items)
+    facts = [f"task {draft.get('task', 'unknown')}", f"{count} of {len(items)} criteria kept"]
+    if draft.get("breaker_wins") is not None:
+        facts.append(f"the breaker's text beats {draft['breaker_wins']:.0%} of the responses")
+    if draft.get("prompt_version"):
+        facts.append(f"writers' prompts version {draft['prompt_version']}")
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Drafted rubrics</title>"
+        '<meta name=viewport content="width=device-width"><link rel=stylesheet href="/draft.css">',
+        f"<nav aria-label=Prompts><h1>Drafted rubrics</h1>{_list_prompts(drafts, number)}</nav>",
+        f"<main><section class=prompt><h2>Prompt {number + 1} of {len(drafts)}</h2>",
+        f"<div class=text>{_mark_evidence(str(row.get('prompt', '')), items)}</div></section>",
+        f"<section class=rubric><h2>Rubric</h2><p class=facts>{escape('; '.join(facts))}</p>",
+        _make_table(row, items),
+        _describe_notes(draft),
+        "</section></main></html>",
+    ]
+    return "".join(parts)
+
+
+def _list_prompts(drafts: Sequence[Mapping[str, Any]], chosen: int) -> str:
+    first = max(0, min(chosen - _LISTED // 2, len(drafts) - _LISTED))
+    entries = []
+    for number in range(first, min(len(drafts), first + _LISTED)):
+        row = drafts[number]
+        lines = str(row.get("prompt", "")).strip().splitlines() or [""]
+        dropped = sum(not item.get("kept", True) for item in row["draft"]["items"])
+        note = f" <small>{dropped} dropped</small>" if dropped else ""
+        current = " aria-current=page" if number == chosen else ""
+        line = escape(lines[0][:_LONGEST_LINE])
+        entries.append(f'<li value={number + 1}><a href="/?row={number + 1}"{current}>{line}</a>{note}')
+    return f"<ol>{''.join(entries)}</ol>"
+
+
+def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
+    """The prompt as HTML, with the words that state criteria marked; overlapping marks are joined."""
+    spans = []
+    for item in items:
+        evidence = str(item.get("evidence", "")).strip()
+        start = prompt.find(evidence) if evidence else -1
+        if start >= 0:
+            spans.append((start, start + len(evidence)))
+    pieces = []
+    position = 0
+    for start, end in sorted(spans):
+        start = max(start, position)
+        if end > start:
+            pieces.append(f"{escape(prompt[position:start])}<mark>{escape(prompt[start:end])}</mark>")
+            position = end
+    pieces.append(escape(prompt[position:]))
+    return "".join(pieces)
+
+
+def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    rubric = row.get("rubric")
+    criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
+    by_name = {criterion.get("name"): criterion for criterion in criteria if isinstance(criterion, Mapping)}
+    lines = []
+    for item in items:
+        criterion = item.get("criterion") or by_name.get(item.get("name")) or {}
+        is_kept = bool(item.get("kept", True))
+        decision = "kept" if is_kept else f"dropped: {item.get('reason', '')}"
+        lines.append(
+            f"<tr class={'kept' if is_kept else 'dropped'}><td>{_describe_criterion(item, criterion)}"
+            f"<td>{_describe_origin(item)}<td>{_describe_figures(item)}<td>{escape(decision)}"
+        )
+    header = "<tr><th scope=col>criterion<th scope=col>where it comes from<th scope=col>figures<th scope=col>decision"
+    return f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -> str:
+    parts = [f"<b>{escape(str(item.get('name', '')))}</b>"]
+    if criterion.get("question"):
+        parts.append(escape(str(criterion["question"])))
+    elif criterion.get("verifier") and criterion["verifier"] != "judge":
+        params = json.dumps(criterion.get("params", {}), ensure_ascii=False)
+        parts.append(f"<code>{escape(str(criterion['verifier']))} {escape(params)}</code>")
+    details = []
+    if criterion.get("points") is not None:
+        details.append(f"{criterion['points']:+g} points")
+    if criterion.get("category"):
+        details.append(str(criterion["category"]))
+    if criterion.get("depends"):
+        details.append(f"depends on {', '.join(map(_name_dependency, criterion['depends']))}")
+    if details:
+        parts.append(f"<small>{escape('; '.join(details))}</small>")
+    return "<br>".join(parts)
+
+
+def _name_dependency(dependency: Any) -> str:
+    return str(dependency.get("on")) if isinstance(dependency, Mapping) else str(dependency)
+
+
+def _describe_origin(item: Mapping[str, Any]) -> str:
+    lines = [str(item.get("step", ""))]
+    for key, text in (
+        ("evidence", "“{}”"),
+        ("writer", "writer {}"),
+        ("model", "model {}"),
+        ("prompt_version", "prompt version {}"),
+        ("began", "since training step {}"),
+        ("retired", "retired at step {}"),
+    ):
+        if item.get(key) not in (None, ""):
+            lines.append(text.format(str(item[key]).strip()))
+    lines += [f"also asked as: {question}" for question in item.get("merged_with", [])]
+    return "<br>".join(escape(line) for line in lines)
+
+
+def _describe_figures(item: Mapping[str, Any]) -> str:
+    lines = []
+    for key, value in (item.get("figures") or {}).items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            shown = "yes" if value else "no"
+        elif isinstance(value, int | float):
+            shown = f"{value:g}"
+        else:
+            shown = str(value)
+        lines.append(f"{_FIGURES.get(key, key)}: {shown}")
+    return "<br>".join(escape(line) for line in lines)
+
+
+def _describe_notes(draft: Mapping[str, Any]) -> str:
+    parts = []
+    if draft.get("breaker"):
+        text = escape(str(draft["breaker"]))
+        parts.append(f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>")
+    if draft.get("problems"):
+        entries = "".join(f"<li>{escape(str(problem))}" for problem in draft["problems"])
+        parts.append(f"<h3>What went wrong</h3><ul>{entries}</ul>")
+    return "".join(parts)
