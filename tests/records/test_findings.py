@@ -105,3 +105,11 @@ def test_the_most_important_come_first(most):
     findings = find_findings(fuse(scores, ["A", "B", "C"]), most=most)
     assert len(findings) == most
     assert [finding.severity for finding in findings] == sorted((f.severity for f in findings), reverse=True)
+
+
+def test_two_criteria_that_contradict_each_other_are_one_finding():
+    scores = noise(GROUPS, 8, 2)
+    scores[:, :, 1] = -scores[:, :, 0]
+    findings = find_findings(fuse(scores, ["Long", "Short"]), most=9)
+    (finding,) = [finding for finding in findings if finding.kind == "reversed"]
+    assert finding.sentence == "Long and Short contradict each other (mean τ -1.00)."

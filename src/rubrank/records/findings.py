@@ -21,6 +21,9 @@ Findings and their thresholds:
 
 There are no findings about fewer than 8 groups or 50 pairs. Of fused batches only the first 300 groups are examined,
 because records take longer to make than rewards.
+
+A training run is examined every 64 groups (`RunFindings`): at most 16 groups of a step are looked at, and the same
+finding is logged again only after 100 steps.
 """
 
 from __future__ import annotations
@@ -42,6 +45,12 @@ _MOST_GROUPS = 300  # of fused batches
 LEAST_GROUPS = 8
 LEAST_PAIRS = 50
 MOST_FINDINGS = 3
+GROUPS_OF_RUN = 64
+"""Groups of a training run that are examined together."""
+GROUPS_OF_STEP = 16
+"""Most groups of a training step that are examined."""
+STEPS_BETWEEN = 100
+"""A finding about a training run is repeated only after this many steps."""
 NO_SIGNAL = 0.2
 MISSING = 0.1
 STOPPED = 0.3
@@ -66,6 +75,8 @@ class Finding:
     severity: float
     """From 0 to 1: what share of the training signal it touches."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    subject: str = ""
+    """The criterion, gate or pair of criteria that it is about; empty: the groups."""
 
     def __str__(self) -> str:
         """Both sentences."""
@@ -189,7 +200,7 @@ class FindingCounts:
             if stopped >= STOPPED:
                 sentence = f"The gate {name} stops {stopped:.0%} of the rollouts."
                 action = f"Read some of them (rubrank view, filter “stopped by {name}”): is the gate right?"
-                yield Finding("gate", sentence, action, 0.8 * stopped, {"share": stopped})
+                yield Finding("gate", sentence, action, 0.8 * stopped, {"share": stopped}, name)
 
     def _about_criteria(self) -> Iterable[Finding]:
         total_weight = sum(counts.weight for counts in self.criteria.values())
@@ -199,28 +210,39 @@ class FindingCounts:
             if missing >= MISSING and counts.groups >= LEAST_GROUPS:
                 sentence = f"{missing:.0%} of the scores of {name} are missing."
                 action = "The records state the reasons; a rollout without a score is not compared."
-                yield Finding("missing", sentence, action, missing * (0.5 + importance / 2), {"share": missing})
+                yield Finding("missing", sentence, action, missing * (0.5 + importance / 2), {"share": missing}, name)
             tied = counts.tied / counts.groups
             if counts.groups >= LEAST_GROUPS and tied >= TIED:
                 sentence = f"{name} is tied in {tied:.0%} of {counts.groups} groups."
                 action = "Drop it, or give it more levels."
-                yield Finding("tied", sentence, action, tied * importance, {"share": tied})
+                yield Finding("tied", sentence, action, tied * importance, {"share": tied}, name)
             yield from self._about_attributes(name, counts, importance)
             effective = counts.effective / max(1, self.groups - self.without_signal)
             if effective >= DOMINATES and importance <= 0.5 and len(self.criteria) > 2:
                 sentence = f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight."
                 action = f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels."
-                yield Finding("dominates", sentence, action, effective - importance, {"effective": effective})
-            if len(counts.rest_taus) >= LEAST_GROUPS and np.mean(counts.rest_taus) <= REVERSED:
-                tau = float(np.mean(counts.rest_taus))
-                sentence = f"{name} disagrees with the other criteria (mean τ {tau:+.2f})."
-                action = "Is its direction right? A penalty needs `direction: lower`."
-                yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau})
+                yield Finding("dominates", sentence, action, effective - importance, {"effective": effective}, name)
+            yield from self._about_direction(name, counts, importance)
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
                 sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
                 action = "Use outcomes: soft, more samples, or a better judge for what is unsure (docs/judges.md)."
-                yield Finding("unsure", sentence, action, (1 - certainty) * importance, {"certainty": certainty})
+                yield Finding("unsure", sentence, action, (1 - certainty) * importance, {"certainty": certainty}, name)
+
+    def _about_direction(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:
+        tau = float(np.mean(counts.rest_taus)) if len(counts.rest_taus) >= LEAST_GROUPS else 0.0
+        if tau > REVERSED:
+            return
+        names = list(self.criteria)
+        sentence = f"{name} disagrees with the other criteria (mean τ {tau:+.2f})."
+        action = "Is its direction right? A penalty needs `direction: lower`."
+        if len(names) == 2:
+            # Each disagrees with the other: that is one finding.
+            if name != names[0]:
+                return
+            sentence = f"{name} and {names[1]} contradict each other (mean τ {tau:+.2f})."
+            action = "Are their directions right? A penalty needs `direction: lower`."
+        yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau}, name)
 
     def _about_attributes(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:
         if not counts.is_judged:
@@ -230,14 +252,15 @@ class FindingCounts:
             if abs(gamma) >= FOLLOWS_GAMMA:
                 sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
                 action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
-                yield Finding("follows", sentence, action, min(1.0, abs(gamma)) * importance, {"gamma": gamma})
+                severity = min(1.0, abs(gamma)) * importance
+                yield Finding("follows", sentence, action, severity, {"gamma": gamma}, f"{name}, {attribute}")
         if counts.gammas or len(counts.length_taus) < LEAST_GROUPS:
             return
         tau = float(np.mean(counts.length_taus))
         if tau >= FOLLOWS_TAU:
             sentence = f"{name} follows the length of the answer (mean τ {tau:+.2f})."
             action = "Control it with --attributes answer_length, unless longer answers are better here."
-            yield Finding("follows", sentence, action, tau * importance, {"tau": tau})
+            yield Finding("follows", sentence, action, tau * importance, {"tau": tau}, name)
 
     def _about_pairs(self) -> Iterable[Finding]:
         for pair, decided in self.decided.items():
@@ -245,7 +268,42 @@ class FindingCounts:
             if decided >= LEAST_PAIRS and share >= REDUNDANT:
                 first, second = pair
                 sentence = f"{first} and {second} agree in {share:.0%} of {decided} pairs."
-                yield Finding("redundant", sentence, "One of them is enough.", 0.3 * share, {"share": share})
+                evidence = {"share": share}
+                yield Finding("redundant", sentence, "One of them is enough.", 0.3 * share, evidence, ", ".join(pair))
+
+
+class RunFindings:
+    """The findings about a training run, examined every `GROUPS_OF_RUN` groups so that its log stays quiet."""
+
+    def __init__(self) -> None:
+        self.latest: list[Finding] = []
+        """The findings of the last examination, most important first."""
+        self._counts = FindingCounts()
+        self._logged_at: dict[tuple[str, str], int] = {}
+
+    def add(self, records: Iterable[GroupRecord], step: int) -> list[Finding]:
+        """Add the groups of a step; returns the findings to log now, mostly none."""
+        for record in records:
+            self._counts.add(record)
+        return self._examine(step) if self._counts.groups >= GROUPS_OF_RUN else []
+
+    def finish(self, step: int) -> list[Finding]:
+        """The findings about the groups since the last examination, at the end of a run."""
+        return self._examine(step)
+
+    def _examine(self, step: int) -> list[Finding]:
+        if self._counts.groups < LEAST_GROUPS:
+            return []
+        self.latest = self._counts.findings()[:MOST_FINDINGS]
+        self._counts = FindingCounts()
+        new = []
+        for finding in self.latest:
+            key = (finding.kind, finding.subject)
+            logged_at = self._logged_at.get(key)
+            if logged_at is None or step - logged_at >= STEPS_BETWEEN:
+                self._logged_at[key] = step
+                new.append(finding)
+        return new
 
 
 # ---- one group -----------------------------------------------------------------------------------------------------
@@ -295,7 +353,7 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         for name, distributions in record.probabilities.items()
     }
     return _GroupFigures(
-        label=record.group,
+        label=_name_prompt(record),
         names=tuple(criterion.name for criterion in ranked),
         judged=tuple(criterion.verifier is None for criterion in ranked),
         outcomes=outcomes_GGK,
@@ -310,6 +368,14 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         gammas=_remaining_gammas(record),
         certainties=certainties,
     )
+
+
+def _name_prompt(record: GroupRecord) -> str:
+    """The beginning of the prompt, if it is recorded: ids of training groups mean nothing to a user."""
+    if record.step is None or not record.prompt:
+        return record.group
+    text = " ".join(str(record.prompt[-1].get("content", "")).split())
+    return f"“{text[:40]}…”" if len(text) > 40 else f"“{text}”"
 
 
 def _remaining_gammas(record: GroupRecord) -> dict[str, dict[str, float]]:

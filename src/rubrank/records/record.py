@@ -139,17 +139,18 @@ def records_of(
     step: int | None = None,
     others: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    only: Iterable[int] | None = None,
 ) -> Iterator[GroupRecord]:
     """The records of a fused batch, under any rule.
 
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
-    others: rule → rewards of all rollouts under other rules.
+    others: rule → rewards of all rollouts under other rules. only: numbers of the groups to record; None: all.
     """
     if not isinstance(result, Fused):
         got = type(result).__name__
         raise InvalidInput("records_of", "result", "what a rule returns (Fused)", got, "Such as table.fuse().")
     _check_same_groups(result, table, groups)
-    for g in range(len(result)):
+    for g in range(len(result)) if only is None else only:
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
         fields = result.record(g)
         group_metadata: dict[str, Any] = {}

@@ -49,6 +49,8 @@ from rubrank.fusion.rule import Rescoring, Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judgments import Judgments
 from rubrank.options import AttributeOptions, EngineOptions, read_options
+from rubrank.records.findings import GROUPS_OF_STEP, Finding, RunFindings
+from rubrank.records.record import records_of
 from rubrank.records.writer import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
@@ -133,6 +135,8 @@ class StepRewards:
     """Rewards and advantages of all rollouts, for histograms."""
     disputed: tuple[DisputedRollout, ...] = ()
     """The rollouts about which the criteria disagree most, to look at."""
+    findings: tuple[Finding, ...] = ()
+    """What to change: up to three findings about the last groups of the run (`rubrank.records.findings`)."""
 
     def flat(self) -> list[float]:
         """All rewards in one list."""
@@ -228,6 +232,7 @@ class RewardEngine:
         self._stops_at_alarm = settings.alarm == "stop"
         self._unmeasured: list[AlarmPart] = []  # groups of calls that are too small for a figure
         self._judge_totals = {"cost": 0.0, "tokens": 0.0}
+        self.findings = RunFindings()
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -404,6 +409,8 @@ class RewardEngine:
             if train and self.alarm is not None:
                 part = AlarmPart(table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1))
                 metrics |= self._update_alarm(part, results, step, shared, write)
+            if train and write:
+                self._log_findings(parts, groups, step)
             now = time.perf_counter()
             seconds = graded.seconds + now - started
             metrics["rubrank/seconds"] = seconds
@@ -419,7 +426,17 @@ class RewardEngine:
             columns=columns,
             distributions={"rubrank/rewards": reward_M, "rubrank/advantages": np.concatenate(advantages)},
             disputed=find_disputed(table, groups, rewards),
+            findings=tuple(self.findings.latest),
         )
+
+    def _log_findings(self, parts: Sequence[_FusedPart], groups: Sequence[Group], step: int) -> None:
+        """Examine some groups of a step, evenly spread over it, and log what is new."""
+        interval = math.ceil(len(groups) / GROUPS_OF_STEP)
+        for part in parts:
+            numbers = range(0, len(part.result), interval)
+            records = records_of(part.result, part.table, groups=groups[part.groups], step=step, only=numbers)
+            for finding in self.findings.add(records, step):
+                _log.warning("what to change: %s", finding)
 
     def _add_judge_totals(self, account: Account) -> dict[str, float]:
         tokens = account.input_tokens + account.output_tokens
@@ -499,8 +516,6 @@ class RewardEngine:
     def _write_records(
         self, recording: RecordWriter, parts: Sequence[_FusedPart], groups: Sequence[Group], step: int, train: bool
     ) -> None:
-        from rubrank.records.record import records_of
-
         mode = "train" if train else "eval"
         records = []
         for part in parts:
@@ -537,6 +552,11 @@ class RewardEngine:
         """Wait until all records are on disk; raises what went wrong while writing them."""
         if self.recording is not None:
             self.recording.wait()
+
+    def log_last_findings(self, step: int) -> None:
+        """Log what is new about the groups since the last findings; for the end of a run."""
+        for finding in self.findings.finish(step):
+            _log.warning("what to change: %s", finding)
 
     # --------------------------------------------------------------------------------------------------------- state
 

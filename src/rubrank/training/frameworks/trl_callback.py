@@ -17,6 +17,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 if TYPE_CHECKING:
+    from rubrank.records.findings import Finding
     from rubrank.training.frameworks.trl import RubricReward
 
 _RECORDS_PLACE = "records"
@@ -32,6 +33,11 @@ class RubricCallback(TrainerCallback):
     def key(self) -> str:
         """The key of the state."""
         return f"rubrank/{self.reward.__name__}"
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What to change about the run: up to three findings, most important first."""
+        return self.reward.engine.findings.latest
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         """Tell the reward function about the trainer."""
@@ -78,8 +84,10 @@ class RubricCallback(TrainerCallback):
             state.stateful_callbacks[self.key] = {**saved, _RECORDS_PLACE: engine.records_place()}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """All records are on disk when training is over."""
+        """All records are on disk when training is over, and the last findings are logged."""
         self.reward.engine.finish_records()
+        if state.is_world_process_zero:
+            self.reward.engine.log_last_findings(state.global_step)
 
 
 class RandomState:
