@@ -87,7 +87,7 @@ def plain(value: Any) -> Any:
 
 
 def in_our_words(
-    error: ValidationError, where: str, model: type[BaseModel], page: str = "docs/rubrics.md"
+    error: ValidationError, where: str, model: type[BaseModel], page: str = "rubrics"
 ) -> list[InvalidInput]:
     """Turn each complaint of pydantic into one of our errors.
 
@@ -162,9 +162,11 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
     if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
         allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
         near = get_close_matches(complaint["input"], allowed, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else f"See {page}."
+        remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
         return UnknownName(where, place, allowed_by(complaint), got, remedy)
-    return InvalidInput(where, place or model.__name__.lower(), allowed_by(complaint), got, f"See {page}.")
+    return InvalidInput(
+        where, place or model.__name__.lower(), allowed_by(complaint), got, f"See `rubrank help {page}`."
+    )
 
 
 _PLAINLY = {

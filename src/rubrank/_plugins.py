@@ -164,7 +164,7 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
     else:
         return
     allowed = f"one that can be called with ({', '.join(names)})" if names else "a class that needs no arguments"
-    raise InvalidInput(kind, "function", allowed, shown(thing), "See docs/extending.md.")
+    raise InvalidInput(kind, "function", allowed, shown(thing), "See `rubrank help extending`.")
 
 
 def is_async(thing: Any) -> bool:

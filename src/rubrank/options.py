@@ -56,7 +56,7 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 def read_options(
-    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "docs/frameworks.md", strict: bool = False
+    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "frameworks", strict: bool = False
 ) -> _ModelT:
     """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
 
@@ -274,7 +274,7 @@ class RewardOptions(Options):
     def _check_rule(cls, value: Any) -> Any:
         if not isinstance(value, str) and not callable(value):
             raise InvalidInput(
-                "options", "rule", "a name such as 'rlvr2+', or a rule", repr(value), "See docs/rules.md."
+                "options", "rule", "a name such as 'rlvr2+', or a rule", repr(value), "See `rubrank help rules`."
             )
         return value
 

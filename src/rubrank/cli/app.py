@@ -1,6 +1,7 @@
 """The command line: every verb calls one function of the library and shows what came back.
 
     rubrank init                                     verbs/init.py         a folder to begin with
+    rubrank help                                     verbs/help.py         the pages of the documentation
     rubrank check, lint, criteria                    verbs/criteria.py     rubrics
     rubrank draft                                    verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
@@ -36,6 +37,7 @@ from rubrank.cli.verbs import (
     evaluation,
     fuse,
     grade,
+    help,
     init,
     judge,
     lab,
@@ -73,9 +75,10 @@ for verbs in (criteria, draft, grade, judge, fuse, replay, records, evaluation, 
     verbs.register(app)
 for verb in (init.init, train.train, serve.serve, demo):
     add_verb(app, verb)
+add_verb(app, help.help_, "help")
 
 PANELS = {
-    "Start": ("init", "demo"),
+    "Start": ("init", "demo", "help"),
     "Rubrics": ("check", "lint", "criteria", "draft"),
     "Grading and judges": ("grade", "conformance", "judge"),
     "Rewards": ("fuse", "explain", "replay", "robustness", "bench"),

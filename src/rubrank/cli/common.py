@@ -43,7 +43,7 @@ Column: TypeAlias = Annotated[
     ),
 ]
 Engine: TypeAlias = Annotated[
-    Literal["local", "ray"], typer.Option("--engine", help="Where it runs: here, or on Ray (docs/scale.md).")
+    Literal["local", "ray"], typer.Option("--engine", help="Where it runs: here, or on Ray (rubrank help scale).")
 ]
 Address: TypeAlias = Annotated[
     str | None,
@@ -54,7 +54,7 @@ TableColumn: TypeAlias = Annotated[
     list[str] | None, typer.Option("--column", metavar="FIELD=COLUMN", help=_TABLE_COLUMN, show_default=False)
 ]
 Source: TypeAlias = Annotated[
-    str, typer.Argument(help="Scores in any format that fuse reads, or a file of records (docs/data.md).")
+    str, typer.Argument(help="Scores in any format that fuse reads, or a file of records (rubrank help data).")
 ]
 
 

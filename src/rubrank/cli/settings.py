@@ -28,7 +28,7 @@ from rubrank.options import Options
 
 _PANEL = "Fusion"
 _CONFIG_HELP = "TOML, YAML or JSON file with any of these settings."
-_SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. docs/cli.md has the keys."
+_SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. `rubrank help cli` has the keys."
 
 
 def as_flag(name: str) -> str:
@@ -127,7 +127,7 @@ def read_settings(
         try:
             objects[parameter] = model.model_validate(data)
         except ValidationError as error:
-            first = in_our_words(error, "options", model, "docs/cli.md")[0]
+            first = in_our_words(error, "options", model, "cli")[0]
             name = first.parameter.partition(".")[0]
             if name in by_flags:
                 raise _about_flag(first, name, as_flag(name)) from None

@@ -102,7 +102,9 @@ def load_writers(source: str | Path) -> Judges:
     data = read_settings(str(source))
     entries = data.get("judges") if isinstance(data, Mapping) else None
     if not isinstance(entries, list) or not entries:
-        raise InvalidInput(str(source), "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md.")
+        raise InvalidInput(
+            str(source), "judges", "a list of writers: name, endpoints", "none", "See `rubrank help judges`."
+        )
     # Judges divide criteria among them, and only one may be without; writers all write.
     writers = [{"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)]
     return load_judges({**data, "judges": writers}, folder=Path(source).parent)

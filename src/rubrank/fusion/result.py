@@ -220,7 +220,7 @@ class Fused(Framed):
             value_M = np.zeros(0)
         if value_M.shape != (M,):
             allowed = f"a number for each of the {counted(M, 'rollout')}"
-            raise InvalidInput(owner, "the value", allowed, _describe(self.value_M, M), "See docs/extending.md.")
+            raise InvalidInput(owner, "the value", allowed, _describe(self.value_M, M), "See `rubrank help extending`.")
         is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)  # NaN is right for a rollout without scores
         wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
         if len(wrong):

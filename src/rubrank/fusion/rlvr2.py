@@ -139,7 +139,7 @@ class RLVR2:
             from rubrank.options import RewardOptions, read_options
 
             values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
-            read_options(RewardOptions, self.name, values, "docs/method.md", strict=True)
+            read_options(RewardOptions, self.name, values, "method", strict=True)
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):

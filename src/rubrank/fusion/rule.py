@@ -56,7 +56,9 @@ def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
     fused = rule(batch)
     if not isinstance(fused, Fused):
         allowed = "a rubrank.Fused(batch, name, values)"
-        raise InvalidInput(f"rule {rule.name!r}", "what it returns", allowed, brief(fused), "See docs/extending.md.")
+        raise InvalidInput(
+            f"rule {rule.name!r}", "what it returns", allowed, brief(fused), "See `rubrank help extending`."
+        )
     return fused
 
 

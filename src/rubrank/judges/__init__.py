@@ -72,7 +72,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput("judge_kind", "kind", allowed, shown(kind), "See docs/extending.md.")
+            raise InvalidInput("judge_kind", "kind", allowed, shown(kind), "See `rubrank help extending`.")
         if isinstance(kind, type):
             check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")

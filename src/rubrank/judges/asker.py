@@ -171,7 +171,7 @@ class _CountedAsker:
 def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     """The judgment of a user's kind, if it keeps the contract; values outside a criterion's domain become missing."""
     owner = f"judge kind {kind!r}"
-    remedy = "See docs/extending.md."
+    remedy = "See `rubrank help extending`."
     if not isinstance(judgment, Judgment):
         raise InvalidInput(owner, "what it returns", "a rubrank.Judgment", brief(judgment), remedy)
     size = len(question.group.rollouts)

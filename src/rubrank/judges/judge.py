@@ -448,7 +448,7 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
     if isinstance(data, Mapping) and "judges" not in data:  # a single judge
         data = {"judges": [data]}
     template_folder = default_folder if folder is None else Path(folder)
-    return validated(Judges, data, where, "docs/judges.md", folder=template_folder)
+    return validated(Judges, data, where, "judges", folder=template_folder)
 
 
 # -------------------------------------------------------------------------------------------------------------- calls

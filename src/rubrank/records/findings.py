@@ -226,7 +226,9 @@ class FindingCounts:
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
                 sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
-                action = "Use outcomes: soft, more samples, or a better judge for what is unsure (docs/judges.md)."
+                action = (
+                    "Use outcomes: soft, more samples, or a better judge for what is unsure (`rubrank help judges`)."
+                )
                 yield Finding("unsure", sentence, action, (1 - certainty) * importance, {"certainty": certainty}, name)
 
     def _about_direction(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:

@@ -247,4 +247,4 @@ def _flatten_call(call: Any) -> Any:
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
     """A rollout from its fields; raises `InvalidInput` if they are not valid."""
-    return validated(Rollout, data, where, "docs/grading.md")
+    return validated(Rollout, data, where, "grading")

@@ -4,7 +4,7 @@
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
     >>> for problem in check_rubric_data(data, "essay.yaml"):
     ...     print(problem)
-    essay.yaml: criterion A: weight must be > 0; got -1. See docs/rubrics.md.
+    essay.yaml: criterion A: weight must be > 0; got -1. See `rubrank help rubrics`.
 
 Loading a rubric stops at the first mistake; this lists them all: unknown verifiers, wrong parameters, weights, names
 given twice, unknown or circular dependencies, constraints that exclude each other, rows that cannot be read.
@@ -33,7 +33,7 @@ from rubrank.verifiers.verifier import Domain, Layer
 
 YES_NO = (
     "all criteria are yes/no: with every score there, ranking gives the weighted sum, stretched to 0–1 in each group "
-    "(docs/when_it_matters.md)"
+    "(rubrank help when_it_matters)"
 )
 _RUBRICS = (".yaml", ".yml", ".toml", ".json")
 

@@ -66,7 +66,7 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
         "rubric",
         "a mapping, a list of criteria, or a name of a preset",
         kind_in_words(data),
-        "See docs/rubrics.md for the shapes.",
+        "See `rubrank help rubrics` for the shapes.",
     )
 
 
@@ -103,7 +103,9 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
-        raise InvalidInput(where, "rubric", "with `criteria`", f"the keys {', '.join(data)}", "See docs/rubrics.md.")
+        raise InvalidInput(
+            where, "rubric", "with `criteria`", f"the keys {', '.join(data)}", "See `rubrank help rubrics`."
+        )
     return rubric_data(inner, where)
 
 

@@ -373,7 +373,9 @@ def merge_extended(
     if isinstance(data, Sequence) and not isinstance(data, str):
         data = {"criteria": [name_or_question(item, foreign=True) if isinstance(item, str) else item for item in data]}
     if not isinstance(data, Mapping):
-        raise InvalidInput(where, "rubric", "a mapping with `criteria`", type(data).__name__, "See docs/rubrics.md.")
+        raise InvalidInput(
+            where, "rubric", "a mapping with `criteria`", type(data).__name__, "See `rubrank help rubrics`."
+        )
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own_criteria = merged.get("criteria") or []

@@ -40,7 +40,7 @@ from rubrank.rubrics.rubric import load_rubric, merge_extended
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
 
-PAGE = "docs/service.md"
+PAGE = "service"
 _OWNER = "serve"
 _RUBRIC_NAME = re.compile(r"[\w-]{1,100}")
 END_TOKENS = word_list("""
@@ -193,7 +193,7 @@ def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
     data = read_settings(path)
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
-        raise InvalidInput(str(path), "file", "keys and values", got, f"See {PAGE}.")
+        raise InvalidInput(str(path), "file", "keys and values", got, f"See `rubrank help {PAGE}`.")
     return parse_service(data, str(path)), path.resolve().parent
 
 

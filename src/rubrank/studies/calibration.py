@@ -158,7 +158,9 @@ def replay_judges(
     cascades = [judge for judge in loaded.judges if judge.fallback is not None]
     if not cascades or loaded.cache is None:
         got = "no cache" if cascades else "no judge with a fallback"
-        raise InvalidInput(_OWNER, "judges", "a cascade with the cache of its replies", got, "See docs/judges.md.")
+        raise InvalidInput(
+            _OWNER, "judges", "a cascade with the cache of its replies", got, "See `rubrank help judges`."
+        )
     cheap = []
     better = []
     for judge in loaded.judges:

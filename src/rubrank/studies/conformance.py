@@ -25,7 +25,7 @@ from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Compat, Mode
 
 MODES: tuple[Mode, Mode] = ("strict", "loose")
-_SHAPES = "docs/conformance.md shows the two shapes."
+_SHAPES = "`rubrank help conformance` shows the two shapes."
 
 
 @dataclass(frozen=True)

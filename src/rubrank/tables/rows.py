@@ -100,7 +100,9 @@ def _rows_of_object(source: Any) -> Iterable[Row]:
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
         return (_without_nan(row) for row in source.to_dict("records"))
     if isinstance(source, bytes) or not isinstance(source, Iterable):
-        raise InvalidInput("rollouts", "source", "a path, a table, or rows", type(source).__name__, "See docs/data.md.")
+        raise InvalidInput(
+            "rollouts", "source", "a path, a table, or rows", type(source).__name__, "See `rubrank help data`."
+        )
     return (_check_object(row, f"rollouts: row {number}") for number, row in enumerate(source, start=1))
 
 

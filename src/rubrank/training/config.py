@@ -33,7 +33,7 @@ from rubrank.options import EngineOptions, option
 from rubrank.training.engine import RewardEngine
 
 VARIABLE = "RUBRANK_CONFIG"
-_PAGE = "docs/frameworks.md"
+_PAGE = "frameworks"
 
 
 class RewardConfig(EngineOptions):
@@ -69,14 +69,14 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
 
     path = Path(source or os.environ.get(VARIABLE) or "")
     if not path.name:
-        remedy = f"Such as {VARIABLE}=/abs/reward.yaml; on a cluster, in the environment of all workers. See {_PAGE}."
+        remedy = f"Such as {VARIABLE}=/abs/reward.yaml, in the environment of all workers. See `rubrank help {_PAGE}`."
         raise InvalidInput(VARIABLE, "value", "the path of a configuration", "none", remedy)
     if not source:
         require_file(path, owner=VARIABLE, what="value", remedy="Use an absolute path.")
     data = read_settings(path)
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
-        raise InvalidInput(str(path), "file", "keys and values", got, f"See {_PAGE}.")
+        raise InvalidInput(str(path), "file", "keys and values", got, f"See `rubrank help {_PAGE}`.")
     return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 

@@ -456,7 +456,7 @@ class RewardEngine:
             self._unmeasured = []
             findings = self.alarm.update(figures)
             for finding in findings if write else ():
-                _log.warning("alarm: %s. See docs/alarm.md.", finding.text)
+                _log.warning("alarm: %s. See `rubrank help alarm`.", finding.text)
             self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(findings))
         return self.alarm.metrics()
 
@@ -688,7 +688,7 @@ def _log_default_control(judged: Sequence[str]) -> None:
     _log.warning(
         "judges decide %s%s: how much they like reasoning_length and markup is estimated over the run and taken out of "
         "the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls something else. "
-        "See docs/attributes.md.",
+        "See `rubrank help attributes`.",
         names,
         more,
     )

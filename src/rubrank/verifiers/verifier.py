@@ -367,7 +367,7 @@ def _find_function(decorated_object: Any) -> Callable[..., Any]:
             function = None
     if isinstance(function, type) or not callable(function) or is_async(function):
         allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
-        raise InvalidInput("verifier", "function", allowed, shown(decorated_object), "See docs/extending.md.")
+        raise InvalidInput("verifier", "function", allowed, shown(decorated_object), "See `rubrank help extending`.")
     return function
 
 
@@ -401,7 +401,7 @@ def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
-        raise InvalidInput("verifier", "function", allowed, shown(function), "See docs/extending.md.")
+        raise InvalidInput("verifier", "function", allowed, shown(function), "See `rubrank help extending`.")
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
 

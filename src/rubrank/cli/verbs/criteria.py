@@ -110,8 +110,8 @@ def criteria(
         _show_criteria(matches)
     else:
         say(f"no criterion fits {search!r}.")
-        say("Use other or fewer words; ask a judge with a question of your own (docs/rubrics.md);")
-        say("or write a verifier (docs/extending.md).")
+        say("Use other or fewer words; ask a judge with a question of your own (rubrank help rubrics);")
+        say("or write a verifier (rubrank help extending).")
         raise typer.Exit(1)
 
 

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def draft(
-    prompts: Annotated[str, typer.Argument(help="Prompts in any format that `grade` reads (docs/data.md).")],
+    prompts: Annotated[str, typer.Argument(help="Prompts in any format that `grade` reads (rubrank help data).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")] = Path(
         "rubrics.jsonl"
     ),

@@ -16,7 +16,9 @@ from rubrank.options import FuseOptions, Options, option
 
 _File = Annotated[
     str,
-    typer.Argument(help="A file, folder or pattern of scores in any format, or - (docs/data.md).", show_default=False),
+    typer.Argument(
+        help="A file, folder or pattern of scores in any format, or - (rubrank help data).", show_default=False
+    ),
 ]
 
 

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def grade(
     rollouts: Annotated[
         str,
-        typer.Argument(help="A file, folder or pattern of any common format, hf:NAME, or - (docs/data.md)."),
+        typer.Argument(help="A file, folder or pattern of any common format, hf:NAME, or - (rubrank help data)."),
     ],
     rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
@@ -73,14 +73,14 @@ def grade(
         str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": no limit.')
     ] = None,
     judges: Annotated[
-        Path | None, typer.Option(help="File of judges, for what no program can decide (docs/judges.md).")
+        Path | None, typer.Option(help="File of judges, for what no program can decide (rubrank help judges).")
     ] = None,
     cache_only: Annotated[
         bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
     ] = False,
     batch: Annotated[
         _Batch | None,
-        typer.Option(help="Use the judges' batch API: wait, or submit and come back later (docs/scale.md)."),
+        typer.Option(help="Use the judges' batch API: wait, or submit and come back later (rubrank help scale)."),
     ] = None,
     most_missing: Annotated[
         float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")

@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(judge, name="judge")
 
 
-def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (docs/judges.md).")]) -> None:
+def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (rubrank help judges).")]) -> None:
     """Read a file of judges and check that every endpoint is healthy, before any money is spent."""
     from rubrank.judges.clients import check_judges
     from rubrank.judges.judge import load_judges
@@ -211,7 +211,7 @@ def calibrate(
     is_replay = judges is not None and rubric is not None and rollouts is not None and not scores
     if not is_replay and (len(scores or ()) != 2 or judges is not None):
         allowed = "two score files, or --judges, --rubric and --rollouts"
-        raise InvalidInput("judge calibrate", "scores", allowed, str(len(scores or ())), "See docs/judges.md.")
+        raise InvalidInput("judge calibrate", "scores", allowed, str(len(scores or ())), "See `rubrank help judges`.")
     if is_replay:
         quick, careful = replay_judges(rollouts, rubric, judges)
     else:
@@ -269,7 +269,7 @@ def show_audit(audit: Audit, details: bool = False) -> None:
         if rows:
             table(title, headings, rows, words=words, most=None)
     if audit.retest and details:
-        print_line("for soft outcomes (docs/judges.md)\n  --set outcomes=soft")
+        print_line("for soft outcomes (rubrank help judges)\n  --set outcomes=soft")
         for name, deviation in audit.retest.items():
             print_line(f"  --set retest.{name}={deviation:.3g}")
         print_line("")

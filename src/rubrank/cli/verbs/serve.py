@@ -13,7 +13,9 @@ from rubrank.errors import InvalidInput
 
 def serve(
     context: typer.Context,
-    config: Annotated[Path, typer.Argument(help="Settings of the service, as YAML, TOML or JSON (docs/service.md).")],
+    config: Annotated[
+        Path, typer.Argument(help="Settings of the service, as YAML, TOML or JSON (rubrank help service).")
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
     host: Annotated[str | None, typer.Option(help="Host; overrides the file.", show_default=False)] = None,
     port: Annotated[

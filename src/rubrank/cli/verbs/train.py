@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (docs/train.md).")],
+    config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (rubrank help train).")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint, if there is one.")

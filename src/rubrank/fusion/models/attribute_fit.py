@@ -184,7 +184,7 @@ def check_link(model: UtilityModel) -> LinkModel:
     if not is_valid:
         allowed = "log F(x) and its first and second derivative, finite and of the shape of x"
         raise InvalidInput(
-            f"utility model {model.name!r}", "link(x)", allowed, brief(derivatives), "See docs/models.md."
+            f"utility model {model.name!r}", "link(x)", allowed, brief(derivatives), "See `rubrank help models`."
         )
     return link_model
 

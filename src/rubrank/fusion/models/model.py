@@ -117,7 +117,7 @@ def _make_model(chosen_name: str | None, source: Any) -> Any:
         model = None
     if not isinstance(model, UtilityModel) or not isinstance(model.name, str):
         allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
-        raise InvalidInput("utility_model", "model", allowed, shown(source), "See docs/extending.md.")
+        raise InvalidInput("utility_model", "model", allowed, shown(source), "See `rubrank help extending`.")
     return model
 
 

@@ -114,7 +114,9 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
 
 def _check_rule(rule: Rule, gate: Gate | None) -> Rule:
     if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "name") or not hasattr(rule, "bounded"):
-        raise InvalidInput("find_rule", "rule", "a name such as 'rlvr2+', or a rule", brief(rule), "See docs/rules.md.")
+        raise InvalidInput(
+            "find_rule", "rule", "a name such as 'rlvr2+', or a rule", brief(rule), "See `rubrank help rules`."
+        )
     if gate is not None:
         raise InvalidInput("find_rule", "gate", "given with the name of a rule", rule.name, "Use Gated(rule, gate).")
     return rule
@@ -140,7 +142,7 @@ def rule(name: Any = None) -> Any:
 
     def register(chosen_name: str | None, rule_type: Any) -> Any:
         rule_name = getattr(rule_type, "name", None) if chosen_name is None else chosen_name
-        remedy = "See docs/extending.md."
+        remedy = "See `rubrank help extending`."
         if not isinstance(rule_type, type):
             raise InvalidInput("rule", "class", "a class called with a batch", shown(rule_type), remedy)
         if not isinstance(rule_name, str) or not _NAME.fullmatch(rule_name):

@@ -109,7 +109,7 @@ def _responses_of(criterion: Criterion, example: Example, number: int | None = N
 
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
-    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), "See docs/prompts.md.")
+    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), "See `rubrank help prompts`.")
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:

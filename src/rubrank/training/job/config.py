@@ -37,7 +37,7 @@ from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.options import EngineOptions, option
 
-PAGE = "docs/train.md"
+PAGE = "train"
 _COLUMN_FIELDS = ("prompt", "rubric")  # what a source's `columns` may name
 _SHARE_TOLERANCE = 1e-6
 _SEEDS = 2**32  # NumPy, which the trainer seeds too, takes smaller ones
@@ -371,5 +371,5 @@ def parse_config(data: Any, where: str = "config") -> Config:
     """A config from its data; `where` names it in messages."""
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
-        raise InvalidInput(where, "the config", "a mapping", got, f"See {PAGE}.")
+        raise InvalidInput(where, "the config", "a mapping", got, f"See `rubrank help {PAGE}`.")
     return validated(Config, data, where, PAGE)

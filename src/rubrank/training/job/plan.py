@@ -259,7 +259,9 @@ def _load_judges(job: Job) -> Judges | None:
         return None
     source = _find_file(job, job.config.judges)
     if not isinstance(source, str | Mapping):
-        raise InvalidInput(job.where, "judges", "a file, or what it would hold", repr(source), "See docs/judges.md.")
+        raise InvalidInput(
+            job.where, "judges", "a file, or what it would hold", repr(source), "See `rubrank help judges`."
+        )
     judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 

@@ -73,7 +73,7 @@ class Settings:
         if "columns" in own_settings:
             columns = own_settings["columns"]
             own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
-        return cls(validated(RewardConfig, section, OWNER, "docs/verl.md"), **own_settings)
+        return cls(validated(RewardConfig, section, OWNER, "verl"), **own_settings)
 
     def engine(self) -> RewardEngine:
         """The engine that the settings describe."""

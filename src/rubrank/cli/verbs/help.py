@@ -1,0 +1,138 @@
+"""`rubrank help TOPIC`: the pages of the documentation, which are installed with the package.
+
+    rubrank help                        the topics
+    rubrank help judges                 a page
+    rubrank help judges cascade         the sections of a page whose heading has this word
+    rubrank help docs/judges.md         the same page: texts and docstrings refer to pages by their path
+    rubrank help fuse                   a verb without a page of its own: its options
+
+On a terminal a page is formatted and shown in a pager; otherwise its Markdown is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rubrank
+from rubrank.cli.terminal import print_line, table
+from rubrank.errors import InvalidInput
+
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]*\.md)?(#[^)]*)?\)")
+_PICTURE = re.compile(r"^!\[.*\]\(.*\)\n?", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6}) +(.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_HIDDEN = ("index", "reference/", "log/")
+"""Pages that are not listed: the site's home and generated reference, and the log of what was tried."""
+
+
+def help_(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="A topic, such as judges; without one they are listed.")] = None,
+    section: Annotated[str | None, typer.Argument(help="Words of a heading: print these sections only.")] = None,
+) -> None:
+    """Show a page of the documentation, which is installed with the package."""
+    if topic is None:
+        _list_topics()
+        return
+    name = topic.removeprefix("docs/").removesuffix(".md")
+    path = pages_folder() / f"{name}.md"
+    if name not in list_pages():
+        _show_verb(context, name)
+        return
+    markdown = path.read_text(encoding="utf-8")
+    if section is not None:
+        markdown = select_sections(markdown, section, name)
+    _show(_link_to_topics(markdown))
+
+
+def pages_folder() -> Path:
+    """The folder of the pages: inside an installed package, beside the sources in a checkout."""
+    package = Path(rubrank.__file__).parent
+    installed = package / "docs"
+    return installed if installed.is_dir() else package.parents[1] / "docs"
+
+
+def list_pages() -> list[str]:
+    """The names of all pages: "judges", "tutorials/judge" …"""
+    folder = pages_folder()
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md"))
+
+
+def select_sections(markdown: str, words: str, topic: str) -> str:
+    """The sections whose heading contains the words, with everything below them."""
+    headings = _find_headings(markdown)
+    selected = []
+    end_of_last = 0
+    for number, (start, level, title) in enumerate(headings):
+        if words.lower() not in title.lower() or start < end_of_last:
+            continue
+        later = [other for other, other_level, _ in headings[number + 1 :] if other_level <= level]
+        end_of_last = min(later, default=len(markdown))
+        selected.append(markdown[start:end_of_last].strip())
+    if not selected:
+        titles = "; ".join(title for _, level, title in headings if level > 1)
+        raise InvalidInput("help", "section", f"part of a heading of {topic!r}", repr(words), f"They are: {titles}.")
+    return "\n\n".join(selected) + "\n"
+
+
+def _find_headings(markdown: str) -> list[tuple[int, int, str]]:
+    """(position, level, title) of each heading; comments in code blocks are not headings."""
+    code = [match.span() for match in _FENCED.finditer(markdown)]
+    headings = []
+    for match in _HEADING.finditer(markdown):
+        if not any(start <= match.start() < end for start, end in code):
+            headings.append((match.start(), len(match[1]), match[2].strip()))
+    return headings
+
+
+def _list_topics() -> None:
+    rows = []
+    for name in list_pages():
+        if not name.startswith(_HIDDEN):
+            title = _find_headings((pages_folder() / f"{name}.md").read_text(encoding="utf-8"))[0][2]
+            rows.append([name, title])
+    table("", ["topic", "page"], rows, words=2, most=None)
+    print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")
+    print_line("rubrank VERB --help shows the options of a verb.")
+
+
+def _show_verb(context: Any, name: str) -> None:
+    """The options of a verb, for a name that is no page."""
+    verbs = context.parent.command.commands
+    if name not in verbs:
+        near = get_close_matches(name, [*list_pages(), *verbs], n=1)
+        remedy = f"Did you mean {near[0]!r}?" if near else "`rubrank help` lists the topics."
+        raise InvalidInput("help", "topic", "a page or a verb", repr(name), remedy)
+    verb_context = verbs[name].make_context(name, [], parent=context.parent, resilient_parsing=True)
+    print_line(verbs[name].get_help(verb_context))
+
+
+def _link_to_topics(markdown: str) -> str:
+    """The page with `rubrank help TOPIC` in place of links to other pages, and without pictures."""
+
+    def show(match: re.Match[str]) -> str:
+        text, page, _ = match.groups()
+        if page is None:
+            return text if match[3] else match[0]
+        topic = page.lstrip("./").removesuffix(".md")
+        return f"{text} (`rubrank help {topic}`)" if topic in list_pages() else text
+
+    return _LINK.sub(show, _PICTURE.sub("", markdown))
+
+
+def _show(markdown: str) -> None:
+    if not sys.stdout.isatty():
+        print_line(markdown.rstrip())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(markdown))
