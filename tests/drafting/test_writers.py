@@ -47,6 +47,8 @@ def script(items, same=(), text="moon sun"):
 
     def answer(asked):
         prompt = asked.prompt
+        if prompt.startswith("You read a request"):
+            return reply({"constraints": [], "library": []})
         if prompt.startswith("You write a rubric"):
             return reply({"items": items})
         if prompt.startswith("Two people"):
@@ -55,7 +57,7 @@ def script(items, same=(), text="moon sun"):
             return reply({"text": text})
         response = prompt.split("]=====\n")[1].split("\n=====[")[0]
         question = prompt.split("]=====\n")[2]
-        word = "moon" if "moon" in question else "sun"
+        word = next((word for word in ("moon", "sun", "sea") if word in question), "moon")
         return reply({"text": response.replace(word, "thing") if LONG not in question else response})
 
     return answer
@@ -91,7 +93,7 @@ def test_items_that_cannot_be_used_are_refused_with_a_reason(tmp_path, entry, re
     with Server(script([item(MOON), entry])) as server:
         (written,) = write_items([WritingTask("Explain tides.")], load_writers(files(tmp_path, server))).written
     assert [entry.question for entry in written.items] == [MOON]
-    assert [why for _, why in written.refused] == [reason]
+    assert [refused.reason for refused in written.refused] == [reason]
 
 
 @pytest.mark.parametrize("text", ["no JSON at all", '{"items": [', "[1, 2]", "", '{"items": 7}'])
@@ -128,7 +130,9 @@ def test_own_prompts_replace_the_library_s(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "write.txt").write_text("Mine: {fence}{prompt}{material}")
     with Server(script([item(MOON)])) as server:
-        write_items([WritingTask("Explain tides.")], load_writers(files(tmp_path, server)), tmp_path / "own")
+        write_items(
+            [WritingTask("Explain tides.")], load_writers(files(tmp_path, server)), load_templates(tmp_path / "own")
+        )
         assert server.completions[0].prompt.startswith("Mine: ")
     (tmp_path / "own" / "write.txt").write_text("Mine: {prompt} {unknown}")
     with pytest.raises(InvalidInput, match="with the fields fence, material, prompt"):
@@ -180,11 +184,12 @@ def test_the_verb_writes_items_with_their_provenance(tmp_path):
         assert again.exit_code == 0
         assert len(server.completions) == calls, "replies come from the cache"
     counts = json.loads(result.output)
-    assert (counts["written"], counts["dropped"], counts["calls"]) == (2, 1, 2)
+    assert (counts["written"], counts["dropped"], counts["calls"]) == (2, 1, 3)
     row = json.loads((tmp_path / "rubrics.jsonl").read_text())
     written = [entry for entry in row["draft"]["items"] if entry["step"] == "written"]
     assert [entry["kept"] for entry in written] == [True, True, False]
-    assert written[0]["writer"] == "writer0"
+    assert (written[0]["writer"], written[0]["model"], written[0]["prompt_version"]) == ("writer0", MODEL, "2")
+    assert written[2]["writer"] == "writer0", "a refused item says who wrote it, too"
     assert written[2]["reason"] == "asks two things at once"
     assert row["draft"]["breaker"] == "moon sun"
     fault = next(entry for entry in row["rubric"]["criteria"] if entry.get("points") == -4)
@@ -208,7 +213,7 @@ def test_a_dry_run_counts_calls_and_makes_none(tmp_path):
         command = ["draft", prompts, "--writers", str(files(tmp_path, server, server)), "--dry-run", "--json"]
         result = CliRunner().invoke(app, command)
         assert not server.completions
-    assert json.loads(result.output)["calls"] == {"write": 6, "merge": 3, "break": 3}
+    assert json.loads(result.output)["calls"] == {"compile": 3, "write": 6, "merge": 3, "break": 3}
 
 
 RESPONSES = ["The moon and the sun pull the sea.", "The moon pulls the sea.", "Sea, sea.", "The sun, with the sea."]
@@ -218,7 +223,7 @@ def test_items_are_kept_by_data(tmp_path):
     """Worked out by hand for four responses, of which 1, 2 name the moon, 1, 4 the sun, and all the sea."""
     questions = {
         MOON: "",
-        MENTIONS_MOON: "orders the responses as an earlier item does",
+        MENTIONS_MOON: "adds nothing: earlier items order the responses the same way",
         SUN: "prefers weaker responses",  # the sun is named by the weakest of the four
         "Does the answer name the sea?": "decides 0% of the pairs",
         LONG: "the judge contradicts itself",
@@ -246,7 +251,10 @@ def test_items_are_kept_by_data(tmp_path):
         for reason, start in zip(reasons, questions.values(), strict=True)
     ] == [True] * 5, reasons
     # Of the six pairs, the moon decides the four of {1, 2} × {3, 4}, and agrees with the strengths on all of them.
-    assert written[0]["figures"] == {"decided": 0.667, "kappa": 1.0, "enforced": True, "length": 1.0, "strength": 1.0}
+    # Strength explains the moon altogether, so nothing is left for length; no response has Markdown.
+    assert written[0]["figures"] == {
+        "decided": 0.667, "kappa": 1.0, "enforced": True, "length": 0.0, "markdown": None, "strength": 1.0, "adds": 1.0
+    }  # fmt: skip
     # The breaker's text names the moon, too: it beats the two responses that do not.
     assert draft["breaker_wins"] == 0.5
 
@@ -286,3 +294,51 @@ def test_a_killed_run_pays_nothing_twice(tmp_path):
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 12
     # Only calls that were in flight when the process was killed may have been sent again.
     assert len(answered) - len(set(answered)) <= 12
+
+
+def test_items_depend_on_items_that_were_kept(tmp_path):
+    questions = [
+        item(MOON),
+        {**item("Does the answer say how the moon pulls?"), "depends": 1},
+        {**item("Does the answer give the moon's distance?"), "depends": 9},  # no such item
+        {**item("Does the answer name its source?"), "depends": 4},  # itself
+        item(TWO),
+        {**item("Does the answer name a number?"), "depends": 5},  # a refused item
+    ]
+    with Server(script(questions)) as server:
+        command = [
+            "draft", write_rows(tmp_path / "prompts.jsonl", PROMPTS), "-o", str(tmp_path / "rubrics.jsonl"),
+            "--writers", str(files(tmp_path, server)), "--json",
+        ]  # fmt: skip
+        assert CliRunner().invoke(app, command).exit_code == 0
+    criteria = json.loads((tmp_path / "rubrics.jsonl").read_text())["rubric"]["criteria"]
+    written = {criterion["question"]: criterion for criterion in criteria if "question" in criterion}
+    assert written["Does the answer say how the moon pulls?"]["depends"] == [written[MOON]["name"]]
+    assert sum("depends" in criterion for criterion in written.values()) == 1
+    # An item of the usual five points weighs as much as what was compiled.
+    assert written[MOON]["weight"] == 1.0
+    assert CliRunner().invoke(app, ["check", str(tmp_path / "rubrics.jsonl")]).exit_code == 0
+
+
+def test_items_that_the_breaker_fulfils_are_dropped_while_it_wins(tmp_path):
+    """Each of three items is named by one response of three; the breaker names all three words, and beats everybody."""
+    responses = ["The moon pulls it up.", "The sun pulls it, too.", "The sea goes up and down."]
+    rows = [{"prompt": PROMPTS[0]["prompt"], "id": "tides", "response": text} for text in responses]
+    questions = [item(MOON), item(SUN), item("Does the answer name the sea?")]
+    with Server(script(questions, text="moon sun sea")) as writer, Server(judge_by_words) as judge:
+        judges = tmp_path / "judges.json"
+        judges.write_text(
+            json.dumps({"judges": [{"name": "j", "endpoints": [{"base_url": judge.url, "model": MODEL}]}]})
+        )
+        command = [
+            "draft", write_rows(tmp_path / "prompts.jsonl", PROMPTS), "-o", str(tmp_path / "rubrics.jsonl"),
+            "--writers", str(files(tmp_path, writer)), "--judges", str(judges),
+            "--responses", write_rows(tmp_path / "responses.jsonl", rows), "--json",
+        ]  # fmt: skip
+        result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    draft = json.loads((tmp_path / "rubrics.jsonl").read_text())["draft"]
+    written = [entry for entry in draft["items"] if entry["step"] == "written"]
+    gamed = [entry["reason"] for entry in written if not entry["kept"]]
+    assert gamed
+    assert all("breaker's text fulfils it" in reason for reason in gamed), gamed

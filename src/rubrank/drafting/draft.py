@@ -25,7 +25,7 @@ from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.names import name_criterion
 from rubrank.drafting.round_trip import find_example_texts, find_foreign_parameter
 
-Step = Literal["compiled", "activated", "written"]
+Step = Literal["compiled", "compiled by a model", "activated", "activated by a model", "written", "evolved"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def draft_rubric(
     items = []
     names: set[str] = set()
     for constraint in compile_prompt(prompt):
-        name = _make_unique(name_criterion(constraint.verifier, constraint.params), names)
+        name = make_unique(name_criterion(constraint.verifier, constraint.params), names)
         criterion: dict[str, Any] = {"name": name, "verifier": constraint.verifier}
         if constraint.params:
             criterion["params"] = dict(constraint.params)
@@ -131,7 +131,7 @@ def _check_item(criterion: dict[str, Any], evidence: str, prompt: str) -> Drafte
     return DraftedItem(criterion, "compiled", evidence)
 
 
-def _make_unique(name: str, names: set[str]) -> str:
+def make_unique(name: str, names: set[str]) -> str:
     """The name, with a number if it was used before."""
     unique = name
     number = 2

@@ -1,15 +1,20 @@
 """Keep a written item only if data says that it helps: judges grade responses on it, and the figures decide.
 
-    An item stays if                                              figure
-      it splits the group                                         decided ≥ 5% of the pairs
-      the judge agrees with itself when asked again               kappa ≥ 0.6
-      a rewrite that violates it is caught                        enforced
-      it does not prefer the weaker response                      strength: τ ≥ 0, where the strength is known
-      it is no proxy for length                                   length: |τ| < 0.9 over at least 6 pairs
-      it adds something after the others                          another order than every earlier item
+    An item stays if                                    figure
+      it splits the group                               decided: ≥ 5% of the pairs, and of 20 pairs or more ≤ 95%
+      the judge agrees with itself when asked again     kappa ≥ 0.6
+      a rewrite that violates it is caught              enforced
+      it does not prefer the weaker response            strength: τ ≥ 0, where the strength is known
+      it is no proxy for length or for Markdown         length, markdown: |τ| < 0.9 over at least 6 pairs
+      it adds something after the others                adds > 0: share of its pairs that the earlier items together
+                                                        leave tied, or decide otherwise
+      the breaker's text does not win by it             breaker_wins, see below
 
-The breaker's text, which fulfils the items cheaply, is graded with the responses. A rubric under which it beats half of
-them is marked: its items can be gamed.
+If the strength of the responses is known, τ with length and Markdown is partial: without what strength explains.
+
+The breaker's text, which fulfils the items cheaply, is graded with the responses. While it beats more than half of
+them, an item is dropped: of those that the breaker's text fulfils, the one that decides the fewest pairs.
+`breaker_wins` is the share of the responses that it beats in the end.
 
 Asking again means another order of the criteria, so that a judge of kind `batched` sees another prompt.
 """
@@ -19,22 +24,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rubrank.drafting.writers import Templates, WrittenItem, WrittenItems, ask_json
+from rubrank.fusion.control.markdown import markdown_density
 from rubrank.grading.grade import grade
 from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.usage import Account
 from rubrank.judges.clients import open_clients
 from rubrank.judges.judge import Judges
 from rubrank.scores.table import GroupScores
 
+LEAST_RESPONSES = 3
+"""Fewer responses say nothing about an item."""
 LEAST_DECIDED = 0.05
+MOST_DECIDED = 0.95
 LEAST_KAPPA = 0.6
-MOST_LENGTH = 0.9
+MOST_PROXY = 0.9
 _LEAST_PAIRS = 6
+_FINE_PAIRS = 20  # with fewer pairs, 95% cannot be told from all
 
 
 @dataclass(frozen=True)
@@ -65,19 +76,30 @@ class KeepTask:
     responses: Sequence[str]
     strengths: Sequence[float] | None = None
     """How good each response is, where that is known."""
+    earlier_totals: Sequence[float] | None = None
+    """What the criteria that the rubric already has say about each response, in total."""
 
 
-def keep_by_data(
-    tasks: Sequence[KeepTask], judges: Judges, writers: Judges, templates: Templates
-) -> list[MeasuredRubric]:
+@dataclass(frozen=True)
+class KeepResult:
+    """The items of every task with their figures, and what the calls cost."""
+
+    rubrics: list[MeasuredRubric]
+    account: Account
+
+
+def keep_by_data(tasks: Sequence[KeepTask], judges: Judges, writers: Judges, templates: Templates) -> KeepResult:
     """Grade the responses of every task on its items, and decide which items stay."""
-    graded = _grade_rows([_make_row(number, task) for number, task in enumerate(tasks)], judges)
-    again = _grade_rows([_make_row(number, task, reverse=True) for number, task in enumerate(tasks)], judges)
-    enforced = _check_enforcement(tasks, graded, judges, writers, templates)
-    return [
+    accounts: list[Account] = []
+    graded = _grade_rows([_make_row(number, task) for number, task in enumerate(tasks)], judges, accounts)
+    reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
+    again = _grade_rows(reversed_rows, judges, accounts)
+    enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts)
+    rubrics = [
         _decide(task, graded.get(str(number)), again.get(str(number)), enforced, number)
         for number, task in enumerate(tasks)
     ]
+    return KeepResult(rubrics, Account.merge(accounts))
 
 
 def _name(position: int) -> str:
@@ -92,16 +114,24 @@ def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, A
     return {"id": str(number), "prompt": task.prompt, "responses": responses, "rubric": {"criteria": criteria}}
 
 
-def _grade_rows(rows: Sequence[dict[str, Any]], judges: Judges) -> dict[str, GroupScores]:
+def _grade_rows(rows: Sequence[dict[str, Any]], judges: Judges, accounts: list[Account]) -> dict[str, GroupScores]:
+    """The scores of each row by its id; what the judges cost is added to the accounts."""
     rows = [row for row in rows if row["rubric"]["criteria"]]
     if not rows:
         return {}
     table = grade(rows, judges=judges)
+    if table.judging is not None:
+        accounts.append(table.judging.account)
     return {group.id: group for group in table.groups}
 
 
 def _check_enforcement(
-    tasks: Sequence[KeepTask], graded: Mapping[str, GroupScores], judges: Judges, writers: Judges, templates: Templates
+    tasks: Sequence[KeepTask],
+    graded: Mapping[str, GroupScores],
+    judges: Judges,
+    writers: Judges,
+    templates: Templates,
+    accounts: list[Account],
 ) -> dict[tuple[int, int], bool]:
     """For each (task, item): does a rewrite of the best response that violates the item get a lower score?"""
     targets: list[tuple[int, int, str]] = []
@@ -113,7 +143,7 @@ def _check_enforcement(
             oriented = _oriented(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
                 targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
-    rewritten = runtime().run(_violate(tasks, targets, writers, templates))
+    rewritten = runtime().run(_violate(tasks, targets, writers, templates, accounts))
     rows = []
     for (number, position, response), text in zip(targets, rewritten, strict=True):
         if text is not None:
@@ -128,7 +158,7 @@ def _check_enforcement(
                 }
             )
     enforced = {}
-    for group_id, scores in _grade_rows(rows, judges).items():
+    for group_id, scores in _grade_rows(rows, judges, accounts).items():
         number, position = map(int, group_id.split("/"))
         sign = 1 if tasks[number].written.items[position].points > 0 else -1
         before, after = sign * scores.scores[:2, 0]
@@ -138,7 +168,11 @@ def _check_enforcement(
 
 
 async def _violate(
-    tasks: Sequence[KeepTask], targets: Sequence[tuple[int, int, str]], writers: Judges, templates: Templates
+    tasks: Sequence[KeepTask],
+    targets: Sequence[tuple[int, int, str]],
+    writers: Judges,
+    templates: Templates,
+    accounts: list[Account],
 ) -> list[str | None]:
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges[:1], stack, None)
@@ -152,6 +186,7 @@ async def _violate(
             for number, position, response in targets
         ]
         replies = await asyncio.gather(*(ask_json(asker, message, "violate") for message in messages))
+        accounts.append(clients.account())
     texts = [data.get("text") for data, _ in replies]
     return [text if isinstance(text, str) and text.strip() else None for text in texts]
 
@@ -175,35 +210,66 @@ def _decide(
     if scores is None:
         return MeasuredRubric([])
     size = len(task.responses)
-    lengths = np.array([len(response) for response in task.responses], dtype=float)
+    strength_signs = None if task.strengths is None else _pair_signs(np.asarray(task.strengths, dtype=float))
+    proxies = {
+        "length": _pair_signs(np.array([len(response) for response in task.responses], dtype=float)),
+        "markdown": _pair_signs(markdown_density(list(task.responses)).sum(axis=1)),
+    }
     measured: list[MeasuredItem] = []
-    kept_signs: list[np.ndarray] = []
-    total = np.zeros(len(scores.scores))
+    earlier_signs = np.zeros(size * (size - 1) // 2)
+    if task.earlier_totals is not None:
+        earlier_signs = np.nan_to_num(_pair_signs(np.asarray(task.earlier_totals, dtype=float)))
     for position, item in enumerate(task.written.items):
         values = _oriented(scores, position, task)
         signs = _pair_signs(values[:size])
-        figures: dict[str, Any] = {"decided": round(float((np.nan_to_num(signs) != 0).mean()), 3)}
+        is_decided = np.nan_to_num(signs) != 0
+        figures: dict[str, Any] = {"decided": round(float(is_decided.mean()), 3)}
         if again is not None:
             figures["kappa"] = round(cohen_kappa(values[:size], _oriented(again, position, task)[:size]), 3)
         if (number, position) in enforced:
             figures["enforced"] = enforced[number, position]
-        figures["length"] = _tau(signs, _pair_signs(lengths))
-        if task.strengths is not None:
-            figures["strength"] = _tau(signs, _pair_signs(np.asarray(task.strengths, dtype=float)))
-        reason = _find_reason(figures, signs, kept_signs)
+        for name, proxy_signs in proxies.items():
+            figures[name] = _partial_tau(signs, proxy_signs, strength_signs)
+        if strength_signs is not None:
+            figures["strength"] = _tau(signs, strength_signs)
+        if is_decided.any():
+            figures["adds"] = round(float((np.sign(earlier_signs) != signs)[is_decided].mean()), 3)
+        reason = _find_reason(figures, int(is_decided.sum()), len(signs))
         measured.append(MeasuredItem(item, reason is None, reason or "", figures))
         if reason is None:
-            kept_signs.append(signs)
-            total += abs(item.points) * np.nan_to_num(values)
-    breaker_wins = None
-    if task.written.breaker is not None and size and kept_signs:
-        breaker_wins = float((total[size] > total[:size]).mean())
-    return MeasuredRubric(measured, breaker_wins)
+            earlier_signs = earlier_signs + abs(item.points) * np.nan_to_num(signs)
+    if task.written.breaker is None or not any(entry.kept for entry in measured):
+        return MeasuredRubric(measured)
+    return _drop_gamed(task, scores, measured)
 
 
-def _find_reason(figures: Mapping[str, Any], signs: np.ndarray, kept_signs: Sequence[np.ndarray]) -> str | None:
+def _drop_gamed(task: KeepTask, scores: GroupScores, measured: list[MeasuredItem]) -> MeasuredRubric:
+    """Drop items by which the breaker's text beats more than half of the responses."""
+    size = len(task.responses)
+    measured = list(measured)
+    while True:
+        totals = np.zeros(size + 1)
+        fulfilled = []
+        for position, entry in enumerate(measured):
+            if not entry.kept:
+                continue
+            values = _oriented(scores, position, task)
+            totals += abs(entry.item.points) * np.nan_to_num(values)
+            if not np.isnan(values[size]) and values[size] >= np.nanmax(values[:size]):
+                fulfilled.append(position)
+        breaker_wins = round(float((totals[size] > totals[:size]).mean()), 3)
+        if breaker_wins <= 0.5 or not fulfilled:
+            return MeasuredRubric(measured, breaker_wins)
+        weakest = min(fulfilled, key=lambda position: measured[position].figures["decided"])
+        reason = f"the breaker's text fulfils it and beats {breaker_wins:.0%} of the responses"
+        measured[weakest] = replace(measured[weakest], kept=False, reason=reason)
+        if not any(entry.kept for entry in measured):
+            return MeasuredRubric(measured, breaker_wins)
+
+
+def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | None:
     """Why an item is dropped; None if it stays."""
-    if figures["decided"] < LEAST_DECIDED:
+    if figures["decided"] < LEAST_DECIDED or (pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED):
         return f"decides {figures['decided']:.0%} of the pairs"
     if figures.get("kappa", 1.0) < LEAST_KAPPA:
         return f"the judge contradicts itself (κ {figures['kappa']:.2f})"
@@ -211,11 +277,12 @@ def _find_reason(figures: Mapping[str, Any], signs: np.ndarray, kept_signs: Sequ
         return "a rewrite that violates it got the same score"
     if (figures.get("strength") or 0.0) < 0:
         return f"prefers weaker responses (τ {figures['strength']:+.2f})"
-    decided = int((np.nan_to_num(signs) != 0).sum())
-    if figures["length"] is not None and abs(figures["length"]) >= MOST_LENGTH and decided >= _LEAST_PAIRS:
-        return f"follows length (τ {figures['length']:+.2f})"
-    if any(np.array_equal(signs, earlier, equal_nan=True) for earlier in kept_signs):
-        return "orders the responses as an earlier item does"
+    for name in ("length", "markdown"):
+        tau = figures[name]
+        if tau is not None and abs(tau) >= MOST_PROXY and decided >= _LEAST_PAIRS:
+            return f"follows {name} (τ {tau:+.2f})"
+    if figures.get("adds") == 0.0:
+        return "adds nothing: earlier items order the responses the same way"
     return None
 
 
@@ -249,3 +316,18 @@ def _tau(signs: np.ndarray, others: np.ndarray) -> float | None:
     if not decided.any():
         return None
     return round(float((signs[decided] * others[decided]).mean()), 3)
+
+
+def _partial_tau(signs: np.ndarray, others: np.ndarray, control: np.ndarray | None) -> float | None:
+    """Kendall's partial τ: without what both share with the control; τ itself if there is no control."""
+    tau = _tau(signs, others)
+    if tau is None or control is None:
+        return tau
+    with_control = _tau(signs, control)
+    others_with_control = _tau(others, control)
+    if with_control is None or others_with_control is None:
+        return tau
+    rest = (1 - with_control**2) * (1 - others_with_control**2)
+    if rest <= 0:
+        return 0.0  # strength explains one of them altogether
+    return round(float(np.clip((tau - with_control * others_with_control) / rest**0.5, -1.0, 1.0)), 3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rubrank.verifiers.verifier import find_verifier
+
 _PHRASES = {
     "length_constraints:number_words": "{relation} {num_words} words",
     "length_constraints:number_sentences": "{relation} {num_sentences} sentences",
@@ -38,6 +40,7 @@ _UNITS = {
     "EntryCount": "points",
 }
 _LONGEST = 60
+_CASES = {"upper": "all in capitals", "lower": "all in lower case", "title": "every word capitalised"}
 
 
 def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
@@ -52,4 +55,34 @@ def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
     for key, phrase in (("keywords", "mentions"), ("forbidden_words", "does not mention")):
         if key in params:
             return f"{phrase} {', '.join(params[key])}"[:_LONGEST]
+    if verifier == "FormatRequirement" and "format" in params:
+        return f"in the format {params['format']}"
+    if verifier == "CaseFormat":
+        return _CASES.get(params["case"], f"{params['case']} case")
+    if verifier == "LanguageRequirement":
+        return f"in the language {params['language']}"
+    if verifier == "ConstrainedResponse" and "options" in params:
+        return f"one of: {', '.join(params['options'])}"[:_LONGEST]
+    if verifier.startswith(("first_word:", "last_word:")):
+        place = "begins" if verifier.startswith("first") else "ends"
+        return f"{place} with {next(iter(params.values()))}"[:_LONGEST]
     return verifier
+
+
+def name_question(question: str) -> str:
+    """The first words of a question, as the name of a judged criterion."""
+    words = question.rstrip("?？ ").split()
+    return " ".join(words[:8])[:_LONGEST] or question[:_LONGEST]
+
+
+def describe_criterion(verifier: str, params: Mapping[str, Any]) -> str:
+    """The criterion in words that can be compared with a prompt: its name, what it checks, all parameters.
+
+    >>> describe_criterion("WordCount", {"relation": "at most", "count": 30})
+    'at most 30 words (the number of words that a reader sees; relation: at most, count: 30)'
+    """
+    doc = find_verifier(verifier).doc.splitlines()[0].split("; ")[0].rstrip(".")
+    settings = ", ".join(f"{name}: {value}" for name, value in params.items())
+    details = f"{doc[:1].lower()}{doc[1:]}" + (f"; {settings}" if settings else "")
+    name = name_criterion(verifier, params)
+    return details if name == verifier else f"{name} ({details})"

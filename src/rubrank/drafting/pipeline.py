@@ -4,8 +4,9 @@
     result.rubrics[0].to_row()         a row that `check`, `grade` and `train` read
     result.account                     what the writers cost
 
-    prompts ── compile, activate ──┐
-            └─ write, merge, break ┴─ keep by data ──> rubrics         the last needs responses and judges
+    prompts ── compile, activate ─────────────┐
+            ├─ a model finds what rules missed ┤
+            └─ write, merge, break ────────────┴─ keep by data ──> rubrics      the last needs responses and judges
 
 Calls are cached in the file that `writers.yaml` names: an interrupted run goes on without paying twice.
 """
@@ -17,10 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric
-from rubrank.drafting.keep import KeepTask, MeasuredRubric, keep_by_data
+from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric, make_unique
+from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
+from rubrank.drafting.model import Found, ModelTask, find_with_model
+from rubrank.drafting.names import name_criterion, name_question
 from rubrank.drafting.prompts import PromptRow
-from rubrank.drafting.writers import PROMPT_VERSION, WritingTask, WrittenItem, load_templates, write_items
+from rubrank.drafting.writers import WritingTask, WrittenItem, WrittenItems, load_templates, write_items
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
@@ -28,7 +31,6 @@ from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Rollout
 
 Keep = Literal["data", "all"]
-_LEAST_RESPONSES = 3
 
 
 @dataclass(frozen=True)
@@ -97,17 +99,30 @@ def draft_rubrics(
         return DraftResult(rubrics)
     responses = responses or {}
     templates = load_templates(prompts)
+    found = find_with_model(
+        [
+            ModelTask(rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"])
+            for rubric in rubrics
+        ],
+        writers,
+        templates,
+    )
+    rubrics = [
+        _add_found(rubric, found_items, activate=activate)
+        for rubric, found_items in zip(rubrics, found.found, strict=True)
+    ]
     tasks = [
         WritingTask(row.prompt, row.reference, responses[row.prompt].texts if row.prompt in responses else ())
         for row in rows
     ]
-    result = write_items(tasks, writers, prompts)
+    result = write_items(tasks, writers, templates)
+    accounts = [account for account in (found.account, result.account) if account is not None]
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
         numbers = [
             number
             for number, task in enumerate(tasks)
-            if len(task.responses) >= _LEAST_RESPONSES and result.written[number].items
+            if len(task.responses) >= LEAST_RESPONSES and result.written[number].items
         ]
         keep_tasks = []
         for number in numbers:
@@ -116,40 +131,105 @@ def draft_rubrics(
             keep_tasks.append(
                 KeepTask(prompt, result.written[number], known_responses.texts, known_responses.strengths)
             )
-        measured = dict(zip(numbers, keep_by_data(keep_tasks, judges, writers, templates), strict=True))
+        decided = keep_by_data(keep_tasks, judges, writers, templates)
+        measured = dict(zip(numbers, decided.rubrics, strict=True))
+        accounts.append(decided.account)
     for number, rubric in enumerate(rubrics):
-        written = result.written[number]
-        items = list(rubric.items)
-        names = {item.name for item in items}
-        if number in measured:
-            for entry in measured[number].items:
-                item = _drafted(entry.item, names)
-                items.append(replace(item, kept=entry.kept, reason=entry.reason, figures=entry.figures))
-        else:
-            items += [_drafted(item, names) for item in written.items]
-        for question, reason in written.refused:
-            items.append(
-                DraftedItem({"name": question[:60], "question": question}, "written", kept=False, reason=reason)
+        rubrics[number] = _add_written(rubric, result.written[number], measured.get(number), templates.version)
+    return DraftResult(rubrics, Account.merge(accounts))
+
+
+def _add_found(rubric: DraftedRubric, found: Found, *, activate: bool) -> DraftedRubric:
+    """The rubric with the constraints and criteria of the library that a model found."""
+    items = list(rubric.items)
+    names = {item.name for item in items}
+    for constraint in found.constraints:
+        name = name_criterion(constraint.verifier, constraint.params)
+        criterion: dict[str, Any] = {"name": make_unique(name, names), "verifier": constraint.verifier}
+        if constraint.params:
+            criterion["params"] = dict(constraint.params)
+        items.append(
+            DraftedItem(
+                criterion,
+                "compiled by a model",
+                constraint.evidence,
+                kept=not constraint.reason,
+                reason=constraint.reason,
+                figures=constraint.figures,
+                writer=constraint.writer,
+                model=constraint.model,
+                prompt_version=constraint.prompt_version,
             )
-        notes: dict[str, Any] = {"prompt_version": PROMPT_VERSION}
-        if written.problems:
-            notes["problems"] = list(written.problems)
-        if written.breaker is not None:
-            notes["breaker"] = written.breaker
-        if number in measured and measured[number].breaker_wins is not None:
-            notes["breaker_wins"] = measured[number].breaker_wins
-        rubrics[number] = replace(rubric, items=items, notes=notes)
-    return DraftResult(rubrics, result.account)
+        )
+    for name in found.library if activate else ():
+        if name not in names:
+            names.add(name)
+            item = DraftedItem({"name": name, "verifier": "judge"}, "activated by a model")
+            items.append(replace(item, writer=found.writer, model=found.model, prompt_version=found.prompt_version))
+    notes = {**rubric.notes, "problems": list(found.problems)} if found.problems else rubric.notes
+    return replace(rubric, items=items, notes=notes)
 
 
-def _drafted(item: WrittenItem, names: set[str]) -> DraftedItem:
+def _add_written(
+    rubric: DraftedRubric, written: WrittenItems, measured: MeasuredRubric | None, prompt_version: str
+) -> DraftedRubric:
+    """The rubric with the judged items that were written for it, and what was decided about them."""
+    items = list(rubric.items)
+    names = {item.name for item in items}
+    written_items = []
+    for position, item in enumerate(written.items):
+        drafted = _to_drafted(item, names)
+        if measured is not None:
+            entry = measured.items[position]
+            drafted = replace(drafted, kept=entry.kept, reason=entry.reason, figures=entry.figures)
+        written_items.append(drafted)
+    items += _add_dependencies(written.items, written_items)
+    for refused in written.refused:
+        criterion = {"name": make_unique(refused.question[:60], names), "question": refused.question}
+        items.append(
+            DraftedItem(
+                criterion,
+                "written",
+                kept=False,
+                reason=refused.reason,
+                writer=refused.writer,
+                model=refused.model,
+                prompt_version=prompt_version,
+            )
+        )
+    notes: dict[str, Any] = {**rubric.notes, "prompt_version": prompt_version}
+    if written.problems:
+        notes["problems"] = [*rubric.notes.get("problems", []), *written.problems]
+    if written.breaker is not None:
+        notes["breaker"] = written.breaker
+    if measured is not None and measured.breaker_wins is not None:
+        notes["breaker_wins"] = measured.breaker_wins
+    return replace(rubric, items=items, notes=notes)
+
+
+def _to_drafted(item: WrittenItem, names: set[str]) -> DraftedItem:
     """A written item as a criterion with a name of its own."""
-    words = item.question.rstrip("?？ ").split()
-    short = " ".join(words[:8])[:60] or item.question[:60]
-    name = short
-    number = 2
-    while name in names:
-        name = f"{short} ({number})"
-        number += 1
-    names.add(name)
-    return DraftedItem(item.criterion(name), "written", writer=item.writer, merged_with=item.merged_with)
+    return DraftedItem(
+        item.criterion(make_unique(name_question(item.question), names)),
+        "written",
+        writer=item.writer,
+        model=item.model,
+        prompt_version=item.prompt_version,
+        merged_with=item.merged_with,
+    )
+
+
+def _add_dependencies(written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]) -> list[DraftedItem]:
+    """The items with `depends` by name, where the item that one builds on was kept, too."""
+    name_of_question = {}
+    for item, entry in zip(written, drafted, strict=True):
+        if entry.kept:
+            for question in (item.question, *item.merged_with):
+                name_of_question[question] = entry.name
+    items = []
+    for item, entry in zip(written, drafted, strict=True):
+        base = name_of_question.get(item.depends) if item.depends else None
+        if base is not None and base != entry.name:
+            entry = replace(entry, criterion={**entry.criterion, "depends": [base]})
+        items.append(entry)
+    return items

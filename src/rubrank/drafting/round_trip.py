@@ -17,8 +17,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rubrank.drafting.sentences import SPELLED_NUMBERS, read_number
+from rubrank.drafting.sentences import SPELLED_NUMBERS, fold_text, read_number
 from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
 
 _WORDS = ("the", "tide", "rises", "slowly", "and", "a", "small", "boat", "leaves", "while", "gulls", "circle", "above")
@@ -74,24 +75,20 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
 
     A number may be one off, because "at most 10" is also "less than 11".
     """
-    lowered = _fold(prompt)
+    lowered = fold_text(prompt)
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
     numbers |= {value for word, value in _NUMBER_WORDS.items() if re.search(rf"\b{word}\b", lowered)}
+    numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
         if name in _OPEN or name == "postscript_marker":
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, str) and _fold(item) not in lowered:
+            if isinstance(item, str) and fold_text(item) not in lowered:
                 return f"{name} {item!r}"
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
             if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
                 return f"{name} {item}"
     return None
-
-
-def _fold(text: str) -> str:
-    """Case, white space and the form of apostrophes do not matter."""
-    return " ".join(text.replace("’", "'").replace("‘", "'").casefold().split())
 
 
 _NUMBER_WORDS = {word: read_number(word) for word in SPELLED_NUMBERS} | {
@@ -103,7 +100,11 @@ _NUMBER_WORDS = {word: read_number(word) for word in SPELLED_NUMBERS} | {
     "both": 2,
     "couple": 2,
 }
-_OPEN = ("relation", "let_relation", "capital_relation", "lang", "unit", "kinds", "language", "format", "pattern")
+_HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
+_OPEN = (
+    *("relation", "let_relation", "capital_relation", "lang", "unit", "kinds", "language", "format", "pattern"),
+    *("case", "style", "marks", "need", "scope"),
+)
 """Parameters whose values need not stand in the prompt in the same words."""
 
 

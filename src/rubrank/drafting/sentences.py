@@ -126,6 +126,30 @@ def _replace_quotations(text: str, strings: dict[str, str], keep: Callable[[str,
     return _QUOTATION.sub(replace, text)
 
 
+def stands_outside_quotations(words: str, prompt: str) -> bool:
+    """Do the words stand in the prompt itself, and not only within a quotation or code?
+
+    >>> stands_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
+    False
+    >>> stands_outside_quotations('the word "tide"', 'Use the word "tide".')
+    True
+    """
+
+    def remove(match: re.Match[str]) -> str:
+        return " " if folded_words in fold_text(match[0]) else match[0]
+
+    folded_words = fold_text(words)
+    text = prompt
+    for material in (_CODE, _LONG_QUOTATION, _QUOTATION):
+        text = material.sub(remove, text)
+    return folded_words in fold_text(text)
+
+
+def fold_text(text: str) -> str:
+    """The text without differences of case, white space and the form of apostrophes."""
+    return " ".join(text.replace("’", "'").replace("‘", "'").casefold().split())
+
+
 _ABBREVIATIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\bi\.\s?e\.", re.IGNORECASE), "ie"),
     (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),

@@ -35,9 +35,9 @@ from rubrank.judges.clients import JudgeClients, open_clients
 from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
 from rubrank.rubrics.files import read_settings
 
-PROMPT_VERSION = "1"
+PROMPT_VERSION = "2"
 CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
-_PROMPTS = ("write", "merge", "break", "violate")
+_PROMPTS = ("compile", "entail", "examples", "write", "merge", "break", "violate")
 MOST_ITEMS = 20
 _MOST_RESPONSES = 4
 _LONGEST_QUESTION = 400
@@ -47,6 +47,8 @@ _ALWAYS_TRUE = re.compile(
     r"\b(?:always (?:pass|true|yes)|regardless of|any (?:answer|response) (?:passes|is)|answer yes)\b|无论|总是通过",
     re.IGNORECASE,
 )
+USUAL_POINTS = 5.0
+"""An item of so many points weighs as much as a criterion that was compiled or activated."""
 _LEAST_OVERLAP = 0.2
 """Share of words that two items must have in common before a model's word that they mean the same is believed."""
 
@@ -69,12 +71,32 @@ class WrittenItem:
     points: float
     category: str
     writer: str
+    model: str = ""
+    prompt_version: str = PROMPT_VERSION
+    depends: str | None = None
+    """Question of the item that must hold before this one means anything."""
     merged_with: tuple[str, ...] = ()
     """Questions of other writers that mean the same."""
 
     def criterion(self, name: str) -> dict[str, Any]:
-        """As a rubric has it."""
-        return {"name": name, "question": self.question, "points": self.points, "category": self.category}
+        """As a rubric has it, without `depends`, which needs the names of the other items."""
+        return {
+            "name": name,
+            "question": self.question,
+            "points": self.points,
+            "weight": abs(self.points) / USUAL_POINTS,
+            "category": self.category,
+        }
+
+
+@dataclass(frozen=True)
+class RefusedItem:
+    """An item that was not taken."""
+
+    question: str
+    reason: str
+    writer: str
+    model: str
 
 
 @dataclass(frozen=True)
@@ -82,8 +104,7 @@ class WrittenItems:
     """What the writers made of one prompt."""
 
     items: Sequence[WrittenItem] = ()
-    refused: Sequence[tuple[str, str]] = ()
-    """(question, reason) of items that were not taken."""
+    refused: Sequence[RefusedItem] = ()
     breaker: str | None = None
     problems: Sequence[str] = ()
     """Replies that could not be used, and why."""
@@ -110,9 +131,9 @@ def load_writers(source: str | Path) -> Judges:
     return load_judges({**data, "judges": writers}, folder=Path(source).parent)
 
 
-def write_items(tasks: Sequence[WritingTask], writers: Judges, prompts: Path | None = None) -> WritingResult:
-    """Let the writers write items for all tasks. prompts: a folder of own .txt files, instead of the library's."""
-    templates = load_templates(prompts)
+def write_items(tasks: Sequence[WritingTask], writers: Judges, templates: Templates | None = None) -> WritingResult:
+    """Let the writers write items for all tasks."""
+    templates = templates or load_templates()
     return runtime().run(_write_all(tasks, writers, templates))
 
 
@@ -128,7 +149,7 @@ async def _write_one(
 ) -> WrittenItems:
     values = {"prompt": task.prompt, "material": _describe_material(task)}
     problems: list[str] = []
-    refused: list[tuple[str, str]] = []
+    refused: list[RefusedItem] = []
     by_writer: list[list[WrittenItem]] = []
     message = templates.fill("write", task.prompt, values)
     replies = await asyncio.gather(
@@ -138,7 +159,7 @@ async def _write_one(
         if problem:
             problems.append(f"{writer.name}: {problem}")
             continue
-        items, refusals = _read_items(data, writer.name)
+        items, refusals = _read_items(data, writer, templates.version)
         by_writer.append(items)
         refused += refusals
         if not items:
@@ -174,10 +195,13 @@ def number_items(items: Sequence[WrittenItem]) -> str:
 # ---- replies -------------------------------------------------------------------------------------------------------
 
 
-async def ask_json(asker: Asker, message: str, purpose: str, sample: int = 0) -> tuple[Mapping[str, Any], str | None]:
+async def ask_json(
+    asker: Asker, message: str, purpose: str, sample: int = 0, schema: Mapping[str, Any] | None = None
+) -> tuple[Mapping[str, Any], str | None]:
     """The JSON object of a reply, or ({}, reason). sample: the number of the writer, as two may be the same model."""
     call = Call(
         ({"role": "user", "content": message},),
+        schema=schema,
         prompt_version=f"draft-{PROMPT_VERSION}",
         purpose=purpose,
         sample=sample,
@@ -196,26 +220,41 @@ async def ask_json(asker: Asker, message: str, purpose: str, sample: int = 0) ->
     return data, None
 
 
-def _read_items(data: Mapping[str, Any], writer: str) -> tuple[list[WrittenItem], list[tuple[str, str]]]:
-    """The items of a reply that can be used, and (question, reason) of the others."""
+def _read_items(
+    data: Mapping[str, Any], writer: Judge, prompt_version: str
+) -> tuple[list[WrittenItem], list[RefusedItem]]:
+    """The items of a reply that can be used, and the others with the reason."""
+    model = writer.endpoints[0].model
     items: list[WrittenItem] = []
-    refused: list[tuple[str, str]] = []
+    refused: list[RefusedItem] = []
+    by_number: dict[int, WrittenItem] = {}
     entries = data.get("items")
-    for entry in entries[:MOST_ITEMS] if isinstance(entries, list) else []:
+    for number, entry in enumerate(entries[:MOST_ITEMS] if isinstance(entries, list) else [], start=1):
         question = entry.get("question") if isinstance(entry, dict) else None
         if not isinstance(question, str) or not question.strip():
-            refused.append((str(entry)[:80], "no question"))
+            refused.append(RefusedItem(str(entry)[:80], "no question", writer.name, model))
             continue
         question = " ".join(question.split())
         points = entry.get("points", 5)
         reason = _find_fault(question, points, items)
         if reason:
-            refused.append((question[:_LONGEST_QUESTION], reason))
+            refused.append(RefusedItem(question[:_LONGEST_QUESTION], reason, writer.name, model))
             continue
         category = entry.get("category")
         if category not in CATEGORIES:
             category = "Pitfall" if points < 0 else "Important"
-        items.append(WrittenItem(question, float(points), str(category), writer))
+        # An item may build on an earlier one of the same reply, so that no cycle is possible.
+        base = by_number.get(entry["depends"]) if isinstance(entry.get("depends"), int) else None
+        by_number[number] = WrittenItem(
+            question,
+            float(points),
+            str(category),
+            writer.name,
+            model,
+            prompt_version,
+            depends=None if base is None or base.points < 0 else base.question,
+        )
+        items.append(by_number[number])
     return items, refused
 
 
@@ -291,6 +330,8 @@ class Templates:
     """The prompts of the writers, by language and name."""
 
     texts: Mapping[tuple[str, str], str]
+    version: str = PROMPT_VERSION
+    """With a digest of the user's own prompts, if there are some."""
 
     def fill(self, name: str, prompt: str, values: Mapping[str, str]) -> str:
         """A prompt in the language of the task, with fences that the data cannot contain by accident."""
@@ -305,14 +346,17 @@ def load_templates(folder: Path | None = None) -> Templates:
     if folder is not None:
         if not folder.is_dir():
             raise InvalidInput(
-                str(folder), "prompts", "a folder with write.txt, merge.txt, break.txt or violate.txt", "none", ""
+                str(folder), "prompts", f"a folder with {', '.join(f'{name}.txt' for name in _PROMPTS)}", "none", ""
             )
         for language in ("en", "zh"):
             for name in _PROMPTS:
                 for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
                     if path.exists():
                         texts[language, name] = _check_template(path.read_text(encoding="utf-8"), path, name)
-    return Templates(texts)
+    if texts == _library_templates():
+        return Templates(texts)
+    digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
+    return Templates(texts, f"{PROMPT_VERSION}, own {digest}")
 
 
 @cache
@@ -326,6 +370,9 @@ def _library_templates() -> Mapping[tuple[str, str], str]:
 
 
 _FIELDS = {
+    "compile": {"fence", "prompt", "criteria", "compiled", "library"},
+    "entail": {"fence", "prompt", "items"},
+    "examples": {"fence", "items"},
     "write": {"fence", "prompt", "material"},
     "merge": {"fence", "items"},
     "break": {"fence", "prompt", "items"},

@@ -104,7 +104,10 @@ def draft(
     )
     if result.account is not None:
         per_item = result.account.cost / max(1, counts["written"])
-        say(f"writers: {result.account.calls} calls, cost {result.account.cost:.4g}, {per_item:.4g} per kept item")
+        say(
+            f"writers and judges: {result.account.calls} calls, cost {result.account.cost:.4g}, "
+            f"{per_item:.4g} per written item that was kept"
+        )
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
         say(f"{problems} prompts have replies that could not be used; see `draft.problems` in the output")
@@ -116,22 +119,27 @@ def _show_calls(prompts: int, writers: Judges | None, measures: bool, as_json: b
     from rubrank.drafting.writers import MOST_ITEMS
 
     count = 0 if writers is None else len(writers.judges)
-    calls = {"write": prompts * count, "merge": prompts if count > 1 else 0, "break": prompts if count else 0}
+    calls = {
+        "compile": prompts if count else 0,
+        "write": prompts * count,
+        "merge": prompts if count > 1 else 0,
+        "break": prompts if count else 0,
+    }
     if measures:
         calls["violate"] = prompts * count * MOST_ITEMS
     if as_json:
         print_json({"prompts": prompts, "calls": calls})
         return
     names = ", ".join(f"{calls[name]} to {name}" for name in calls)
-    say(f"{prompts} prompts: at most {sum(calls.values())} calls of writers ({names})")
+    say(f"{prompts} prompts: at most {sum(calls.values())} calls of writers ({names}), and 2 for each constraint found")
 
 
 def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     items = [item for rubric in drafted for item in rubric.items]
-    kept_steps = Counter(item.step for item in items if item.kept)
+    kept_steps = Counter(item.step.removesuffix(" by a model") for item in items if item.kept)
     return {
         "prompts": len(drafted),
-        "with_compiled": sum(any(item.step == "compiled" for item in rubric.items) for rubric in drafted),
+        "with_compiled": sum(any(item.step.startswith("compiled") for item in rubric.items) for rubric in drafted),
         "compiled": kept_steps["compiled"],
         "activated": kept_steps["activated"],
         "written": kept_steps["written"],

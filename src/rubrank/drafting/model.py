@@ -1,0 +1,283 @@
+"""Let a model find what the rules miss: constraints of a prompt, and criteria of the library that fit its task.
+
+    (found,) = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates).found
+    found.constraints     [FoundConstraint("FormatRequirement", {"format": "numbered"}, "Give the reply as an …")]
+    found.library         ["CoreIntentMatch"]
+
+A model's word is not taken for it. A constraint is used only if
+
+    schema       its verifier is one of COMPILABLE, and the parameters fit that verifier's JSON Schema
+    evidence     its words stand in the prompt, where it instructs: not in a quotation, in code or in material
+    parameters   its numbers and strings stand in the prompt, too
+    entailed     said in words again, a second model (or the same, asked anew) says that the prompt asks for it
+    told apart   from those words alone a model writes a text that fulfils them and one that does not, and the verifier
+                 passes the first and fails the second
+
+Everything else is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from rubrank.drafting.names import describe_criterion, name_criterion
+from rubrank.drafting.round_trip import find_foreign_parameter
+from rubrank.drafting.sentences import fold_text, stands_outside_quotations
+from rubrank.drafting.writers import Templates, ask_json
+from rubrank.errors import InvalidInput
+from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.usage import Account
+from rubrank.judges.clients import JudgeClients, open_clients
+from rubrank.judges.judge import Asker, Judge, Judges
+from rubrank.rollouts.rollout import Rollout
+from rubrank.rubrics.catalogue import KNOWN, PROMPTED
+from rubrank.verifiers.verifier import find_verifier
+
+COMPILABLE = (
+    "WordCount",
+    "SentenceCount",
+    "ParagraphCount",
+    "BulletCount",
+    "EntryCount",
+    "HighlightCount",
+    "LetterFrequency",
+    "FormatRequirement",
+    "CaseFormat",
+    "TitleFormat",
+    "QuotationFormat",
+    "Postscript",
+    "ConstrainedResponse",
+    "LanguageRequirement",
+    "Keyword",
+    "ForbiddenContent",
+    "first_word:first_word_answer",
+    "last_word:last_word_answer",
+    "startend:end_checker",
+    "combination:two_responses",
+    "detectable_content:number_placeholders",
+    "detectable_format:multiple_sections",
+    "length_constraints:nth_paragraph_first_word",
+)
+"""Verifiers that a model may name."""
+_MOST_CONSTRAINTS = 12
+_MOST_LIBRARY = 4
+_NEEDS_MATERIAL = (
+    "CoreFactAccuracy",
+    "NonCoreFactAccuracy",
+)  # they need reference facts, which a model must not invent
+
+
+@dataclass(frozen=True)
+class ModelTask:
+    """A prompt, and what the rules made of it."""
+
+    prompt: str
+    compiled: Sequence[str] = ()
+    """What the rules compiled, in words (`name_criterion`)."""
+
+
+@dataclass(frozen=True)
+class FoundConstraint:
+    """A constraint that a model named, and what became of it."""
+
+    verifier: str
+    params: Mapping[str, Any]
+    evidence: str
+    writer: str
+    model: str
+    prompt_version: str
+    reason: str = ""
+    """Why it is not used; empty if it is."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """The texts that the verifier told apart."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the model found in one prompt."""
+
+    constraints: Sequence[FoundConstraint] = ()
+    library: Sequence[str] = ()
+    """Judged criteria of the library that it chose; empty: it chose none."""
+    problems: Sequence[str] = ()
+    writer: str = ""
+    model: str = ""
+    prompt_version: str = ""
+
+
+@dataclass
+class FindingResult:
+    """What was found in every prompt, and what it cost."""
+
+    found: list[Found] = field(default_factory=list)
+    account: Account | None = None
+
+
+def find_with_model(tasks: Sequence[ModelTask], writers: Judges, templates: Templates) -> FindingResult:
+    """Ask the first writer about every prompt; the last one checks what it says."""
+    return runtime().run(_find_all(tasks, writers, templates))
+
+
+async def _find_all(tasks: Sequence[ModelTask], writers: Judges, templates: Templates) -> FindingResult:
+    async with AsyncExitStack() as stack:
+        clients = await open_clients(writers, writers.judges, stack, None)
+        found = await asyncio.gather(*(_find_one(task, writers.judges, clients, templates) for task in tasks))
+        return FindingResult(list(found), clients.account())
+
+
+async def _find_one(task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates) -> Found:
+    writer = writers[0]
+    values = {
+        "prompt": task.prompt,
+        "criteria": _describe_compilable(),
+        "compiled": "\n".join(f"- {line}" for line in task.compiled) or "- none",
+        "library": _describe_library(),
+    }
+    message = templates.fill("compile", task.prompt, values)
+    data, problem = await ask_json(clients.asker_of(writer), message, "compile", schema=make_schema())
+    if problem:
+        return Found(problems=[f"{writer.name}: {problem}"])
+    entries = data.get("constraints")
+    constraints = []
+    for entry in entries[:_MOST_CONSTRAINTS] if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping):
+            constraints.append(_read_constraint(entry, task.prompt, writer, templates.version))
+    checker = clients.asker_of(writers[-1])
+    checked = await asyncio.gather(*(_check(constraint, task, checker, templates) for constraint in constraints))
+    names = data.get("library")
+    library = [name for name in names if name in list_library()] if isinstance(names, list) else []
+    chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
+    return Found(checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version)
+
+
+def _read_constraint(entry: Mapping[str, Any], prompt: str, writer: Judge, prompt_version: str) -> FoundConstraint:
+    """A constraint as a model wrote it, checked without another call."""
+    name = str(entry.get("verifier"))
+    params = entry.get("params") if isinstance(entry.get("params"), Mapping) else {}
+    params = {key: value for key, value in dict(params or {}).items() if value is not None}
+    evidence = " ".join(str(entry.get("evidence") or "").split())
+    reason = _find_fault(name, params, evidence, prompt)
+    return FoundConstraint(
+        name, params, evidence, writer.name, writer.endpoints[0].model, prompt_version, reason=reason or ""
+    )
+
+
+def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:
+    """Why a constraint cannot be used, as far as that can be known without a model; None if it can."""
+    if name not in COMPILABLE:
+        return f"{name!r} is none of the verifiers on offer"
+    try:
+        find_verifier(name).check_parameters(dict(params))
+    except InvalidInput as error:
+        return f"the parameters do not fit: {error.parameter} must be {error.allowed}; got {error.got}"
+    if len(evidence) < 2 or fold_text(evidence) not in fold_text(prompt):
+        return "its words do not stand in the prompt"
+    if not stands_outside_quotations(evidence, prompt):
+        return "its words stand in a quotation or in code, not in an instruction"
+    foreign = find_foreign_parameter(params, prompt)
+    return f"the prompt does not say {foreign}" if foreign else None
+
+
+async def _check(constraint: FoundConstraint, task: ModelTask, checker: Asker, templates: Templates) -> FoundConstraint:
+    """The constraint after the round trip: its words entailed by the prompt, two texts told apart."""
+    if constraint.reason:
+        return constraint
+    if name_criterion(constraint.verifier, constraint.params) in task.compiled:
+        return replace(constraint, reason="the rules compiled it")
+    words = describe_criterion(constraint.verifier, constraint.params)
+    values = {"prompt": task.prompt, "items": words}
+    data, problem = await ask_json(checker, templates.fill("entail", task.prompt, values), "entail")
+    if problem or data.get("entailed") is not True:
+        return replace(constraint, reason=problem or f"said in words, the prompt does not ask for it: {words}")
+    # The texts are made from the prompt's own words: a wrong number in the parameters shows.
+    values = {"items": constraint.evidence}
+    data, problem = await ask_json(checker, templates.fill("examples", task.prompt, values), "examples")
+    passing = data.get("passing")
+    failing = data.get("failing")
+    if problem or not isinstance(passing, str) or not isinstance(failing, str):
+        return replace(constraint, reason=problem or "no texts that fulfil it and do not")
+    verifier = find_verifier(constraint.verifier)
+    params = verifier.check_parameters(dict(constraint.params))
+    scores = [verifier.verify(Rollout(response=text), params).value for text in (passing, failing)]
+    if scores != [verifier.domain.high, verifier.domain.low]:
+        shown = ["missing" if score is None else f"{score:g}" for score in scores]
+        return _refuse(
+            constraint, f"the verifier gives {shown[0]} to a text that fulfils it, {shown[1]} to one that does not"
+        )
+    figures = {"passing": passing[:200], "failing": failing[:200]}
+    return FoundConstraint(**{**vars(constraint), "figures": figures})
+
+
+def _refuse(constraint: FoundConstraint, reason: str) -> FoundConstraint:
+    return FoundConstraint(**{**vars(constraint), "reason": reason})
+
+
+# ---- what is on offer ----------------------------------------------------------------------------------------------
+
+
+@cache
+def make_schema() -> Mapping[str, Any]:
+    """The JSON Schema of a reply: constraints by the parameters of each verifier, and names of the library."""
+    forms = []
+    for name in COMPILABLE:
+        params = dict(find_verifier(name).parameters.model_json_schema())
+        params["additionalProperties"] = False
+        forms.append(
+            {
+                "type": "object",
+                "properties": {"verifier": {"const": name}, "params": params, "evidence": {"type": "string"}},
+                "required": ["verifier", "params", "evidence"],
+                "additionalProperties": False,
+            }
+        )
+    return {
+        "type": "object",
+        "properties": {
+            "constraints": {"type": "array", "items": {"anyOf": forms}},
+            "library": {"type": "array", "items": {"enum": list(list_library())}},
+        },
+        "required": ["constraints", "library"],
+        "additionalProperties": False,
+    }
+
+
+@cache
+def list_library() -> tuple[str, ...]:
+    """Judged criteria of the library that need nothing but the prompt and the response."""
+    return tuple(
+        name
+        for name, entry in KNOWN.items()
+        if entry.how == "judge" and name in PROMPTED and name not in _NEEDS_MATERIAL
+    )
+
+
+@cache
+def _describe_compilable() -> str:
+    lines = []
+    for name in COMPILABLE:
+        verifier = find_verifier(name)
+        properties = verifier.parameters.model_json_schema().get("properties", {})
+        shapes = {key: _describe_shape(shape) for key, shape in properties.items()}
+        lines.append(f"- {name}: {verifier.doc.splitlines()[0]} params: {json.dumps(shapes, ensure_ascii=False)}")
+    return "\n".join(lines)
+
+
+def _describe_shape(shape: Mapping[str, Any]) -> str:
+    if "enum" in shape:
+        return " | ".join(map(str, shape["enum"]))
+    if "anyOf" in shape:
+        return " or ".join(_describe_shape(option) for option in shape["anyOf"])
+    if shape.get("type") == "array":
+        return f"list of {_describe_shape(shape.get('items', {}))}"
+    return str(shape.get("type", "any"))
+
+
+@cache
+def _describe_library() -> str:
+    return "\n".join(f"- {name}: {KNOWN[name].checks}" for name in list_library())
