@@ -24,6 +24,7 @@ from pathlib import Path
 SECRET = "s3cret-of-the-witness"
 MACHINES = {
     "as it is": "",
+    "namespaces by bubblewrap": "namespaces",
     "no namespaces": "namespaces,bubblewrap",
     "no namespaces, kernel before 6.12": "namespaces,bubblewrap,scopes",
     "no namespaces, kernel before 6.2": "namespaces,bubblewrap,truncate",
@@ -275,6 +276,8 @@ def main() -> None:
     """The figures of docs/reliability.md."""
     user = "root" if os.geteuid() == 0 else "an ordinary user"
     for machine, without in MACHINES.items():
+        if user == "root" and without == "namespaces":
+            continue  # bubblewrap is used for ordinary users only
         os.environ["RUBRANK_SANDBOX_WITHOUT"] = without
         escaped = []
         tried = 0

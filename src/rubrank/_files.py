@@ -56,7 +56,7 @@ def require_file(
     """
     path = Path(path)
     parameter = f"{what} {path}" if owner else "the file"
-    owner = owner or str(path)
+    owner = owner or str(path)[:300]
     try:
         if not path.is_dir():
             with path.open("rb"):

@@ -13,9 +13,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from rubrank.errors import InvalidInput, UnknownName
 
@@ -66,10 +67,58 @@ def _too_many(owner: str, parameter: str, most: int, got: int | None) -> Invalid
     return InvalidInput(owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", "")
 
 
-class Strict(BaseModel):
+class Immutable(BaseModel):
     """An immutable model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Strict(Immutable):
+    """An immutable model for what people write: it also refuses `true` where a number is expected."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_booleans(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        values = dict(data)
+        for name, field in cls.model_fields.items():
+            for key in (name, field.alias):
+                if key in values:
+                    values[key] = _spell_booleans(field.annotation, values[key])
+        return values
+
+
+def _spell_booleans(annotation: Any, value: Any) -> Any:
+    """The value with every boolean as text where the annotation has a number: pydantic takes True for 1, not "true"."""
+    if not isinstance(value, bool | Mapping | list | tuple):
+        return value
+    alternatives = _list_alternatives(annotation)
+    if isinstance(value, bool):
+        is_number = int in alternatives or float in alternatives
+        return str(value).lower() if is_number and bool not in alternatives else value
+    for alternative in alternatives:
+        item_types = [item_type for item_type in get_args(alternative) if item_type is not ...]
+        if not item_types:
+            continue
+        if isinstance(value, Mapping):
+            value = {key: _spell_booleans(item_types[-1], item) for key, item in value.items()}
+            continue
+        if len(item_types) == 1:
+            item_types *= len(value)
+        if len(item_types) == len(value):
+            items = map(_spell_booleans, item_types, value)
+            value = tuple(items) if isinstance(value, tuple) else list(items)
+    return value
+
+
+def _list_alternatives(annotation: Any) -> list[Any]:
+    """The types of a union, or the one type that an annotation is."""
+    if get_origin(annotation) is Annotated:
+        return _list_alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [kind for part in get_args(annotation) for kind in _list_alternatives(part)]
+    return [annotation]
 
 
 def plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ JudgingInterrupted is not in the tree: it is a KeyboardInterrupt that says which
 
 from __future__ import annotations
 
+import errno
 import inspect
 import numbers
 import os
@@ -225,6 +226,8 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a public function: an argument of the wrong type raises `InvalidInput`, wherever inside it fails.
 
+    A file name that is too long for the system raises `InvalidInput`, too.
+
     The arguments are compared with the annotations only after something was raised. If they fit, the error is a bug,
     or it comes from the system or from the caller's own code (a progress function, a verifier), and passes unchanged.
     """
@@ -242,6 +245,11 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
             name, hint, value = wrong
             got = f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})"
             raise InvalidInput(function.__name__, name, f"of type {_describe_type(hint)}", got, "") from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            got = f"a name of {len(str(error.filename)):,} characters"
+            raise InvalidInput(function.__name__, "the file", "a name that the system accepts", got, "") from None
 
     return guarded
 

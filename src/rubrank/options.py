@@ -18,8 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -50,7 +49,6 @@ from rubrank._choices import (
 from rubrank._plain import Strict, in_our_words
 from rubrank.errors import InvalidInput, UnknownOption
 
-_NUMBERS = {int, float}
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
@@ -79,23 +77,24 @@ def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> No
 
 def _read_written(name: str, annotation: Any, value: Any) -> Any:
     """A value in the form that the field has."""
-    kinds = {annotation}
-    if get_origin(annotation) in (Union, UnionType):
-        kinds = set(get_args(annotation))
-    if isinstance(value, bool) and kinds & _NUMBERS:
-        return str(value).lower()  # YAML reads `on` as true, and pydantic takes true for 1; it refuses this text
     if get_origin(annotation) is tuple and isinstance(value, str):
         return [value]
     if get_origin(annotation) is dict and isinstance(value, str | list | tuple):
-        return dict(_read_pair(name, text) for text in ([value] if isinstance(value, str) else value))
+        return read_pairs(name, [value] if isinstance(value, str) else value)
     return value
 
 
-def _read_pair(name: str, text: Any) -> tuple[str, str]:
-    key, equals, value = str(text).rpartition("=")
-    if not equals or not key:
-        raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
-    return key, value
+def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
+    """The entries `NAME=VALUE` of an option as a mapping; raises if a name is there twice."""
+    values: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = str(text).rpartition("=")
+        if not equals or not key:
+            raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
+        if key in values:
+            raise InvalidInput("options", name, "one value for each name", f"two for {key!r}", "")
+        values[key] = value
+    return values
 
 
 def _read_adjustment(field: str, text: str) -> dict[str, Any]:
@@ -342,14 +341,6 @@ class FuseOptions(RewardOptions):
     low_quality: tuple[str, ...] = option((), "Criterion that makes the reward smaller below 1; repeatable.", "NAME")
     # Not an option of trainers: in the file of a training job, `model` is the policy.
     model: Any = option("bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own.")
-
-    @field_validator("weight", "margin", mode="before")
-    @classmethod
-    def _refuse_booleans(cls, value: Any, info: Any) -> Any:
-        for name, number in value.items() if isinstance(value, Mapping) else ():
-            if isinstance(number, bool):
-                raise InvalidInput("options", info.field_name, "a number", f"{number} for {name!r}", "")
-        return value
 
     @field_validator("weight", "margin")
     @classmethod

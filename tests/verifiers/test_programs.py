@@ -65,13 +65,16 @@ _READERS_AT_COMPILE_TIME = {
     "cpp": '#include <cstdio>\nasm(".section .rodata\\ntext: .incbin \\"{path}\\"\\n.byte 0\\n.text");\n'
     'extern const char text[] asm("text");\nint main() {{ puts(text); }}',
     "rust": 'fn main() {{ println!("{{}}", include_str!("{path}")); }}',
+    "go": 'package main\n// asm(".section .rodata\\ntext: .incbin \\"{path}\\"\\n.byte 0\\n.text");\n'
+    '// extern const char text[] asm("text");\n// static const char *get(void) {{ return text; }}\nimport "C"\n'
+    'import "fmt"\nfunc main() {{ fmt.Println(C.GoString(C.get())) }}',
 }
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("isolated")
 @pytest.mark.parametrize("language", _READERS)
-@pytest.mark.parametrize("without", ["", "namespaces,bubblewrap"])
+@pytest.mark.parametrize("without", ["", "namespaces", "namespaces,bubblewrap"])
 def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, tmp_path):
     """Neither the program nor its compiler sees them; a file that may be read shows that the program works."""
     if languages.find_tool(language) is None:

@@ -48,7 +48,21 @@ class Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the line, and the file of --config with it."""
         with errors_in_one_line(ctx), errors_with_context(ctx):
+            if not ctx.resilient_parsing:  # the shell asks for completions
+                self._refuse_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
+
+    def _refuse_repeated_options(self, ctx: Any, args: list[str]) -> None:
+        """Raise for an option with one value that is given twice: the parser would silently use the last one."""
+        _, _, parameters = self.make_parser(ctx).parse_args(list(args))
+        first_seen: set[str] = set()
+        for parameter in parameters:
+            if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
+                continue
+            if parameter.name in first_seen:
+                flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+                raise InvalidInput("options", flag, "given once", "two values", "")
+            first_seen.add(parameter.name)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""

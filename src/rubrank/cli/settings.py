@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from rubrank._plain import in_our_words, kind_in_words
 from rubrank.errors import InvalidInput, UnknownOption
-from rubrank.options import Options
+from rubrank.options import Options, read_pairs
 
 _PANEL = "Fusion"
 _CONFIG_HELP = "TOML, YAML or JSON file with any of these settings."
@@ -154,12 +154,21 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
         name = name.replace("-", "_")
         if name not in fields:
             raise UnknownOption.of("options", "--set", key, setting_keys(fields))
-        if inner:
-            values[name] = _merge(values.get(name), {inner: value})
-        elif _is_repeatable(fields[name]):
-            values[name] = [*values.get(name, []), value]
-        else:
+        if get_origin(fields[name].annotation) is dict and not inner:
+            ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
+        before = values.get(name)
+        if before is None:
             values[name] = value
+            if inner:
+                values[name] = {inner: value}
+            elif _is_repeatable(fields[name]):
+                values[name] = [value]
+        elif isinstance(before, dict) and inner and inner not in before:
+            before[inner] = value
+        elif isinstance(before, list) and not inner:
+            before.append(value)
+        else:
+            raise InvalidInput("options", f"--set {key.strip()}", "given once", "two values", "")
     return values
 
 
@@ -182,7 +191,7 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 def _merge(before: Any, value: Any) -> Any:
     """Entries of mappings are added together; any other value replaces the one before."""
     if isinstance(before, Mapping) and isinstance(value, list):
-        value = dict(text.rpartition("=")[::2] for text in value)
+        value = read_pairs("NAME", value)
     if isinstance(before, Mapping) and isinstance(value, Mapping):
         return {**before, **value}
     return value

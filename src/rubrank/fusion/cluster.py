@@ -347,7 +347,7 @@ class _GroupFuser:
         scores = _as_matrix(columns, [criterion.name for criterion in self._criteria])
         attributes = _as_matrix(columns, self._attributes).reshape(len(scores), -1)
         label = str(columns[self._group][0])
-        outcomes = read_outcomes(columns.get(OUTCOMES, ()))
+        outcomes = read_outcomes(columns.get(OUTCOMES, ()), f"group {label!r}")
         texts = columns.get(PROBABILITIES, [None] * len(scores))
         probabilities = read_probability_texts(texts, f"group {label!r}")
         return GroupScores(label, self._criteria, scores, (), outcomes, probabilities), attributes

@@ -80,23 +80,26 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
 
 
 def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
-    """Such as "beats 0, 2, 5; ties 1"."""
+    """Such as "beats 0, 2, 5; ties 1", or "ahead of 3 (0.70)" if a judge is only 70% sure, or said so 7 of 10 times."""
     opponents = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
     if not opponents:
         return "nothing to compare with"
-    rollouts_of_verb = {
-        "beats": [j for j in opponents if outcome_G[j] > 0.5],
-        "ties": [j for j in opponents if outcome_G[j] == 0.5],
-        "loses to": [j for j in opponents if outcome_G[j] < 0.5],
-    }
+    opponents_of_verb: dict[str, list[str]] = {"beats": [], "ahead of": [], "ties": [], "behind": [], "loses to": []}
+    for j in opponents:
+        outcome = float(outcome_G[j])
+        certain_verb = {1.0: "beats", 0.5: "ties", 0.0: "loses to"}.get(outcome)
+        if certain_verb is not None:
+            opponents_of_verb[certain_verb].append(str(j))
+        else:
+            opponents_of_verb["ahead of" if outcome > 0.5 else "behind"].append(f"{j} ({outcome:.2f})")
     phrases = []
-    for verb, rollouts in rollouts_of_verb.items():
-        if len(rollouts) == len(outcome_G) - 1:
+    for verb, names in opponents_of_verb.items():
+        if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to"):
             return f"{verb} all"
-        if rollouts:
-            numbers = ", ".join(str(j) for j in rollouts[:_MOST_NUMBERS])
-            more = len(rollouts) - _MOST_NUMBERS
-            phrases.append(f"{verb} {numbers} and {more} more" if more > 0 else f"{verb} {numbers}")
+        if names:
+            more = len(names) - _MOST_NUMBERS
+            listed = ", ".join(names[:_MOST_NUMBERS])
+            phrases.append(f"{verb} {listed} and {more} more" if more > 0 else f"{verb} {listed}")
     return "; ".join(phrases)
 
 

@@ -187,6 +187,15 @@ class Escalation(_Confidential):
         return value
 
 
+_OUR_KINDS = ("batched", "absolute", "decision", "pairwise", "listwise")
+_SETTINGS_OF_KIND = {
+    "pairwise": ("both_orders", "pairs", "rounds"),
+    "listwise": ("passes",),
+    "decision": ("request_tokens", "state_tokens"),
+}
+"""Settings that only one kind uses; with another kind they would be ignored."""
+
+
 class Judge(_Confidential):
     """One judge: what it decides, how it is asked, and its endpoints."""
 
@@ -289,6 +298,12 @@ class Judge(_Confidential):
             allowed = 'used with kind "absolute" or "batched"'
             raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
         self._check_cascade()
+        for kind, settings in _SETTINGS_OF_KIND.items():
+            # Kinds that were registered from outside may use any of them.
+            for name in settings if self.kind in _OUR_KINDS and self.kind != kind else ():
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    allowed = f"used with kind {kind!r}"
+                    raise self.wrong(name, allowed, f"kind {self.kind!r}", f"Set kind: {kind}, or leave it out.")
         if self.rounds is not None and not isinstance(self.pairs, str):
             allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
             raise self.wrong("rounds", allowed, f"pairs: {self.pairs}", "Leave it out.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -106,16 +107,16 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     A folder: all its records. A pattern such as records.*.jsonl.zst: what it matches. The name of a file: it, and those
     that a run which begins a new file now and then has put beside it, records.000100.jsonl.zst.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # Path.is_dir raises for names that are too long
         files = [file for file in path.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith(".")]
         if not files and not missing_ok:
             allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
             raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
-    elif any(sign in path.name for sign in "*?[") and not path.exists():
+    elif any(sign in path.name for sign in "*?[") and not os.path.exists(path):
         files = [file for file in path.parent.glob(path.name) if file.is_file()]
     else:
         files = find_rotated(path)
-        if path.exists():
+        if os.path.exists(path):
             files = [path, *files]
     if not files and not missing_ok:
         require_file(path)

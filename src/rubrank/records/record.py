@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rubrank._plain import Strict
+from rubrank._plain import Immutable
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
@@ -35,7 +35,7 @@ Number: TypeAlias = float | None
 Table: TypeAlias = tuple[tuple[Number, ...], ...]
 
 
-class GateRecord(Strict):
+class GateRecord(Immutable):
     """What the gate did to each rollout."""
 
     passed: tuple[bool, ...]
@@ -50,7 +50,7 @@ class GateRecord(Strict):
     """What the factor was applied to."""
 
 
-class GroupRecord(Strict):
+class GroupRecord(Immutable):
     """One group under one rule."""
 
     version: int = VERSION

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ from rubrank.rollouts.messages import (
     parse_json_cell,
 )
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
-from rubrank.rollouts.shapes import convert_shape
+from rubrank.rollouts.shapes import CONVERSATION_COLUMNS, convert_shape
 from rubrank.tables.columns import COLUMNS, GROUP_NAMES, RECORD_COLUMNS, ROLLOUT_ID_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
 from rubrank.tables.rows import Row, Source, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
@@ -52,6 +53,7 @@ _STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
 _INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
 _KEY_FIELDS = ("group", "step")
+_PRINTED_MESSAGES = re.compile(r"\s*[\[(]?\s*\{[^{}]{0,1000}['\"]role['\"]\s*:\s*['\"]")
 _LIST_COLUMNS = ("responses", "completions", "outputs", "generations", "rollouts", "samples")
 """Names of columns that hold several responses."""
 
@@ -111,6 +113,19 @@ def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
             raise InvalidInput(where, name, "one response in each cell", "a list in every cell", remedy)
 
 
+def _refuse_printed_messages(rows: Sequence[Row], where: str, columns: Mapping[str, Any] | None) -> None:
+    """Raise if every cell of a column holds messages as Python prints them, which pandas writes into CSV files."""
+    for field in ("response", "prompt"):
+        if field in (columns or {}):
+            continue
+        for name in (*COLUMNS[field], *CONVERSATION_COLUMNS):
+            cells = [row.get(name) for row in rows]
+            if all(isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells):
+                if any(isinstance(parse_json_cell(cell), str) for cell in cells):
+                    remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
+                    raise InvalidInput(where, name, "a text, or messages as JSON", "messages as Python text", remedy)
+
+
 def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
     """Group rows of one rollout or one query each; groups are in the order in which they first appear."""
     return _read_rows(rows, where, columns)[0]
@@ -130,6 +145,7 @@ def _read_rows(
             shapes[shape] = None
     if not converted:
         raise InvalidInput(where, "rows", "at least one", "none", "")
+    _refuse_printed_messages(converted, where, columns)
     if any(names <= set(converted[0]) for names in RECORD_COLUMNS):
         remedy = "Name the rollouts that the records were made of; `rubrank report`, `replay` and `view` read records."
         raise InvalidInput(where, "the rows", "rollouts", "records of groups that were fused", remedy)

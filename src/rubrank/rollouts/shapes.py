@@ -44,7 +44,7 @@ _SHAREGPT_ROLES = {
 }
 _PREFERENCE_COLUMNS = ("chosen", "rejected")
 _SHAREGPT_COLUMN = "conversations"
-_CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
+CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 
 
 def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> tuple[Row, str]:
@@ -67,7 +67,7 @@ def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None
     if "chosen and rejected" in readings:
         return _convert_preference(row), "preferences"
     if not readings:
-        for name in _CONVERSATION_COLUMNS:
+        for name in CONVERSATION_COLUMNS:
             messages = _as_list(parse_json_cell(row.get(name)))
             if are_messages(messages) and messages[-1]["role"] == "assistant":
                 return _split_conversation(row, name, messages), "conversations"

@@ -110,11 +110,6 @@ class Criterion(Strict):
             return {**given, "direction": "lower"} if points < 0 else {"direction": "higher", **given}
         return data
 
-    @field_validator("weight", "margin", "points", mode="before")
-    @classmethod
-    def _refuse_booleans(cls, value: Any) -> Any:
-        return str(value).lower() if isinstance(value, bool) else value  # pydantic takes true for 1, and refuses a text
-
     @field_validator("name", "question")
     @classmethod
     def _not_blank(cls, value: str | None, info: ValidationInfo) -> str | None:

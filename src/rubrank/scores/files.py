@@ -105,8 +105,12 @@ class ScoreFile:
         for label, rows in layout.rows_of_groups.items():
             rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
             names = [criterion.name for criterion in rubric]
-            outcomes = read_outcomes(outcomes_of_row[row] for row in rows)
+            outcomes = read_outcomes([outcomes_of_row[row] for row in rows], self.table.path)
             probabilities = read_probability_texts([probabilities_of_row[row] for row in rows], self.table.path)
+            for column, cells in ((OUTCOMES, outcomes), (PROBABILITIES, probabilities)):
+                unknown = next((name for name in cells if name not in names), None)
+                if unknown is not None:
+                    raise UnknownName.of(f"{self.table.path}: group {label!r}", column, unknown, names)
             group_id = str(label)
             if "\0" in group_id and self.table.json_lines is not None:
                 # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
@@ -116,8 +120,8 @@ class ScoreFile:
                 rubric,
                 layout.scores_of(rows, names),
                 tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
-                {name: matrix for name, matrix in outcomes.items() if name in names},
-                {name: cell for name, cell in probabilities.items() if name in names},
+                outcomes,
+                probabilities,
                 tuple(digest for row in rows if (digest := digest_of_row[row]) is not None),
             )
             _check_domains(group, self.table.path)
@@ -206,12 +210,22 @@ def has_rubric(source: Any) -> bool:
     return open_score_file(source) is not None
 
 
-def read_outcomes(texts: Iterable[str | None]) -> dict[str, np.ndarray]:
+def read_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np.ndarray]:
     """The comparisons of a group, criterion by criterion, from the texts of its rows."""
-    rows = [json.loads(text) for text in texts if text]
-    if not rows:
-        return {}
-    return {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
+    matrices: dict[str, np.ndarray] = {}
+    if not any(texts):
+        return matrices
+    try:
+        rows = [json.loads(text or "") for text in texts]
+        for name in rows[0]:
+            matrices[name] = np.array([row[name] for row in rows], dtype=float)
+            if matrices[name].shape != (len(rows), len(rows)):
+                raise ValueError(name)
+    except (ValueError, TypeError, LookupError):
+        allowed = "in every row of a group: criterion → its outcomes against all rollouts of the group, as JSON"
+        got = next((repr(text)[:80] for text in texts if not text), repr(texts[0])[:80])
+        raise BadTable(str(path), OUTCOMES, allowed, got, _REMEDY) from None
+    return matrices
 
 
 def read_probability_texts(texts: Sequence[str | None], path: Path | str) -> dict[str, tuple[Distribution, ...]]:

@@ -20,18 +20,17 @@ import logging
 import sqlite3
 from typing import Any
 
-from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from rubrank._plain import no_constant
+from rubrank._plain import RepeatedKey, no_constant, unique_keys
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.schemas import to_json
 
 _log = logging.getLogger("rubrank.service")
 _SEE_LOG = "Try again later; the log of the service says more."
 _RETRY_AFTER = "5"  # seconds
-_DEEPEST = 200  # levels of nesting, as pydantic allows: recursive code would overflow the stack
+_DEEPEST = 200  # levels of nesting: recursive code would overflow the stack
 
 
 class RequestRefused(Exception):  # noqa: N818
@@ -123,13 +122,9 @@ def _too_large(most: int, got: str) -> RequestRefused:
 def parse_json(body: bytes) -> Any:
     """The JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
     try:
-        return from_json(body, allow_inf_nan=False, cache_strings="keys")
-    except ValueError as error:
-        if b"\\u" not in body:
-            raise _not_json(str(error)) from None
-    # pydantic rejects lone surrogates. Python's parser accepts them, but also accepts deeper nesting than pydantic.
-    try:
-        data = json.loads(body, parse_constant=no_constant)
+        data = json.loads(body.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=unique_keys)
+    except RepeatedKey as error:
+        raise refuse(400, "body", "JSON in which every key of an object is there once", str(error)[:120]) from None
     except RecursionError:
         raise _not_json("too deep") from None
     except ValueError as error:
@@ -149,8 +144,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _not_json(problem: str) -> RequestRefused:
-    is_constant = "NaN" in problem or "expected value" in problem
-    remedy = "NaN and Infinity are not JSON: send null." if is_constant else ""
+    remedy = "NaN and Infinity are not JSON: send null." if problem.endswith("is not JSON") else ""
     return refuse(400, "body", "JSON", problem[:120], remedy)
 
 

@@ -56,7 +56,7 @@ def find_files(source: str | Path) -> list[Path]:
     if not exists and glob.has_magic(str(source)):
         matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
         return _check_one_format([match for match in matches if match.is_file()], source)
-    if path.is_dir():
+    if os.path.isdir(path):  # Path.is_dir raises for names that are too long
         return _check_one_format(_files_in_folder(path), source)
     if not exists and (parts := find_rotated(path)):
         return _check_one_format(parts, source)

@@ -42,7 +42,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from rubrank._plain import MOST_PARAMETERS, allowed_by, check_bounds, word_set
+from rubrank._plain import MOST_PARAMETERS, Strict, allowed_by, check_bounds, word_set
 from rubrank._plugins import check_free, decorated, failed_in, importable_home, is_async, is_ours, load_plugins, shown
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
@@ -87,6 +87,12 @@ def missing(reason: str) -> Verdict:
     return Verdict(None, reason)
 
 
+class _Parameters(Strict):
+    """The base of every verifier's parameters."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
 @dataclass(frozen=True)
 class Verifier:
     """A registered verifier; `verify(rollout, params)` gives a `Verdict` and never raises."""
@@ -119,10 +125,9 @@ class Verifier:
             for p in list(inspect.signature(self.function).parameters.values())[1:]
             if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "compat"
         }
-        strict = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
         with warnings.catch_warnings():  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
             warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
-            return create_model(f"{self.name} parameters", __config__=strict, **fields)
+            return create_model(f"{self.name} parameters", __base__=_Parameters, **fields)
 
     @cached_property
     def knows_compat(self) -> bool:

@@ -44,6 +44,8 @@ from typing import Any, Literal, TypeAlias
 
 from rubrank._folders import UNUSED_USER_IDS, make_folder
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
+from rubrank.verifiers.shared.inside.landlock import DEVICES
+from rubrank.verifiers.shared.inside.namespaces import CPUS, MASKED
 from rubrank.verifiers.shared.sandboxes.process import LauncherOutcome, LauncherProcess
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
@@ -354,15 +356,20 @@ def _bubblewrap_command(header: dict[str, Any]) -> list[str]:
             view += ["--symlink", os.readlink(path), path]
         else:
             view += ["--ro-bind-try", path, path]
+    view += [argument for device in DEVICES for argument in ("--dev-bind-try", device, device)]
+    masked = [f"/proc/{name}" for name in MASKED if os.path.exists(f"/proc/{name}")]
+    size = ["--size", str(header["disk"])]
     return [
         shutil.which("bwrap") or "bwrap",
         "--unshare-all",
         "--die-with-parent",
         *view,
+        *("--symlink", "/proc/self/fd", "/dev/fd"),
         *("--proc", "/proc"),
-        *("--dev", "/dev"),
-        *("--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"),
-        *("--size", str(header["disk"])),
-        *("--tmpfs", header["directory"]),
+        *(argument for path in masked for argument in ("--ro-bind", "/dev/null", path)),
+        *("--ro-bind-try", CPUS, CPUS),
+        *(*size, "--tmpfs", "/dev/shm"),
+        *(*size, "--tmpfs", header["directory"]),
+        *("--remount-ro", "/"),  # a file system in memory whose size bubblewrap does not limit
         "--",
     ]

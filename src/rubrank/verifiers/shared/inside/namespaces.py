@@ -31,9 +31,9 @@ _NAMESPACES = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 # Flags of mount_setattr(2) and umount2(2).
 _FDCWD, _RECURSIVE, _DETACH = -100, 0x8000, 2
-_CPUS = "/sys/devices/system/cpu"  # how many processors there are
+CPUS = "/sys/devices/system/cpu"  # how many processors there are
 # What the kernel tells everybody about the machine, and no program needs.
-_MASKED = ("cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "modules", "partitions", "timer_list")
+MASKED = ("cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "modules", "partitions", "timer_list")
 
 
 def become(uid: int) -> None:
@@ -89,7 +89,7 @@ def build_view(header: dict[str, Any]) -> list[str]:
     root = header["directory"]  # an empty folder; the new root is built on it
     _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=0755")
     try:
-        for path in (*header["read"], *DEVICES, _CPUS):
+        for path in (*header["read"], *DEVICES, CPUS):
             _show(root, path)
         for path in ("/dev/shm", "/proc", header["directory"]):
             os.makedirs(root + path, exist_ok=True)
@@ -139,7 +139,7 @@ def _mount_proc(target: str) -> bool:
     except OSError:
         _mount("/proc", target, "", _BIND | _REC)
         return False
-    for name in _MASKED:
+    for name in MASKED:
         if os.path.exists(f"{target}/{name}"):
             _mount("/dev/null", f"{target}/{name}", "", _BIND)
     return True
