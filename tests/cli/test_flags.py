@@ -149,3 +149,24 @@ def test_help_shows_its_brackets():
     """Rich takes [words] for markup and leaves them out, unless the bracket is escaped."""
     shown = {text: Text.from_markup(text).plain for text in helps(RUBRANK)}
     assert [text for text, plain in shown.items() if plain != text.replace("\\[", "[")] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        (["--weight", "F=2", "--weight", "F=3"], "--weight must be one value for each name; got two for 'F'"),
+        (["--set", "weight.F=2", "--set", "weight.F=3"], "--set weight.F must be given once"),
+        (["--set", "weight.F=2", "--set", "weight=F=3"], "--set weight must be given once"),
+        (["--set", "prior=2", "--set", "prior=3"], "--set prior must be given once"),
+        (["--rule", "gdpo", "--rule", "rlvr2"], "--rule must be given once"),
+        (["--output", "a.csv", "-o", "b.csv"], "--output must be given once"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(tmp_path, options, flag):
+    path = tmp_path / "scores.csv"
+    path.write_text("uid,F,G\nq,1,0\nq,0,1\n")
+    result = CliRunner().invoke(app, ["fuse", str(path), "--criteria", "all", *options])
+    assert result.exit_code == 2
+    assert flag in " ".join(result.output.split())
+    repeatable = ["--weight", "F=2", "--weight", "G=3", "--set", "lower=F", "--set", "margin.F=0.1"]
+    assert CliRunner().invoke(app, ["fuse", str(path), "--criteria", "all", *repeatable]).exit_code == 0

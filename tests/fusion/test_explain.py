@@ -385,3 +385,14 @@ def test_words_are_true(rows):
 def test_no_gate_is_no_gate_that_was_passed():
     batch = ScoreBatch.of_arrays([[1, 0.5], [0, 0.7], [1, 0.2]])
     assert "gate" not in find_rule("rlvr2+")(batch).explain(0)
+
+
+def test_uncertain_outcomes_are_no_wins():
+    """A judge that is 70% sure does not make one rollout beat another."""
+    outcome = np.array([[NAN, 0.7, 1.0], [0.3, NAN, 0.5], [0.0, 0.5, NAN]])
+    batch = ScoreBatch.of_arrays(np.full((3, 1), NAN), criteria=["Tone"], outcomes={"Tone": outcome})
+    fused = find_rule("rlvr2")(batch)
+    lines = [fused.group(0).explain(i).splitlines()[1] for i in range(3)]
+    assert "Tone: beats 2; ahead of 1 (0.70)" in lines[0]
+    assert "Tone: ties 2; behind 0 (0.30)" in lines[1]
+    assert "Tone: ties 1; loses to 0" in lines[2]

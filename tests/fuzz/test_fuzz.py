@@ -63,3 +63,18 @@ def test_too_little_memory_and_bugs_come_through(monkeypatch, error):
     monkeypatch.setattr(arrays, "_fuse_arrays", names["fail"])
     with pytest.raises(error):
         rubrank.fuse([[1.0, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a" * 300 + ".csv", "b/" * 3000 + "c.jsonl"])
+def test_a_name_that_is_too_long_for_the_system_is_one_of_our_errors(name):
+    calls = [
+        lambda: rubrank.fuse_file(name),
+        lambda: rubrank.explain_file(name, "0"),
+        lambda: rubrank.grade(name, ["WordCount"], workers=0),
+        lambda: rubrank.load_rubric(name),
+        lambda: rubrank.read_scores(name),
+        lambda: rubrank.read_records(name),
+    ]
+    for call in calls:
+        with pytest.raises(rubrank.InvalidInput):
+            call()

@@ -4,8 +4,9 @@ import sys
 import pytest
 from scripted import judge, question
 
-from rubrank.errors import UnknownName
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges import COMPARES, KINDS, count_calls, find_kind
+from rubrank.judges.judge import load_judges
 
 # Others may be registered in this process: by the laboratory, by tests of plug-ins.
 OURS = [name for name, home in KINDS.items() if isinstance(home, str) and home.startswith("rubrank.judges.kinds")]
@@ -34,3 +35,19 @@ def test_importing_is_light() -> None:
     code = f"import sys, rubrank.judges.step; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("absolute", {"pairs": "swiss"}),
+        ("batched", {"pairs": 3}),
+        ("listwise", {"both_orders": False}),
+        ("pairwise", {"passes": 2}),
+        ("absolute", {"request_tokens": 10}),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(kind, setting):
+    data = {"name": "j", "kind": kind, "endpoints": [{"base_url": "http://127.0.0.1:1/v1", "model": "m"}], **setting}
+    with pytest.raises(InvalidInput, match=f"{next(iter(setting))} must be used with kind"):
+        load_judges({"judges": [data]})

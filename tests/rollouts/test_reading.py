@@ -353,3 +353,18 @@ def test_the_text_of_a_python_list_is_refused(tmp_path):
     (tmp_path / "r.csv").write_text("prompt,responses\np,\"['a', 'b']\"\n", encoding="utf-8")
     with pytest.raises(InvalidInput, match="the text of a Python list"):
         read_groups(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("column", ["response", "prompt", "messages"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_messages_as_python_prints_them_are_refused(tmp_path, column, suffix):
+    turns = [{"role": "user", "content": "Who's there?"}, {"role": "assistant", "content": "It's me."}]
+    frame = pl.DataFrame({"prompt": ["p"], "response": ["r"], column: [str(turns)]})
+    if column == "messages":
+        frame = frame.select("messages")
+    path = tmp_path / f"rollouts{suffix}"
+    frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
+    with pytest.raises(InvalidInput, match=f"{column} must be a text, or messages as JSON"):
+        read_groups(path)
+    frame.with_columns(pl.lit(json.dumps(turns)).alias(column)).write_parquet(tmp_path / "right.parquet")
+    assert len(read_groups(tmp_path / "right.parquet")[0].rollouts) == 1

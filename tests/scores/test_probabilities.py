@@ -275,3 +275,26 @@ def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "scores.jsonl").write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]))
     with pytest.raises(InvalidInput, match="pairs of value and probability"):
         read_scores(tmp_path / "scores.jsonl")
+
+
+@pytest.mark.parametrize("column", ["probabilities", "outcomes"])
+def test_criteria_that_the_file_does_not_have_are_refused(tmp_path, column):
+    path = tmp_path / "scores.jsonl"
+    make_table().write(path)
+    header, *lines = path.read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row[column] = json.dumps({"Tome": [[0, 0.4], [1, 0.6]] if column == "probabilities" else [0.5, 0.5]})
+    path.write_text("\n".join([header, *map(json.dumps, rows)]))
+    with pytest.raises(InvalidInput, match=f"{column} must be one of .*got 'Tome'. Did you mean 'Tone'"):
+        read_scores(path)
+
+
+@pytest.mark.parametrize("text", ["{", '{"Tone": [1]}', '{"Tone": "a"}', "7"])
+def test_damaged_outcomes_are_named(tmp_path, text):
+    path = tmp_path / "scores.jsonl"
+    make_table().write(path)
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(json.dumps({**json.loads(line), "outcomes": text}) for line in lines)]))
+    with pytest.raises(InvalidInput, match="outcomes must be in every row of a group"):
+        read_scores(path)

@@ -79,6 +79,12 @@ def test_what_is_too_deep_is_said_whatever_else_is_in_it(served, path, depth, op
     assert refused(served.call(path, raw=body.encode()), 400)["got"] == "too deep"
 
 
+@folded("path", PATHS)
+def test_a_key_that_is_there_twice_is_refused(served, path):
+    for body in ('{"prompt": "a", "prompt": "b"}', '{"groups": [{"responses": ["a"], "responses": ["b"]}]}'):
+        assert refused(served.call(path, raw=body.encode()), 400)["got"].endswith("twice")
+
+
 @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "1e308", "9" * 4000])
 def test_numbers_that_no_float_holds_have_no_mean(served, number):
     body = f'{{"verify_responses": [{{"reward": {number}}}, {{"reward": {number}}}, {{"reward": 0.5}}]}}'

@@ -199,12 +199,33 @@ def test_a_column_has_one_use(tmp_path):
 
 def test_true_is_no_weight(tmp_path):
     for name in ("weight", "margin"):
-        with pytest.raises(InvalidInput, match=f"{name} must be a number; got True for 'F'"):
+        with pytest.raises(InvalidInput, match=f"{name}.F must be a number; got 'true'"):
             FuseOptions(**{name: {"F": True}})
     path = tmp_path / "rubric.yaml"
     path.write_text("criteria:\n- {name: WordCount, params: {low: 2}, weight: true}\n")
     with pytest.raises(InvalidInput, match="weight must be a number; got 'true'"):
         rubrank.load_rubric(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("WordCount", {"low": True}),
+        ("WordCount", {"relation": "at least", "count": True}),
+        ("Keyword", {"keywords": ["a"], "need": True}),
+        ("SummaryRecall", {"points": ["a"], "threshold": True}),
+        ("TestsPass", {"cases": [{"stdin": "", "stdout": "1"}], "tolerance": True}),
+    ],
+)
+def test_true_is_no_number_of_a_criterion(name, params):
+    with pytest.raises(InvalidInput, match=r"must be .*; got 'true'"):
+        rubrank.load_rubric([{"name": name, "params": params}])
+
+
+def test_true_stays_a_truth_value():
+    rubric = rubrank.load_rubric([{"name": "Keyword", "params": {"keywords": ["a"], "case_sensitive": True}}])
+    table = rubrank.grade([{"prompt": "p", "responses": ["a", "A"]}], rubric, workers=0)
+    assert table.groups[0].scores[:, 0].tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

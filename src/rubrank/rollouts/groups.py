@@ -120,10 +120,10 @@ def _refuse_printed_messages(rows: Sequence[Row], where: str, columns: Mapping[s
             continue
         for name in (*COLUMNS[field], *CONVERSATION_COLUMNS):
             cells = [row.get(name) for row in rows]
-            if all(isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells):
-                if any(isinstance(parse_json_cell(cell), str) for cell in cells):
-                    remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
-                    raise InvalidInput(where, name, "a text, or messages as JSON", "messages as Python text", remedy)
+            have_messages = all(isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells)
+            if have_messages and any(isinstance(parse_json_cell(cell), str) for cell in cells):
+                remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
+                raise InvalidInput(where, name, "a text, or messages as JSON", "messages as Python text", remedy)
 
 
 def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
