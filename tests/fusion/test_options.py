@@ -110,3 +110,19 @@ def test_attributes_say_what_is_done_about_them():
     rule = make_fuse_rule(FuseOptions(rule="rlvr2", attributes=["a", "b=remove"], adjust="attenuate:0.5"))
     assert [str(adjust) for adjust in rule.adjust] == ["attenuate(0.5, fixed)", "remove"]
     assert np.isclose(rule.adjust[0].lam, 0.5)
+
+
+@pytest.mark.parametrize("pool", ["batch", "group"])
+def test_compared_rules_are_controlled_too(pool):
+    """A rule with control beside rules without it would be no comparison; "group" is something only RLVR² has."""
+    rng = np.random.default_rng(0)
+    tokens = rng.uniform(10, 100, (32, 6))
+    scores = 0.3 * np.log(tokens) - 0.5 + 0.1 * rng.random((32, 6))
+    batch = ScoreBatch.of_arrays(scores[..., None], attributes=tokens[..., None], attribute_names=["tokens"])
+    options = FuseOptions(rule="rlvr2", attributes=["tokens"], pool=pool)
+    for name in ("rlvr2", "weighted-mean", "gear+"):
+        rule = make_fuse_rule(options, name)
+        assert rule(batch).control is not None
+        assert not np.array_equal(rule(batch).reward, find_rule(name)(batch).reward)
+    # A small adjustment would decide which scores reach the threshold of this one.
+    assert make_fuse_rule(options, "all-or-nothing")(batch).control is None

@@ -69,9 +69,12 @@ def make_rule(options: RewardOptions, expression: str | None = None, *, owner: s
         changed = {name: value for name, value in constants.items() if value != fields[name].default}
         if not options.attributes:
             changed.pop("seed", None)
-        if is_compared or not changed:
-            return rule
-        return with_options(rule, owner, **changed)
+        if is_compared:
+            is_controlled = options.attributes and is_controllable(rule)
+            changed = {name: value for name, value in changed.items() if is_controlled and name in STAGE_OPTIONS}
+            if changed.get("pool") == "group":  # only RLVR² estimates the influence in a single group
+                del changed["pool"]
+        return with_options(rule, owner, **changed) if changed else rule
     if constants:
         rule = with_options(rule, owner, **constants)
     return _as_in_paper(rule, constants, owner) if options.edition == "paper" else rule
@@ -101,7 +104,7 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
         if "adjust" in options.model_fields_set:
             raise InvalidInput("options", "adjust", "given with `attributes`", "no attributes", "Name the columns.")
         return rule
-    if expression is not None and not has_rlvr2(rule):
+    if expression is not None and not is_controllable(rule):
         return rule
     return with_options(rule, "options", adjust=make_adjustments(options))
 
@@ -201,6 +204,11 @@ def drop_ignored_penalties(options: RewardOptions, batch: ScoreBatch) -> ScoreBa
 def is_local(rule: Rule) -> bool:
     """Do the rewards of a group depend on that group alone? A rule that does not say so gets whole batches."""
     return all(bool(getattr(part, "local", False)) for part in (find_weighing(rule), find_ordinal(rule)))
+
+
+def is_controllable(rule: Rule) -> bool:
+    """Can the influence of attributes be taken out? Not of a rule that compares scores with thresholds."""
+    return bool(getattr(find_weighing(rule), "controllable", True))
 
 
 def has_rlvr2(rule: Rule) -> bool:

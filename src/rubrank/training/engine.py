@@ -43,7 +43,15 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
-from rubrank.fusion.options import find_ordinal, find_weighing, has_rlvr2, is_local, make_rule, with_options
+from rubrank.fusion.options import (
+    find_ordinal,
+    find_weighing,
+    has_rlvr2,
+    is_controllable,
+    is_local,
+    make_rule,
+    with_options,
+)
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rescoring, Rule, Stateful, apply_rule
 from rubrank.judges.client.usage import Account
@@ -679,7 +687,7 @@ class RewardEngine:
 def is_controlled_by_default(settings: EngineOptions, rule: Rule) -> bool:
     """Are attributes controlled although the options name none? `attributes: []` and `edition: paper` say no."""
     is_asked = "attributes" in settings.model_fields_set or settings.edition is not None
-    return not is_asked and settings.pool != "group" and getattr(find_weighing(rule), "controllable", True)
+    return not is_asked and settings.pool != "group" and is_controllable(rule)
 
 
 def _log_default_control(judged: Sequence[str]) -> None:
