@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from rubrank import InvalidInput, grade
+from rubrank.fusion.files import explain_file
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.records.files import read_records, write_records
 from rubrank.records.record import record_table, to_score_table
+from rubrank.records.unfold import explain
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
 from rubrank.scores.criterion import CriterionData
@@ -74,3 +76,22 @@ def test_it_is_in_files_records_and_tables_of_records(tmp_path):
 def test_watching_alone_is_not_enough():
     with pytest.raises(InvalidInput, match='some in the layer "quality"'):
         grade(GROUPS, [WATCHED]).batch()
+
+
+def test_explanations_show_it_apart(tmp_path):
+    table = grade(GROUPS, [*COUNTED, WATCHED])
+    table.write(tmp_path / "scores.jsonl")
+    explained = explain_file(tmp_path / "scores.jsonl", "tides").explain(1)
+    assert explained.splitlines()[-1] == "  watched, not rewarded: Short 1"
+    [record] = record_table(table, "rlvr2+")
+    assert explain(record, 1) == explained
+    assert explain(record, 0).endswith("watched, not rewarded: Short 0")
+
+
+def test_a_group_of_gates_and_watched_criteria_can_be_fused(tmp_path):
+    """A file may hold such a group beside others; it has nothing to rank by."""
+    only_watched = Group(id="free", rollouts=GROUPS[0].rollouts, rubric=["EmptyAnswer", WATCHED])
+    ranked = Group(id="tides", rollouts=GROUPS[0].rollouts, rubric=[*COUNTED])
+    grade([ranked, only_watched]).write(tmp_path / "scores.jsonl")
+    explained = explain_file(tmp_path / "scores.jsonl", "free")
+    assert explained.watched["Short"].tolist() == [0.0, 1.0, 1.0, 1.0]

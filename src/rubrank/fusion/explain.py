@@ -8,6 +8,7 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
   reasoning tokens: 905, more than its group; γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria
   attributes: taking them out made −0.31
   gate: passed
+  watched, not rewarded: TestsPass 0
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ def explain_rollout(group: FusedGroup, i: int) -> str:
     lines = [_explain_reward(group, i)]
     for part in (_explain_criteria, _explain_sum, _explain_attributes, _explain_gate):
         lines += [f"  {line}" for line in part(group, i)]
+    if group.watched:
+        scores = {
+            name: "not scored" if np.isnan(scores_G[i]) else f"{scores_G[i]:g}"
+            for name, scores_G in group.watched.items()
+        }
+        lines.append(f"  watched, not rewarded: {', '.join(f'{name} {score}' for name, score in scores.items())}")
     return "\n".join(lines)
 
 

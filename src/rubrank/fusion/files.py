@@ -183,7 +183,7 @@ def explain_file(
     for _, batch in batches:
         for label in batch.labels:
             if str(label) == group:
-                return apply_rule(scores.rule, batch)[label]
+                return replace(apply_rule(scores.rule, batch)[label], watched=scores.watched_scores(group))
     raise AssertionError(f"no batch holds the group {group!r}")
 
 
@@ -290,10 +290,22 @@ class FileScores:
                 gates -= set(self.options.low_quality)
             else:
                 gates -= {c.name for c in self.score_table.specifications() if c.layer == "low_quality"}
-        watched = set()
-        if self.score_table is not None:
-            watched = {c.name for c in self.score_table.specifications() if c.layer == "watch"}
-        return tuple(name for name in self.names if name not in gates | watched)
+        return tuple(name for name in self.names if name not in gates and name not in self.watched_names)
+
+    @cached_property
+    def watched_names(self) -> tuple[str, ...]:
+        """The criteria that are only watched."""
+        if self.score_table is None:
+            return ()
+        return tuple(c.name for c in self.score_table.specifications() if c.layer == "watch")
+
+    def watched_scores(self, group: str) -> dict[str, np.ndarray]:
+        """Criterion that is only watched → the scores of a group's rollouts."""
+        if self.score_table is None:
+            return {}
+        scored = self.score_table[group]
+        columns = {criterion.name: k for k, criterion in enumerate(scored.criteria) if criterion.layer == "watch"}
+        return {name: scored.scores[:, k] for name, k in columns.items()}
 
     def batches(self) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Row numbers and the batch of these rows; together the batches cover all rows."""
@@ -386,7 +398,7 @@ class FileScores:
             group_rows = np.concatenate([members[i][1] for i in positions])
             attributes = None if self.layout.attributes_MD is None else self.layout.attributes_MD[group_rows]
             names = {c.name for group in groups for c in group.criteria} if by_rubric else set(table.criteria)
-            if names <= set(self.gates):  # a batch needs a ranked criterion, even one without any score
+            if names.isdisjoint(self.ranked_names):  # a batch needs a ranked criterion, even one without any score
                 names |= set(self.ranked_names[:1])
             # Columns in the order of the whole file: sums then do not depend on which groups share the batch.
             columns = [criterion for criterion in table.specifications() if criterion.name in names]

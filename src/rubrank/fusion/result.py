@@ -110,6 +110,8 @@ class FusedGroup:
     """Column → (G, G) outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
     ranked_scores: np.ndarray | None = None
     """(G, K): what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
+    watched: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Criterion of the layer `watch` → (G,) scores, which no rule sees. Batches do not have them, tables do."""
 
     def __repr__(self) -> str:
         best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"

@@ -1,6 +1,6 @@
 """Records → fused groups, so that a record can be asked what a fresh result can.
 
-    group = to_to_fused_group(record)
+    group = to_fused_group(record)
     group.outcomes[0, :, 2], group.effective_weights, group.explain(3)
 
 A record of a rule without utilities works too: its utilities are NaN, and its explanation says who beats whom and what
@@ -24,6 +24,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     """The group of a record, with everything that was computed about it."""
     size = record.size
     ranked = len(record.weights)
+    scores_GK = to_array(record.scores, (size, len(record.criteria)))
     names = tuple(criterion.name for criterion in record.ranked)
     gate = None
     gate_result = None
@@ -36,7 +37,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         criteria=names,
         weights=np.array(record.weights, dtype=float),
         margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
-        scores=to_array(record.scores, (size, len(record.criteria)))[:, :ranked],
+        scores=scores_GK[:, :ranked],
         higher_is_better=np.array([criterion.direction == "higher" for criterion in record.ranked], dtype=bool),
         utilities=_to_array_or_nan(record.utilities, (size, ranked)),
         values=_to_array_or_nan(record.values, (size, ranked)),
@@ -52,6 +53,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         compared=_to_outcomes(record, record.outcomes),
         soft=_to_outcomes(record, record.soft_outcomes),
         ranked_scores=None if record.ranked_scores is None else to_array(record.ranked_scores, (size, ranked)),
+        watched={c.name: scores_GK[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"},
         **_to_attribute_fields(record),
     )
 
