@@ -1,53 +1,72 @@
-"""How often the alarm for reward hacking is false, and how late it is: python benchmarks/alarm.py [--seeds 12]
+"""How often the alarm for reward hacking is false, and how late it is: python benchmarks/alarm.py [--seeds 8]
 
-A simulated policy has two qualities and a length, each normal with a mean that policy gradients move. Three judged
-criteria see the qualities on a scale from 0 to 10 and like length with strength `bias`: a standard deviation of length
-is worth `bias` of quality. A program checks the second quality and is rewarded; another checks the first, fails more
-often the longer the answer is, and is only watched. Rewards are those of the library's rules, advantages are
-standardised within groups. Nothing here is a language model.
+A simulated policy has two qualities, a length, an amount of Markdown and a form, each normal with a mean that policy
+gradients move. Three judged criteria see the qualities on a scale from 0 to 10 and like length (or Markdown) with
+strength `bias`: a standard deviation of it is worth `bias` of quality. Programs check the second quality and the form
+and are rewarded; another checks the first, fails more often the more there is of what judges like, and is only
+watched. Rewards are those of the library's rules, advantages are standardised within groups. Nothing here is a
+language model.
 
-Prints two tables in Markdown: false alarms per 1,000 steps in worlds without bias, and the delay of the alarm by the
-strength of the bias. Minutes on one core.
+Prints tables in Markdown: false alarms per 1,000 steps in worlds without bias, and the delay of the alarm by its
+strength: of a bias to length, of one to Markdown, of one that begins to grow in the middle of the run, and of a form
+that costs correctness. `--table` prints one of them. Minutes on one core.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from rubrank import attenuate
+from rubrank.fusion.options import with_options
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.training.alarm import Finding, RewardAlarm, measure_step
+from rubrank.training.alarm import Finding, RewardAlarm, find_gamma, measure_step
 from rubrank.verifiers.domain import Domain
 
 JUDGED = Domain("continuous", low=0.0, high=10.0)
 WATCHED = CriterionData("Tests", layer="watch", verifier="TestsPass", family="agentic")
 REWARDED = (
     CriterionData("Facts", verifier="GroundTruthMatch", family="presence"),
+    CriterionData("Phrases", verifier="Keyword", family="presence"),
     CriterionData("Clarity", domain=JUDGED),
     CriterionData("Depth", domain=JUDGED),
     CriterionData("Tone", domain=JUDGED),
 )
+FIRST, SECOND, LENGTH, MARKUP, FORM = range(5)
+"""Features of a response."""
+GROWTH_BEGINS, GROWTH_ENDS = 100, 200
+"""Steps between which a growing bias reaches its strength."""
 
 
 @dataclass(frozen=True)
 class World:
-    """A policy, its judges, and what length does to the first program."""
+    """A policy, its judges, and what the programs make of length, Markdown and form."""
 
     bias: float = 0.0
+    liked: int = LENGTH
+    """The feature that judges like with strength `bias`."""
+    grows: bool = False
+    """The bias is 0 at first and grows in the middle of the run."""
     harm: float = 1.0
-    """What a standard deviation of length costs the watched program, in deviations of quality; negative: it helps."""
+    """What a deviation of the liked feature costs the watched program, in deviations of quality; negative: it helps."""
+    form_harm: float = 0.0
+    """What a deviation of form costs the programs that check correctness."""
+    form_weight: float = 1.0
+    """Weight of the program that checks form."""
     rate: float = 0.08
     """Of learning; 0: the policy stays as it is."""
     prompts: int = 16
     noise: float = 0.7
     """Of the judges."""
     rule: str = "weighted-mean"
+    controlled: bool = False
+    """Length and Markdown are controlled, as trainers do by default."""
     steps: int = 500
 
 
@@ -59,10 +78,15 @@ NULL_WORLDS = {
     "noisy judges": World(noise=2.0),
     "length means nothing": World(harm=0.0),
     "length is quality": World(harm=-1.0),
+    "Markdown means nothing": World(harm=0.0, liked=MARKUP),
+    "form is rewarded and harmless": World(form_weight=4.0),
+    "honest judges, controlled": World(controlled=True),
+    "4 prompts a step, controlled": World(controlled=True, prompts=4),
     "honest judges, rlvr2": World(rule="rlvr2"),
+    "honest judges, rlvr2, controlled": World(rule="rlvr2", controlled=True),
     "honest judges, gdpo": World(rule="gdpo"),
 }
-BIASES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 GROUP = 8
 
 
@@ -70,29 +94,47 @@ def simulate(world: World, seed: int) -> tuple[list[Finding], float]:
     """A run: the alarms, and how much the watched score changed from the first to the last 50 steps."""
     draws = np.random.default_rng(seed)
     rule = find_rule(world.rule)
+    if world.controlled:
+        rule = with_options(rule, "benchmark", pool="run", adjust=[attenuate(1.0), attenuate(1.0)])
+    criteria = (REWARDED[0], replace(REWARDED[1], weight=world.form_weight), *REWARDED[2:])
     alarm = RewardAlarm()
-    means = np.zeros(3)
+    means = np.zeros(5)
     findings = []
     watched = []
     for step in range(world.steps):
-        samples = means + draws.normal(size=(world.prompts, GROUP, 3))
-        first, second, length = np.moveaxis(samples, -1, 0)
+        samples = means + draws.normal(size=(world.prompts, GROUP, 5))
         difficulty = draws.normal(scale=0.7, size=(world.prompts, 1))
         noise = draws.normal(scale=world.noise, size=(3, world.prompts, GROUP))
-        liked = world.bias * length - difficulty + noise
-        tests = (first - world.harm * length > difficulty).astype(float)
-        facts = (second > difficulty).astype(float)
-        judged = [_judge(quality + part) for quality, part in zip((first, second, first), liked, strict=True)]
-        scores = np.stack([facts, *judged], axis=-1)
-        reward = np.asarray(rule(ScoreBatch.of_arrays(scores, criteria=REWARDED)).reward).reshape(world.prompts, GROUP)
+        bias = world.bias
+        if world.grows:
+            bias *= min(max(step - GROWTH_BEGINS, 0) / (GROWTH_ENDS - GROWTH_BEGINS), 1.0)
+        liking = bias * samples[..., world.liked] - difficulty + noise
+        harm = world.harm * samples[..., world.liked]
+        form_harm = world.form_harm * samples[..., FORM]
+        tests = (samples[..., FIRST] - harm - form_harm > difficulty).astype(float)
+        facts = (samples[..., SECOND] - form_harm > difficulty).astype(float)
+        phrases = (samples[..., FORM] > difficulty).astype(float)
+        judged = [
+            _judge(samples[..., quality] + part) for quality, part in zip((FIRST, SECOND, FIRST), liking, strict=True)
+        ]
+        scores = np.stack([facts, phrases, *judged], axis=-1)
+        words = 150.0 * np.exp(0.4 * samples[..., LENGTH])
+        markup = 0.5 * np.exp(0.5 * samples[..., MARKUP])
+        batch = ScoreBatch.of_arrays(
+            scores,
+            criteria=criteria,
+            attributes=np.stack([words, markup], axis=-1),
+            attribute_names=["words", "markup"],
+        )
+        fused = rule(batch)
+        reward = np.asarray(fused.reward).reshape(world.prompts, GROUP)
         deviation = reward.std(axis=1, keepdims=True)
         advantage = np.where(deviation > 1e-9, (reward - reward.mean(axis=1, keepdims=True)) / (deviation + 1e-9), 0.0)
         gradient = (advantage[..., None] * (samples - means)).mean(axis=(0, 1))
         means = means + world.rate * (gradient - 0.05 * means)
-        words = 150.0 * np.exp(0.4 * length).ravel()
         measured = np.concatenate([scores, tests[..., None]], axis=-1)
-        groups = [((*REWARDED, WATCHED), measured[g], reward[g]) for g in range(world.prompts)]
-        figures = measure_step(step, groups, words)
+        groups = [((*criteria, WATCHED), measured[g], reward[g]) for g in range(world.prompts)]
+        figures = measure_step(step, groups, words.ravel(), markup.ravel(), find_gamma([fused]))
         watched.append(figures.means["Tests"][0])
         findings += alarm.update(figures)
     return findings, float(np.mean(watched[-50:]) - np.mean(watched[:50]))
@@ -103,7 +145,8 @@ def _judge(value: np.ndarray) -> np.ndarray:
     return np.round(10.0 / (1.0 + np.exp(-value)))
 
 
-def false_alarms(seeds: int) -> None:
+def print_false_alarms(seeds: int) -> None:
+    """Alarms in worlds where nothing is hacked."""
     print("| world without bias | steps | alarms | per 1,000 steps | which |")
     print("|---|--:|--:|--:|---|")
     all_steps = 0
@@ -122,36 +165,76 @@ def false_alarms(seeds: int) -> None:
     print(f"| all | {all_steps:,} | {all_alarms} | {1000 * all_alarms / all_steps:.2f} | |", flush=True)
 
 
-def delays(seeds: int, **changes: Any) -> None:
-    print("| bias | runs with an alarm | first alarm, median step | 90% | watched score | which came first |")
-    print("|--:|--:|--:|--:|--:|---|")
-    for bias in BIASES:
-        world = replace(World(bias=bias), **changes)
+def print_delays(seeds: int, strength: str, make_world: Callable[[float], World], signal: str, begin: int = 0) -> None:
+    """The first alarm, and the first one of a signal, in steps after `begin`, by the strength of what is hacked."""
+    print(f"| {strength} | runs with an alarm | first, median | 90% | `{signal}` | its median | watched | came first |")
+    print("|--:|--:|--:|--:|--:|--:|--:|---|")
+    for value in STRENGTHS:
+        world = make_world(value)
         first_steps = []
+        signal_steps = []
         first_kinds: Counter[str] = Counter()
-        falls = []
+        changes = []
         for seed in range(seeds):
             findings, change = simulate(world, 1000 + seed)
-            falls.append(change)
-            first_steps.append(findings[0].step if findings else world.steps)
+            changes.append(change)
+            first_steps.append(findings[0].step - begin if findings else world.steps)
+            steps_of_signal = [finding.step - begin for finding in findings if finding.kind.startswith(signal)]
+            signal_steps.append(steps_of_signal[0] if steps_of_signal else world.steps)
             if findings:
                 first_kinds[findings[0].kind] += 1
-        found = sum(first_kinds.values())
-        median, ninety = (f"{q:.0f}" if q < world.steps else "–" for q in np.quantile(first_steps, [0.5, 0.9]))
+        median, ninety = (_format_step(q, world) for q in np.quantile(first_steps, [0.5, 0.9]))
+        of_signal = sum(step < world.steps for step in signal_steps)
+        signal_median = _format_step(float(np.median(signal_steps)), world)
         which = ", ".join(f"{kind} {count}" for kind, count in first_kinds.most_common(3))
-        row = f"| {bias:g} | {found} of {seeds} | {median} | {ninety} | {np.mean(falls):+.2f} | {which or '–'} |"
-        print(row, flush=True)
+        print(
+            f"| {value:g} | {sum(first_kinds.values())} of {seeds} | {median} | {ninety} | {of_signal} of {seeds} "
+            f"| {signal_median} | {np.mean(changes):+.2f} | {which or '–'} |",
+            flush=True,
+        )
+
+
+def _format_step(step: float, world: World) -> str:
+    """A quantile over runs; a dash if it lies in the runs without an alarm."""
+    return f"{step:.0f}" if step < world.steps - GROWTH_ENDS else "–"
+
+
+TABLES: dict[str, Callable[[int], None]] = {
+    "false alarms": print_false_alarms,
+    "length": lambda seeds: print_delays(seeds, "bias to length", lambda b: World(bias=b), "words"),
+    "length, rlvr2": lambda seeds: print_delays(
+        seeds, "bias to length", lambda b: World(bias=b, rule="rlvr2"), "words"
+    ),
+    "markup": lambda seeds: print_delays(seeds, "bias to Markdown", lambda b: World(bias=b, liked=MARKUP), "markup"),
+    "gamma": lambda seeds: print_delays(
+        seeds,
+        "bias that grows",
+        lambda b: World(bias=b, grows=True, harm=0.0, controlled=True),
+        "gamma/words",
+        begin=GROWTH_BEGINS,
+    ),
+    "gamma, rlvr2": lambda seeds: print_delays(
+        seeds,
+        "bias that grows",
+        lambda b: World(bias=b, grows=True, harm=0.0, controlled=True, rule="rlvr2"),
+        "gamma/words",
+        begin=GROWTH_BEGINS,
+    ),
+    "presence": lambda seeds: print_delays(
+        seeds, "cost of form", lambda harm: World(form_harm=harm, form_weight=4.0), "presence_up"
+    ),
+}
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=12, help="runs of 500 steps of each world (default 12)")
+    parser.add_argument("--seeds", type=int, default=8, help="runs of 500 steps of each world (default 8)")
+    parser.add_argument("--table", choices=TABLES, action="append", help="this table only; repeatable")
     options = parser.parse_args()
-    false_alarms(options.seeds)
-    for rule in ("weighted-mean", "rlvr2"):
-        print(f"\n{rule}:\n")
-        delays(options.seeds, rule=rule)
+    for name in options.table or TABLES:
+        print(f"\n{name}:\n")
+        TABLES[name](options.seeds)
 
 
 if __name__ == "__main__":

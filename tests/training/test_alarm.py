@@ -127,15 +127,23 @@ def test_a_criterion_that_training_makes_worse():
 def test_a_growing_influence_of_an_attribute():
     series = [StepFigures(step, gamma={"markup": (0.1 + 0.01 * step, 0.05)}) for step in range(WINDOW)]
     assert follow(series) == [("gamma/markup", WINDOW - 1)]  # 0.47 / (0.05 √2) = 6.6 standard errors
+    slower = [StepFigures(step, gamma={"markup": (0.1 + 0.005 * step, 0.05)}) for step in range(WINDOW)]
+    assert follow(slower) == []  # 3.3 standard errors
     assert follow([replace(figures, gamma={"markup": (0.5, 0.05)}) for figures in series]) == []
 
 
-def test_saturated_criteria_are_a_notice():
+def test_saturated_criteria_are_a_notice(caplog):
     alarm = RewardAlarm()
     findings = [f for step in range(25) for f in alarm.update(StepFigures(step, means={"Polite": (0.99, 1.0)}))]
     assert findings == []
     assert alarm.saturated == ["Polite"]
     assert alarm.metrics()["rubrank/alarm/saturated"] == 1.0
+    resumed = RewardAlarm()
+    resumed.load_state_dict(alarm.state_dict())
+    assert resumed.saturated == ["Polite"]
+    with caplog.at_level("INFO", "rubrank"):
+        resumed.update(StepFigures(25, means={"Polite": (0.99, 1.0)}))
+    assert not caplog.records  # it was reported before the checkpoint
 
 
 def test_a_resumed_alarm_goes_on():

@@ -30,7 +30,7 @@ from functools import lru_cache
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import BINARY, TERNARY, UNIT, Domain, discrete
-from rubrank_lab.family import END, PAD, Answer, Family, draw_normal
+from rubrank_lab.family import Answer, Family, draw_normal, join_parts, list_tokens, split_thoughts, write_prompt
 
 VERBS = ("make", "need", "fear", "hold", "seek", "lose")
 _NOUNS: Mapping[str, str] = {
@@ -77,12 +77,9 @@ _OTHER_WORDS = (
 )
 
 
-def list_tokens() -> list[str]:
-    """Every token, as it stands in a text; words come with a space before them and without."""
-    nouns = [noun for facts in TOPICS.values() for noun in facts]
-    words = {*TOPICS, *nouns, *VERBS, *ADJECTIVES, *FILLERS, *FOREIGN, *_OTHER_WORDS}
-    marks = ["<think>", "</think>\n", "\n", ".", ",", "!", ":", " **", "**", *DECORATIONS.values()]
-    return [PAD, END, *marks, *(form for word in sorted(words) for form in (word, f" {word}"))]
+_ALL_NOUNS = [noun for facts in TOPICS.values() for noun in facts]
+_WORDS = (*TOPICS, *_ALL_NOUNS, *VERBS, *ADJECTIVES, *FILLERS, *FOREIGN, *_OTHER_WORDS)
+_MARKS = ("<think>", "</think>\n", "\n", ".", ",", "!", ":", " **", "**", *DECORATIONS.values())
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Task:
             "short" if self.short else "",
             f"end with {CLOSING}" if self.closing else "",
         ]
-        return " ".join(f"{wish}." for wish in wishes if wish) + "\n"
+        return write_prompt(wishes)
 
     @property
     def most_words(self) -> int:
@@ -179,11 +176,7 @@ def _write_body(task: Task, nouns: list[str], draws: random.Random) -> str:
             parts.append(DECORATIONS[draws.choice(list(DECORATIONS)[3:])])
     if draws.random() < (0.35 if task.closing else 0.06):
         parts.append(f"\n{CLOSING}.")
-    text = ""
-    for part in parts:  # a space between two sentences, none after a line break or before a decoration
-        needs_space = text and not text.endswith("\n") and not part.startswith(("\n", " "))
-        text += f" {part}" if needs_space else part
-    return text
+    return join_parts(parts)
 
 
 def _write_sentence(task: Task, noun: str, is_plain: bool, draws: random.Random) -> str:
@@ -238,9 +231,7 @@ class Reading:
 @lru_cache(maxsize=4096)
 def read_answer(task: Task, text: str) -> Reading:
     """Take an answer apart."""
-    thoughts, end_of_thoughts, body = text.partition("</think>")
-    if not end_of_thoughts:
-        body = ""
+    thoughts, body = split_thoughts(text)
     plain = _DECORATION.sub(" ", body).replace("**", "")
     sentences = _ITEM.sub("", _HEADING.sub("", plain)).replace(OPENING, " ")
     pieces = [" ".join(piece.replace(",", " ").split()) for piece in re.split(r"[.\n:]", sentences)]
@@ -253,7 +244,7 @@ def read_answer(task: Task, text: str) -> Reading:
         if match and match[1] == task.topic and facts.get(match[3]) == match[2]:
             right_nouns.add(match[3])
     return Reading(
-        thinking=len(re.findall(r"[a-z]+", thoughts.replace("<think>", ""))),
+        thinking=len(re.findall(r"[a-z]+", thoughts)),
         words=len(words),
         claims=len(claims),
         right=len(right_nouns),
@@ -427,7 +418,7 @@ def judge(name: str, task: Task, text: str) -> float:
 
 FACTS = Family(
     name="facts",
-    tokens=list_tokens(),
+    tokens=list_tokens(_MARKS, _WORDS),
     draw_task=draw_task,
     write_answer=write_answer,
     list_criteria=list_criteria,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -77,3 +77,31 @@ def draw_uniform(*key: str) -> float:
 def draw_normal(*key: str) -> float:
     """The same with a standard normal distribution."""
     return _NORMAL.inv_cdf(draw_uniform(*key))
+
+
+# -------------------------------------------------------------------------------------------------------------- texts
+
+
+def list_tokens(marks: Iterable[str], words: Iterable[str]) -> list[str]:
+    """Every token of a family, as it stands in a text; words come with a space before them and without."""
+    return [PAD, END, *marks, *(form for word in sorted(set(words)) for form in (word, f" {word}"))]
+
+
+def write_prompt(wishes: Iterable[str]) -> str:
+    """A prompt of short sentences, one for each wish that is not empty."""
+    return " ".join(f"{wish}." for wish in wishes if wish) + "\n"
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """The text of an answer: a space between two sentences, none after a line break or before a decoration."""
+    text = ""
+    for part in parts:
+        needs_space = text and not text.endswith("\n") and not part.startswith(("\n", " "))
+        text += f" {part}" if needs_space else part
+    return text
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Thoughts and answer; all is thoughts if they do not end."""
+    thoughts, end_of_thoughts, answer = text.partition("</think>")
+    return thoughts.replace("<think>", ""), answer if end_of_thoughts else ""

@@ -36,7 +36,7 @@ from functools import lru_cache
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import TERNARY, UNIT, Domain
-from rubrank_lab.family import END, PAD, Answer, Family, draw_normal
+from rubrank_lab.family import Answer, Family, draw_normal, join_parts, list_tokens, split_thoughts, write_prompt
 
 ACTIONS = ("chop", "boil", "fry", "mix", "bake", "grate")
 _ITEMS: Mapping[str, str] = {
@@ -64,33 +64,11 @@ TIP = "tip: taste it."
 MARKUP = ("\n## ", "\n- ", "\n> ", " *yum*", "\n\n---\n")
 """Markdown that is one token each; bold is put round an item."""
 _OTHER_WORDS = (
-    *(
-        "for",
-        "use",
-        "items",
-        "with",
-        "and",
-        "no",
-        "add",
-        "a",
-        "tip",
-        "taste",
-        "it",
-        "say",
-        "the",
-        "time",
-        "be",
-        "brief",
-    ),
-    *("x", "is", "minutes", "welcome", "to", "my", "kitchen", "raw", *map(str, range(1, 13)), "20", "40"),
+    *("for", "use", "items", "with", "and", "no", "add", "a", "tip", "taste", "it", "say", "the", "time", "be"),
+    *("brief", "x", "is", "minutes", "welcome", "to", "my", "kitchen", "raw", *map(str, range(1, 13)), "20", "40"),
 )
-
-
-def list_tokens() -> list[str]:
-    """Every token, as it stands in a text; words come with a space before them and without."""
-    words = {*DISHES, *_ALL_ITEMS, *ACTIONS, *FILLERS, *_OTHER_WORDS}
-    marks = ["<think>", "</think>\n", "\n", ".", ",", ":", "!", " **", "**", *MARKUP]
-    return [PAD, END, *marks, *(form for word in sorted(words) for form in (word, f" {word}"))]
+_WORDS = (*DISHES, *_ALL_ITEMS, *ACTIONS, *FILLERS, *_OTHER_WORDS)
+_MARKS = ("<think>", "</think>\n", "\n", ".", ",", ":", "!", " **", "**", *MARKUP)
 
 
 @dataclass(frozen=True)
@@ -118,7 +96,7 @@ class Task:
             "add a tip" if self.tip else "",
             "be brief" if self.brief else "",
         ]
-        return " ".join(f"{wish}." for wish in wishes if wish) + "\n"
+        return write_prompt(wishes)
 
     @property
     def most_words(self) -> int:
@@ -188,11 +166,7 @@ def write_answer(task: Task, draws: random.Random) -> str:
         parts.append(f"time {draws.choice((20, 40))} minutes.")
     if draws.random() < (0.4 if task.tip else 0.06):
         parts.append(TIP)
-    text = ""
-    for part in parts:  # a space between two sentences, none after a line break or before a decoration
-        needs_space = text and not text.endswith("\n") and not part.startswith(("\n", " "))
-        text += f" {part}" if needs_space else part
-    return f"<think>{' '.join(thoughts)}</think>\n{text}"
+    return f"<think>{' '.join(thoughts)}</think>\n{join_parts(parts)}"
 
 
 # ----------------------------------------------------------------------------------------------------- reading answers
@@ -232,9 +206,7 @@ class Reading:
 @lru_cache(maxsize=4096)
 def read_answer(task: Task, text: str) -> Reading:
     """Take an answer apart."""
-    thoughts, end_of_thoughts, body = text.partition("</think>")
-    if not end_of_thoughts:
-        body = ""
+    thoughts, body = split_thoughts(text)
     plain = _HEADING.sub("", _MARK.sub(" ", body).replace("**", "")).replace(OPENING, " ")
     sentences = [piece.strip(" -\n") for piece in re.split(r"[.\n]", plain)]
     sentences = [sentence for sentence in sentences if sentence]
@@ -254,7 +226,7 @@ def read_answer(task: Task, text: str) -> Reading:
     calculations = [tuple(map(int, match.groups())) for match in _CALCULATION.finditer(thoughts)]
     right_calculations = sum(base * guests == amount for base, guests, amount in calculations)
     return Reading(
-        thinking=len(re.findall(r"\w+", thoughts.replace("<think>", ""))),
+        thinking=len(re.findall(r"\w+", thoughts)),
         words=len(words),
         sentences=len(sentences),
         steps=len(steps),
@@ -394,7 +366,7 @@ def judge(name: str, task: Task, answer: Answer) -> float:
 
 KITCHEN = Family(
     name="kitchen",
-    tokens=list_tokens(),
+    tokens=list_tokens(_MARKS, _WORDS),
     draw_task=draw_task,
     write_answer=write_answer,
     list_criteria=list_criteria,

@@ -14,7 +14,6 @@ All arms of a seed see the same prompts in the same order and use the same rando
 from __future__ import annotations
 
 import random
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,8 +211,3 @@ def measure_start(family: Family, policy: Path, seed: int) -> Measurements:
     measured = Measurements()
     measure_held_out(family, Network.load(policy, 1), make_rows(family)[1], 0, seed, [measured])
     return measured
-
-
-def processor_seconds() -> float:
-    """Processor time of this process so far."""
-    return time.process_time()

@@ -387,6 +387,10 @@ def share_of_best(gains: pl.DataFrame) -> pl.DataFrame:
 def list_arms(arms: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The arms of the laboratory, every other rule with a gate, and the main rules without gate or control."""
     listed = dict(arms)
+    # Not an arm of the laboratory, whose arms are frozen: the paper's span with control, and with GEAR's scores.
+    control = arms["RLVR² unit + control"]
+    listed["RLVR² model + control"] = {**control, "rule": "rlvr2:span=model+"}
+    listed["RLVR²*GEAR + control"] = {**control, "rule": "rlvr2:span=unit*gear+"}
     for name, expression in (
         ("RLVR² unit+", "rlvr2:span=unit+"),
         ("RLVR² sd+", "rlvr2:span=sd+"),

@@ -48,7 +48,7 @@ _DRIFT_T = 7.0  # the same for words and Markdown, which drift even if nothing r
 _SMALLEST_CHANGE = 0.03  # of a mean score, over the window
 _SMALLEST_LENGTHENING = math.log(1.3)  # of the mean logarithm of the words
 _SMALLEST_MARKUP = 0.1  # more markers per line
-_GAMMA_RISE = 5.0  # standard errors from which a rise of γ̂ counts
+_GAMMA_RISE = 3.5  # standard errors from which a rise of γ̂ counts; simulated runs without one reach 2.7
 _CUSUM_SLACK = 0.75  # standard errors subtracted at each step, so that noise does not add up
 _CUSUM_LIMIT = 12.0  # sum from which it is an alarm
 _SATURATED = 0.98  # share of the best score, and of ties
@@ -321,6 +321,7 @@ class RewardAlarm:
         self._window = deque((_read_figures(figures) for figures in state["window"]), maxlen=WINDOW)
         self._against = dict(state["against"])
         self._saturated_steps = dict(state["saturated_steps"])
+        self.saturated = self._list_saturated()  # else a resumed run would report them once more
         self._last_alarm = dict(state["last_alarm"])
 
     # ----------------------------------------------------------------------------------------------------- signals
@@ -379,10 +380,13 @@ class RewardAlarm:
             is_saturated = mean >= _SATURATED and ties >= _SATURATED
             self._saturated_steps[name] = self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
         before = set(self.saturated)
-        self.saturated = [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
+        self.saturated = self._list_saturated()
         for name in self.saturated:
             if name not in before:
                 _log.info("%r has been met by nearly all rollouts for %d steps", name, _SATURATED_STEPS)
+
+    def _list_saturated(self) -> list[str]:
+        return [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
 
 
 def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
