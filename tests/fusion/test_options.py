@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import polars
 import pytest
 
 from rubrank import RLVR2, FuseOptions, Gate, InvalidInput, RewardEngine, ScoreBatch, UnknownName, find_rule, fuse
@@ -126,3 +127,33 @@ def test_compared_rules_are_controlled_too(pool):
         assert not np.array_equal(rule(batch).reward, find_rule(name)(batch).reward)
     # A small adjustment would decide which scores reach the threshold of this one.
     assert make_fuse_rule(options, "all-or-nothing")(batch).control is None
+
+
+FRAME = {"F": [1, 0, 1, 1], "S": [3, 4, 5, 2]}
+
+
+def fuse_frame(**options):
+    frame = polars.DataFrame({"prompt_id": ["a", "a", "b", "b"], **FRAME})
+    return fuse(frame, groups="prompt_id", criteria=["F", "S"], **options)
+
+
+def test_a_rule_that_adds_scores_is_told_their_scales():
+    expected = [1 / 2 + 2 / 8, 3 / 8, 1 / 2 + 4 / 8, 1 / 2 + 1 / 8]
+    assert fuse_frame(rule="weighted-mean", domains={"S": (1, 5)}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({}, r"Give its scale: domains=\{'S': \(LOW, HIGH\)\}"),
+        ({"domains": {"S": (5, 1)}}, r"low < high; got \(5, 1\)"),
+        ({"domains": {"S": 5}}, "two numbers"),
+        ({"domains": {"T": (1, 5)}}, "one of 'F', 'S'"),
+        ({"domains": (1, 5)}, "by criterion"),
+        ({"flor": 1}, "Did you mean 'floor'"),
+        ({"group": "x"}, "Did you mean 'groups'"),
+    ],
+)
+def test_wrong_keywords_beside_a_rule(options, remedy):
+    with pytest.raises(InvalidInput, match=remedy):
+        fuse_frame(rule="gdpo", **options)

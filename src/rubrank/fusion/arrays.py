@@ -6,6 +6,7 @@ array([0.29, 1.  , 0.  ])
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownOption, only_our_errors
+from rubrank.errors import InvalidInput, UnknownName, UnknownOption, only_our_errors
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rule import Rule, apply_rule
@@ -43,6 +44,7 @@ def fuse(
     groups: Any = None,
     attributes: ArrayLike | None = None,
     directions: Directions = None,
+    domains: Mapping[str, tuple[float, float]] | None = None,
     criteria: Sequence[str] | None = None,
     attribute_names: Sequence[str] | None = None,
     outcomes: Any = None,
@@ -60,6 +62,8 @@ def fuse(
         Of a frame, groups and attributes may be names of columns, and `criteria` says which columns are scores:
         fuse(frame, groups="prompt_id", criteria=["Facts", "Style"], attributes=["tokens"]); criteria="all": the others.
     directions: "higher" or "lower" is better, for each criterion.
+    domains: the lowest and highest score by criterion, such as {"Style": (1, 5)}, for rules that add scores up; (0, 1)
+        by default. RLVR² only compares scores and needs none.
     criteria, attribute_names: names, so that options can be given by name and draws depend on names, not positions.
     outcomes: for criteria on which responses were compared instead of scored; see `rubrank.scores.outcomes`. "soft":
         the option of `RLVR2`.
@@ -74,6 +78,7 @@ def fuse(
         "groups": groups,
         "attributes": attributes,
         "directions": directions,
+        "domains": domains,
         "criteria": criteria,
         "attribute_names": attribute_names,
         "outcomes": outcomes,
@@ -136,11 +141,18 @@ def _fuse_arrays(
 
             if arrays["attributes"] is not None:
                 options.setdefault("adjust", "remove")
-            chosen = find_controlled_rule(rule, owner, options)
+            try:
+                chosen = find_controlled_rule(rule, owner, options)
+            except UnknownName as error:
+                unknown = [name for name in options if repr(name) == error.got]
+                if not unknown:
+                    raise
+                constants = re.findall(r"'(\w+)'", error.allowed)
+                raise UnknownOption.of(owner, "keyword", unknown[0], [*arrays, *constants, "rule"]) from None
         return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     for name in options:
         if name not in _OPTION_NAMES:
-            raise UnknownOption.of(owner, "keyword", name, [*arrays, *_OPTION_NAMES, "rule"])
+            raise UnknownOption.of(owner, "keyword", name, sorted({*arrays, *_OPTION_NAMES, "rule"}))
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     try:

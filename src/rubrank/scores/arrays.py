@@ -24,7 +24,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import check_comparisons
 from rubrank.scores.probabilities import read_probabilities
 from rubrank.tables.columns import BOOKKEEPING, GROUP_NAMES
-from rubrank.verifiers.domain import UNIT, Layer
+from rubrank.verifiers.domain import UNIT, Domain, Layer
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
@@ -46,6 +46,7 @@ def batch_from_arrays(
     weights: Any,
     margins: Any,
     directions: Any,
+    domains: Any,
     global_quality: Sequence[str | int],
     low_quality: Sequence[str | int],
     gates: Any,
@@ -79,6 +80,8 @@ def batch_from_arrays(
     data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
     if directions is not None:
         data = _with_directions(owner, data, directions, is_named=criteria is not None)
+    if domains is not None:
+        data = _with_domains(owner, data, domains, is_named=criteria is not None)
     ones, zeros = _constant_rows(len(data))
     batch = kind(
         rows.scores_MK,
@@ -417,6 +420,28 @@ def _with_directions(
         got = repr([str(direction) for direction in listed] or directions)
         raise InvalidInput(owner, "directions", allowed, got, "")
     return tuple(replace(c, direction=str(direction)) for c, direction in zip(data, listed, strict=True))  # type: ignore[arg-type]
+
+
+def _with_domains(
+    owner: str, data: tuple[CriterionData, ...], domains: Any, is_named: bool
+) -> tuple[CriterionData, ...]:
+    if not isinstance(domains, Mapping):
+        allowed = "the lowest and highest score by criterion"
+        raise InvalidInput(owner, "domains", allowed, repr(domains)[:80], 'Such as {"Style": (1, 5)}.')
+    names = [criterion.name for criterion in data]
+    read_domains = {}
+    for name, limits in domains.items():
+        if not is_named or name not in names:
+            raise UnknownName.of(owner, "domains key", name, names if is_named else ())
+        try:
+            low, high = (float(limit) for limit in limits)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            got = repr(limits)[:80]
+            raise InvalidInput(owner, f"domains[{name!r}]", "two numbers, low < high", got, "Such as (1, 5).")
+        read_domains[name] = Domain("continuous", (), low, high)
+    return tuple(replace(c, domain=read_domains.get(c.name, c.domain)) for c in data)
 
 
 def _read_per_criterion(

@@ -74,6 +74,7 @@ class ScoreBatch:
         weights: Any = None,
         margins: Any = None,
         directions: Any = None,
+        domains: Any = None,
         global_quality: Sequence[str | int] = (),
         low_quality: Sequence[str | int] = (),
         gates: ArrayLike | None = None,
@@ -92,7 +93,8 @@ class ScoreBatch:
         criteria: names, or data with domains, directions, points, edges … For a frame, the columns that are criteria,
             or "all" of them; its groups and attributes may be names of columns, too.
         weights: > 0; (K,), (N, K), or by name. margins: differences of at most this much are ties; the same forms.
-        directions: "higher" or "lower" is better, for each criterion.
+        directions: "higher" or "lower" is better, for each criterion. domains: by name, the lowest and highest score,
+            (0, 1) by default; for rules that add scores up.
         global_quality, low_quality: columns, by name or number, that a gate reads: 1 = clean. Low-quality columns are
             ranked by rules without a gate.
         gates: (…, C), scores of more gate criteria. gate_criteria: their names or data; a name alone makes a
@@ -109,6 +111,7 @@ class ScoreBatch:
             weights=weights,
             margins=margins,
             directions=directions,
+            domains=domains,
             global_quality=global_quality,
             low_quality=low_quality,
             gates=gates,
@@ -308,6 +311,10 @@ class ScoreBatch:
             where = f"scores of {self.names[k]!r}"
             allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
             remedy = f"Give its scale: `domain.{self.names[k]}=LOW:HIGH`."
+            if not self.declared:  # from plain arrays
+                remedy = f"Give its scale: domains={{{self.names[k]!r}: (LOW, HIGH)}}."
+                if not self.named:
+                    remedy = "Name the criteria and give their scales: criteria=NAMES, domains={NAME: (LOW, HIGH)}."
             raise InvalidInput("ScoreBatch", where, allowed, f"{self.scores_MK[i, k]:g}", remedy)
 
     # ------------------------------------------------------------------------------------------------- other batches
