@@ -71,14 +71,14 @@ class Measured:
 
     def order(self, rule: str) -> RankedRewards:
         """Who is above whom under a rule."""
-        return rank_rewards(run_rule(rule, self.batch)[0], self.batch.starts)
+        return rank_rewards(run_rule(rule, self.batch), self.batch.starts)
 
     def adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> RankedRewards:
         """The same under RLVR², adjusted for `values`; every criterion, unless the options say otherwise."""
         names = NAMES[: values.shape[1]]
         batch = replace(self.batch, attributes_MD=values, attribute_names=names)
         options = {"adjust_criteria": "all", **options}
-        return rank_rewards(run_rule(control(form, adjust, **options), batch)[0], batch.starts)
+        return rank_rewards(run_rule(control(form, adjust, **options), batch), batch.starts)
 
     def followed(
         self, order: RankedRewards, rule: str, attributes: str = "none", form: str = "", adjust: str = ""

@@ -25,7 +25,7 @@ import numpy as np
 from hanna_rules import ALL, CRITERIA, DATA, JUDGES, RIVALS, Hanna, load, mean, rules
 
 from rubrank.studies.audit.audit import Audit, audit
-from rubrank.studies.audit.tables import tell
+from rubrank.studies.audit.result import format_estimate
 from rubrank.studies.statistics import (
     Draws,
     Estimate,
@@ -160,7 +160,7 @@ def by_measure(found: dict[str, dict[str, Ranked]]) -> list[Sequence[str]]:
     return [
         heading,
         *(
-            (rule, *(tell(percentile_interval(getattr(ranked[ALL], name))) for name in NAMES))
+            (rule, *(format_estimate(percentile_interval(getattr(ranked[ALL], name))) for name in NAMES))
             for rule, ranked in found.items()
         ),
     ]
@@ -220,8 +220,8 @@ def judges_rows(found: Audit) -> list[Sequence[str]]:
         (bias,) = [b for b in found.bias if (b.judge, b.criterion) == (name, None)]
         missing = f"{sum(c.missing for c in covered) / sum(c.asked for c in covered):.1%}" if covered else ""
         ties = f"{np.mean([c.ties.value for c in covered]):.2f}" if covered else ""
-        told = [tell(x) for a in agrees for x in (a.kappa, a.alpha, a.tau_within)] or [""] * 3
-        rows.append((name, missing, ties, *told, tell(bias.gamma), tell(bias.wins)))
+        told = [format_estimate(x) for a in agrees for x in (a.kappa, a.alpha, a.tau_within)] or [""] * 3
+        rows.append((name, missing, ties, *told, format_estimate(bias.gamma), format_estimate(bias.wins)))
     return rows
 
 
@@ -236,7 +236,7 @@ def report(data: Hanna, found: dict[str, dict[str, Ranked]], judged: Audit, boot
     """Everything that docs/audit.md shows."""
     humans = judged.human_raters
     assert humans is not None
-    raters = f"three human raters: identical {tell(humans.identical)}, alpha {tell(humans.alpha)}"
+    raters = f"three human raters: identical {format_estimate(humans.identical)}, alpha {format_estimate(humans.alpha)}"
     tables = [by_judge(found), against(found), panels(data, bootstrap), by_measure(found), judges_rows(judged)]
     return "\n\n".join([*map(text_of, tables), f"{raters}\n{raters_line(data)}"])
 

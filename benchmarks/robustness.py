@@ -23,7 +23,7 @@ from real_data import DATA, Study, longform_writing, m_ifeval, text_table
 from rubrank.fusion.rules import rule_names
 from rubrank.scores.batch import ScoreBatch
 from rubrank.studies.replay.replay import run_rule
-from rubrank.studies.replay.robustness import MAPS, RULES, RobustnessRow, robustness, summary
+from rubrank.studies.replay.robustness import MAPS, RULES, RobustnessRow, robustness, summarise_rows
 from rubrank.studies.replay.transforms import parse_transform
 
 TIMES, LEVELS, SQUARED = MAPS
@@ -69,7 +69,7 @@ def beside_the_paper(writing: Sequence[RobustnessRow], verdicts: Sequence[Robust
     rows: list[tuple[str, ...]] = [
         ("map", "rule", "writing %", "ρ", "verdicts %", "ρ", "paper %", "ρ", "criterion", "groups")
     ]
-    ours = [{(row.map, row.rule): row for row in summary(some)} for some in (writing, verdicts)]
+    ours = [{(row.map, row.rule): row for row in summarise_rows(some)} for some in (writing, verdicts)]
     for name, (criterion, groups, figures) in PAPER.items():
         for rule in RULES:
             cells = [text for found in ours for text in _cells(found[name, rule])]
@@ -91,7 +91,7 @@ def by_criterion(found: Sequence[RobustnessRow], name: str) -> str:
 
 def all_rules(found: Sequence[RobustnessRow]) -> str:
     """Rule × map, means over criteria."""
-    means = {(row.map, row.rule): row for row in summary(found)}
+    means = {(row.map, row.rule): row for row in summarise_rows(found)}
     rows: list[tuple[str, ...]] = [("rule", "× 10 %", "ρ", "levels %", "ρ", "squared %", "ρ")]
     for rule in dict.fromkeys(row.rule for row in found):
         rows.append((rule, *(text for name in MAPS for text in _cells(means[name, rule]))))
@@ -106,7 +106,7 @@ def without_tolerance(study: Study) -> str:
         after = parse_transform(f"{name}*10")(study.table).batch()
         told = before.informative_NK[before.group_of_row, before.names.index(name)]
         for rule in RULES:
-            signs = [_bare_signs(run_rule(rule, batch)[0], batch) for batch in (before, after)]
+            signs = [_bare_signs(run_rule(rule, batch), batch) for batch in (before, after)]
             same[rule].append((signs[0] == signs[1])[told])
     shares = (f"{NAMES[rule]} {100.0 * np.concatenate(same[rule]).mean():.2f}" for rule in RULES)
     return f"verdicts, × 10, sign % without tolerance: {', '.join(shares)}"

@@ -13,7 +13,7 @@ import pytest
 
 from rubrank import RLVR2, attenuate
 from rubrank.records.agreement import kendall_by_group, mean_or_nan, rank_rewards
-from rubrank.studies.replay.replay import run_rule, steps
+from rubrank.studies.replay.replay import run_rule, split_steps
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -43,7 +43,7 @@ def batch_of(study, shuffled=False, seed=0):
 
 def tau(batch, **options):
     """Agreement with no adjustment, in steps of 128 groups."""
-    plain, adjusted = (run_rule(rule, batch)[0] for rule in (RLVR2(), RLVR2(**options)))
+    plain, adjusted = (run_rule(rule, batch) for rule in (RLVR2(), RLVR2(**options)))
     return mean_or_nan(kendall_by_group(rank_rewards(adjusted, batch.starts), rank_rewards(plain, batch.starts)))
 
 
@@ -81,7 +81,7 @@ def test_shuffled_lengths_are_found_to_matter_as_often_as_chance_allows(studies,
     found = []
     for seed in range(20):
         rule = RLVR2(adjust="remove", adjust_criteria="all", pool=pool)
-        for step in steps(batch_of(studies["verdicts"], shuffled=True, seed=seed), 128):
+        for step in split_steps(batch_of(studies["verdicts"], shuffled=True, seed=seed), 128):
             control = rule(step).control
             found.append(control.shrunk_NKD[0, control.n_NK[0] >= 8, 0] != 0.0)
     assert 0.02 <= np.concatenate(found).mean() <= 0.08

@@ -27,7 +27,7 @@ from rubrank.records.record import record_table
 from rubrank.records.unfold import to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.log import batch_of, read_logged
+from rubrank.studies.replay.log import make_batch, read_logged
 from rubrank.studies.replay.replay import run_rule
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
@@ -164,9 +164,9 @@ def test_every_way_to_a_reward_gives_the_same(data):
         rows = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
         assert [row["reward"] for row in rows if "reward" in row] == flat
         logged = read_logged(scores)
-        again, batch = batch_of(logged, chosen)
+        again, batch = make_batch(logged, chosen)
         assert [list(record.reward) for record in record_table(again, make_fuse_rule(chosen), batch=batch)] == expected
-        assert run_rule(chosen.rule, batch, options=chosen)[0].tolist() == flat
+        assert run_rule(chosen.rule, batch, options=chosen).tolist() == flat
         if len(table.groups) == 1:
             explained = explain_file(scores, table.groups[0].id, chosen)
             assert explained.reward.tolist() == expected[0]

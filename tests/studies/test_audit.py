@@ -16,9 +16,8 @@ from rubrank.cli.verbs.judge import show_audit
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.audit.audit import audit
-from rubrank.studies.audit.files import audit_files
-from rubrank.studies.audit.tables import not_measured
+from rubrank.studies.audit.audit import audit, audit_files
+from rubrank.studies.audit.result import list_unmeasured
 from rubrank.verifiers.verifier import discrete
 
 pytestmark = pytest.mark.slow
@@ -157,7 +156,7 @@ def test_who_agrees_with_humans(result):
 
 
 def test_what_is_not_measured_is_said(result):
-    assert not_measured(result) == [
+    assert list_unmeasured(result) == [
         "position bias (bold, noisy): no comparisons of responses shown in an order",
         "self-consistency (long, bold): one run only: ask the same questions again",
     ]
@@ -410,7 +409,7 @@ def test_errors_say_what_is_wrong(tmp_path):
     bad("Did you mean 'Depth'", table(scores), criteria=["Dept"], error=UnknownName)
     bad("other names than 'humans'", {"humans": scores}, humans=scores)
     bad("texts must be 640", scores, texts=["a", "b"])
-    bad("left out where texts are given", scores, texts=world.texts, attributes=world.words)
+    bad("left out if texts are given", scores, texts=world.texts, attributes=world.words)
     bad("attributes must be finite numbers", scores, attributes=world.words.ravel())
     bad("attributes must be finite numbers", scores, attributes=-world.words[..., None])
     bad("attribute_names must be 1 different", scores, attributes=world.words[..., None], attribute_names=["a", "b"])
@@ -429,7 +428,7 @@ def test_what_never_differs_cannot_sway():
     world = World()
     found = audit(world.scores(), attributes=np.ones((N, G, 1)), attribute_names=["headings"], bootstrap=0)
     assert found.attributes == ()
-    assert "bias by headings (all judges): no two responses of a group differ in it" in not_measured(found)
+    assert "bias by headings (all judges): no two responses of a group differ in it" in list_unmeasured(found)
 
 
 def test_a_judge_that_ties_everything():

@@ -12,7 +12,8 @@ pytest.importorskip("matplotlib", reason="needs rubrank[plots]")
 
 from rubrank.errors import InvalidInput
 from rubrank.studies.audit.audit import audit
-from rubrank.studies.audit.figure import _columns, draw
+from rubrank.studies.audit.figure import PointsPanel, arrange_panels, draw, make_panels
+from rubrank.studies.statistics import Estimate
 
 pytestmark = pytest.mark.slow
 
@@ -70,11 +71,9 @@ def test_only_what_was_measured_is_drawn(tmp_path):
 def test_points_stand_where_the_estimates_are(everything):
     from matplotlib.figure import Figure
 
-    from rubrank.studies.audit.figure import _bias
-
-    _, panel = _bias(everything, "length")
+    (panel,) = [panel for panel in make_panels(everything) if getattr(panel, "title", "") == "Swayed by: length"]
     ax = Figure().add_subplot()
-    panel(ax)
+    panel.draw(ax)
     drawn = sorted(float(x) for line in ax.get_lines()[:3] for x in line.get_xdata())
     assert drawn == pytest.approx(sorted(b.gamma.value for b in everything.bias if b.attribute == "length"))
     ends = sorted(tuple(segment[:, 0]) for bars in ax.collections for segment in bars.get_segments())
@@ -99,12 +98,13 @@ def test_formats(everything, tmp_path, name, start):
 
 
 def test_panels_go_where_there_is_room():
-    def panel(ax):
-        raise AssertionError("not drawn here")
+    def panel(rows):
+        estimate = Estimate(0.5)
+        return PointsPanel("", "", ("main",), [(f"row {row}", "main", estimate) for row in range(rows)])
 
-    columns = _columns([(5.0, panel), (1.0, panel), (1.0, panel), (2.0, panel), (3.0, panel)])
-    assert [[height for height, _ in column] for column in columns] == [[5.0], [1.0, 1.0, 2.0, 3.0]]
-    assert _columns([]) == []
+    columns = arrange_panels([panel(20), panel(1), panel(1), panel(2), panel(3)])
+    assert [[len(panel.points) for panel in column] for column in columns] == [[20], [1, 1, 2, 3]]
+    assert arrange_panels([]) == []
 
 
 def test_other_formats_are_refused(everything, tmp_path):

@@ -11,8 +11,7 @@ from judges.server import MODEL, Answer, Asked, Server
 from rubrank.errors import InvalidInput
 from rubrank.grading.grade import grade
 from rubrank.scores.files import read_scores
-from rubrank.studies.audit.audit import audit
-from rubrank.studies.audit.files import audit_files
+from rubrank.studies.audit.audit import audit, audit_files
 
 SAID = ["West Lake.", "A lake.", "The Rhine.", "No."]
 ROWS = [{"prompt": f"Name lake {q}.", "group": f"q{q}", "response": f"{text} {q}"} for q in range(4) for text in SAID]

@@ -74,15 +74,15 @@ def test_winners() -> None:
 
 def test_steps_matter_to_rules_that_look_at_a_batch() -> None:
     batch = table().batch()
-    whole, small = run_rule("gdpo", batch)[0], run_rule("gdpo", batch, step=5)[0]
+    whole, small = run_rule("gdpo", batch), run_rule("gdpo", batch, step=5)
     assert len(whole) == len(small)
     assert not np.allclose(whole, small)
-    assert run_rule("rlvr2+", batch)[0] == pytest.approx(run_rule("rlvr2+", batch, step=7)[0])
+    assert run_rule("rlvr2+", batch) == pytest.approx(run_rule("rlvr2+", batch, step=7))
 
 
 def test_a_stateful_rule_starts_afresh() -> None:
     batch = table().batch()
-    assert run_rule("amrp", batch, step=5)[0].tolist() == run_rule("amrp", batch, step=5)[0].tolist()
+    assert run_rule("amrp", batch, step=5).tolist() == run_rule("amrp", batch, step=5).tolist()
 
 
 def test_transforms_change_cardinal_rules_only() -> None:

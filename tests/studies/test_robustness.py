@@ -9,7 +9,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.robustness import MAPS, robustness, summary
+from rubrank.studies.replay.robustness import MAPS, robustness, summarise_rows
 from rubrank.studies.replay.transforms import parse_transform
 from rubrank.verifiers.verifier import BINARY, UNIT, discrete
 
@@ -39,7 +39,7 @@ def test_the_order_is_all_that_rlvr2_reads() -> None:
 
 
 def test_others_do_care() -> None:
-    found = {(row.map, row.rule): row for row in summary(robustness(mixed()))}
+    found = {(row.map, row.rule): row for row in summarise_rows(robustness(mixed()))}
     assert found["× 10", "weighted-mean"].signs < 1.0
     assert found["0, 0.2, 1 → 0, 1, 100", "z-score"].spearman < 1.0
     assert found["× 10", "z-score"].spearman == pytest.approx(1.0)  # an affine map is what a z-score takes out
@@ -71,10 +71,10 @@ def test_means_are_over_the_groups_of_all_criteria() -> None:
     for group in table.groups[:3]:
         group.scores[:, 0] = 1.0  # one group is left in which "Yes" says something
     rows = [row for row in robustness(table, rules=["weighted-mean"]) if row.map == "× 10"]
-    (found,) = [row for row in summary(rows) if row.map == "× 10"]
+    (found,) = [row for row in summarise_rows(rows) if row.map == "× 10"]
     assert (found.criterion, found.groups) == ("all 3", 1 + 4 + 4)
     assert found.signs == pytest.approx(sum(row.groups * row.signs for row in rows) / 9)
-    assert np.isnan(summary(robustness(mixed(2), rules=["all-or-nothing"], criteria=["Metric"]))[0].spearman)
+    assert np.isnan(summarise_rows(robustness(mixed(2), rules=["all-or-nothing"], criteria=["Metric"]))[0].spearman)
 
 
 def test_nothing_to_do() -> None:

@@ -98,6 +98,10 @@ class Resampling:
         """These rows, each repeated as often as its cluster was drawn."""
         return np.repeat(rows, times[self.of_row[rows]].astype(int))
 
+    def sum_by_cluster(self, values: np.ndarray) -> np.ndarray:
+        """(clusters,): the sums of the values of all rows."""
+        return np.bincount(self.of_row, values, minlength=self.clusters)
+
     def values(self, measure: Measure) -> np.ndarray:
         """The statistic in every draw."""
         rng = np.random.default_rng(self.seed)
@@ -364,9 +368,7 @@ def kendall(
     level: float = 0.95,
 ) -> Estimate:
     """Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
-    x, y = _read_columns("kendall", a, b)
-    resampling = make_resampling("kendall", len(x), clusters, bootstrap, seed, level)
-    return resampling.estimate(kendall_measure(x, y, resampling))
+    return _estimate_correlation("kendall", kendall_measure, a, b, clusters, bootstrap, seed, level)
 
 
 @only_our_errors
@@ -374,9 +376,7 @@ def kendall_within(
     a: ArrayLike, b: ArrayLike, *, groups: Clusters, bootstrap: int = 0, seed: int = 0, level: float = 0.95
 ) -> Estimate:
     """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
-    x, y = _read_columns("kendall_within", a, b)
-    resampling = make_resampling("kendall_within", len(x), groups, bootstrap, seed, level)
-    return resampling.estimate(within_measure(x, y, resampling))
+    return _estimate_correlation("kendall_within", within_measure, a, b, groups, bootstrap, seed, level)
 
 
 @only_our_errors
@@ -390,12 +390,19 @@ def spearman(
     level: float = 0.95,
 ) -> Estimate:
     """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
-    x, y = _read_columns("spearman", a, b)
-    resampling = make_resampling("spearman", len(x), clusters, bootstrap, seed, level)
-    return resampling.estimate(_correlation_measure(x, y, resampling, "spearmanr"))
+    return _estimate_correlation("spearman", spearman_measure, a, b, clusters, bootstrap, seed, level)
 
 
-def _read_columns(owner: str, a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _estimate_correlation(
+    owner: str,
+    make_measure: Callable[[np.ndarray, np.ndarray, Resampling], Measure],
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: Clusters,
+    bootstrap: int,
+    seed: int,
+    level: float,
+) -> Estimate:
     columns = []
     for name, values in (("a", a), ("b", b)):
         try:
@@ -409,7 +416,8 @@ def _read_columns(owner: str, a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, n
     x, y = columns
     if len(x) != len(y):
         raise InvalidInput(owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit.")
-    return x, y
+    resampling = make_resampling(owner, len(x), clusters, bootstrap, seed, level)
+    return resampling.estimate(make_measure(x, y, resampling))
 
 
 def _correlation_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling, function: str) -> Measure:
@@ -434,6 +442,11 @@ def _correlate(x: np.ndarray, y: np.ndarray, function: str) -> float:
 def kendall_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
     """Kendall's tau-b over all units that both have rated."""
     return _correlation_measure(x, y, resampling, "kendalltau")
+
+
+def spearman_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
+    """Spearman's rho over all units that both have rated."""
+    return _correlation_measure(x, y, resampling, "spearmanr")
 
 
 def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:

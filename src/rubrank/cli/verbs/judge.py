@@ -152,8 +152,8 @@ def audit(
 ) -> None:
     """Measure how good a judge is: consistency, bias (position, length, Markdown), agreement with judges and people."""
     from rubrank._files import check_output_path
+    from rubrank.studies.audit.audit import audit_files
     from rubrank.studies.audit.figure import FORMATS, draw
-    from rubrank.studies.audit.files import audit_files
 
     if picture is not None:
         inputs = [*scores, *(humans or ()), rollouts, positions]
@@ -261,11 +261,11 @@ def _show_calibration(result: CascadeCalibration) -> None:
 
 def show_audit(audit: Audit, details: bool = False) -> None:
     """Print everything that was measured, and what could not be measured. details: every criterion, not the means."""
-    from rubrank.studies.audit.tables import not_measured, sections
+    from rubrank.studies.audit.result import list_unmeasured, make_tables
 
     size = f"{counted(audit.rollouts, 'rollout')} in {counted(audit.groups, 'group')}"
     print_line(f"{', '.join(audit.judges)}: {size}\n")
-    for title, headings, rows, words in sections(audit, details):
+    for title, headings, rows, words in make_tables(audit, details):
         if rows:
             table(title, headings, rows, words=words, most=None)
     if audit.retest and details:
@@ -275,7 +275,7 @@ def show_audit(audit: Audit, details: bool = False) -> None:
         print_line("")
     if audit.unmeasured:
         print_line("not measured")
-        for line in not_measured(audit):
+        for line in list_unmeasured(audit):
             print_line(f"  {line}")
 
 

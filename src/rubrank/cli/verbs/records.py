@@ -62,13 +62,13 @@ def record(
     from rubrank.records.files import SUFFIXES, write_records
     from rubrank.records.record import record_table
     from rubrank.scores.files import match_rollouts
-    from rubrank.studies.replay.log import batch_of, read_logged
+    from rubrank.studies.replay.log import make_batch, read_logged
 
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)
     compared = [make_fuse_rule(options, name) for name in split_rules(others)]
     logged = read_logged(scores, rollouts, where.columns(options), say)
-    table, batch = batch_of(logged, options)
+    table, batch = make_batch(logged, options)
     groups = None if rollouts is None else match_rollouts(table, rollouts)
     number = write_records(output, record_table(table, rule, groups=groups, others=compared, batch=batch))
     print(f"{counted(number, 'group')}: {output}", file=sys.stderr)
@@ -123,7 +123,7 @@ def _read_records(source: str, rollouts: Path | None, where: WhereOptions, optio
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
     from rubrank.scores.files import match_rollouts
-    from rubrank.studies.replay.log import batch_of, read_logged
+    from rubrank.studies.replay.log import make_batch, read_logged
 
     rule = make_fuse_rule(options)
     if is_records(Path(source)):
@@ -135,7 +135,7 @@ def _read_records(source: str, rollouts: Path | None, where: WhereOptions, optio
         return source
     lines: list[str] = []
     logged = read_logged(source, rollouts, where.columns(options), lines.append)
-    table, batch = batch_of(logged, options)
+    table, batch = make_batch(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
     groups = None if rollouts is None else match_rollouts(table, rollouts)
     return record_table(table, rule, groups=groups, batch=batch)

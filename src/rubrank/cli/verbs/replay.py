@@ -134,7 +134,7 @@ def robustness(
     from rubrank.studies.replay.filters import apply_filters
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.robustness import robustness as run
-    from rubrank.studies.replay.robustness import summary
+    from rubrank.studies.replay.robustness import summarise_rows
     from rubrank.studies.replay.transforms import parse_transform
 
     if mapped is not None and transform:
@@ -160,7 +160,7 @@ def robustness(
             attributes=None if logged.attributes is None else logged.attributes[tested.rows],
             attribute_names=logged.attribute_names,
         )
-    means = summary(rows)
+    means = summarise_rows(rows)
     if as_json:
         data: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
         if selected.any:
@@ -189,7 +189,7 @@ def bench_fusion(
     from rubrank.cli.replay_tables import show_overhead
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.overhead import overhead, synthetic_step
-    from rubrank.studies.replay.replay import steps
+    from rubrank.studies.replay.replay import split_steps
 
     chosen = split_rules(rules)
     if scores is None:
@@ -199,7 +199,7 @@ def bench_fusion(
     if step < 1 or not len(table):
         got = f"{step} of {len(table)} rollouts"
         raise InvalidInput("bench fusion", "step", "at least 1 group of a file that has some", got, "Try 128.")
-    batch = next(steps(table.batch(), step))
+    batch = next(split_steps(table.batch(), step))
     with Bar("rounds", as_json) as tick:
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
     if not as_json:

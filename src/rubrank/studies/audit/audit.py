@@ -1,35 +1,57 @@
-"""How good is a judge? Its agreement with itself, with others and with humans, and what it is swayed by.
+"""How good is a judge? Its agreement with itself, with other judges and with people, and what sways it.
 
     result = audit({"main": [table, table_again], "ranker": table_2}, humans=labels, texts=responses)
+    result = audit_files(["main=scores.parquet", "main=again.parquet", "ranker.parquet"], rollouts="rollouts.jsonl")
 
     result.consistency      the same questions asked again: share of identical verdicts, alpha
     result.position         pairwise, listwise: does the response shown first win?
     result.bias             length, Markdown: γ of our attribute model on its verdicts, odds for twice the length
-    result.agreement        judges among each other and with humans: kappa, alpha, Kendall within groups and over all
+    result.agreement        judges with each other and with people: kappa, alpha, Kendall within groups and over all
     result.coverage         how many verdicts are missing, how many pairs tie
     result.unmeasured       what could not be measured, and why
 
-Every number has an interval from drawing whole groups again (`bootstrap` times, the same draws everywhere), shares of
-wins by position have Wilson's. One judge and one run will do: what can be measured is, the rest is in `unmeasured`.
-`tables.sections` makes tables of it, `figure.draw` draws it.
+Every number has an interval from drawing whole groups again (`bootstrap` times, the same draws everywhere); shares of
+wins by position have Wilson's. One judge and one run are enough: what can be measured is measured, the rest is listed
+in `unmeasured`. `result.py` makes tables of an audit, `figure.py` a picture.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank._files import read_text
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
-from rubrank.studies.audit.bias import RolloutAttributes, biases, measure_attributes, read_attributes, split_constant
-from rubrank.studies.audit.cases import Cases, JudgeRun, Runs, Scores, count_positions, read_cases, refuse_same_replies
-from rubrank.studies.audit.measures import Positions, agreement, consistency, coverage, measure_consistency, position
+from rubrank.fusion.control.attribute import Attribute, Texts
+from rubrank.scores.files import load_scores, match_rollouts
+from rubrank.scores.table import ScoreTable
+from rubrank.studies.audit.bias import measure_biases, read_attributes
+from rubrank.studies.audit.cases import (
+    Cases,
+    JudgeRun,
+    Runs,
+    Scores,
+    check_independent_runs,
+    count_positions,
+    read_cases,
+)
+from rubrank.studies.audit.measures import (
+    Positions,
+    measure_agreement,
+    measure_all_consistency,
+    measure_consistency,
+    measure_coverage,
+    measure_position,
+)
 from rubrank.studies.audit.result import Audit, Unmeasured
 from rubrank.studies.statistics import make_resampling
-
-__all__ = ["HUMANS", "Audit", "audit"]
+from rubrank.tables.columns import Columns
 
 HUMANS = "humans"
 _OWNER = "audit"
@@ -59,80 +81,113 @@ def audit(
         those to look at; by default all that a judge decides.
     texts: of the responses, in the order of rows; `measures` are taken of them (see `fusion.attributes`), by default
         the length of the answer and its Markdown.
-    attributes, attribute_names: (M, D) numbers ≥ 0 measured already, instead of texts.
+    attributes, attribute_names: (M, D) numbers ≥ 0 that were measured already, instead of texts.
     positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for one judge the inner one. By
-        default what the tables say that `grade` made or wrote.
+        default taken from tables that `grade` made or wrote.
     bootstrap, seed, level: draws of groups, their seed, and the level of all intervals.
     """
     cases = read_cases(scores, humans, groups, criteria)
-    refuse_same_replies(cases.provenance)
-    draw = make_resampling(_OWNER, int(cases.starts[-1]), cases.of_row, bootstrap, seed, level)
-    missing: list[Unmeasured] = []
-    everyone = _everyone(cases)
-    rollout_attributes = _attributes(cases, texts, measures, attributes, attribute_names, missing)
-    position_rows = position(
-        cases, count_positions(cases.provenance) if positions is None else positions, level, missing
-    )
+    check_independent_runs(cases.provenance)
+    resampling = make_resampling(_OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed, level)
+    raters = _collect_raters(cases)
+    unmeasured: list[Unmeasured] = []
+    rollout_attributes = read_attributes(cases, texts, measures, attributes, attribute_names, unmeasured)
+    if positions is None:
+        positions = count_positions(cases.provenance)
+    position = measure_position(cases, positions, level, unmeasured)
+    human_raters = None
+    if len(cases.humans) > 1:
+        human_raters = measure_consistency(HUMANS, None, cases.humans, cases, resampling)
     return Audit(
-        tuple(cases.judges),
-        cases.criteria,
-        rollout_attributes.names,
-        len(cases.labels),
-        int(cases.starts[-1]),
-        coverage=coverage(cases, draw),
-        consistency=consistency(cases, draw, missing),
-        position=position_rows,
-        bias=biases(cases, everyone, rollout_attributes, draw, HUMANS if cases.humans else None)
-        if rollout_attributes.names
-        else (),
-        agreement=agreement(cases, everyone, draw, missing),
-        human_raters=measure_consistency(HUMANS, None, cases.humans, cases, draw) if len(cases.humans) > 1 else None,
-        unmeasured=tuple(missing),
+        judges=tuple(cases.judges),
+        criteria=cases.criteria,
+        attributes=rollout_attributes.names,
+        groups=len(cases.labels),
+        rollouts=int(cases.starts[-1]),
+        coverage=measure_coverage(cases, resampling),
+        consistency=measure_all_consistency(cases, resampling, unmeasured),
+        position=position,
+        bias=measure_biases(cases, raters, rollout_attributes, resampling, HUMANS if cases.humans else None),
+        agreement=measure_agreement(cases, raters, resampling, unmeasured),
+        human_raters=human_raters,
+        unmeasured=tuple(unmeasured),
     )
 
 
-def _everyone(cases: Cases) -> dict[str, JudgeRun]:
-    """The first run of every judge, and the humans' mean: those who are compared."""
+def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
+    """The first run of every judge, and the mean of the human raters: those who are compared with each other."""
     if cases.humans and HUMANS in cases.judges:
-        raise InvalidInput(_OWNER, "scores", f"of judges of other names than {HUMANS!r}", "one", "")
-    everyone = {name: runs[0] for name, runs in cases.judges.items()}
-    if cases.humans:
-        everyone[HUMANS] = _mean_run(cases.humans)
-    return everyone
+        raise InvalidInput(_OWNER, "scores", f"of judges with other names than {HUMANS!r}", "one", "")
+    raters = {name: runs[0] for name, runs in cases.judges.items()}
+    if len(cases.humans) == 1:
+        raters[HUMANS] = cases.humans[0]
+    elif cases.humans:
+        scores = np.stack([run.scores for run in cases.humans])
+        present = ~np.isnan(scores)
+        count = present.sum(axis=0)
+        mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(count, 1)
+        asked = np.any([run.asked for run in cases.humans], axis=0)
+        raters[HUMANS] = JudgeRun(np.where(count > 0, mean, np.nan), asked, cases.humans[0].margins)
+    return raters
 
 
-def _mean_run(runs: Sequence[JudgeRun]) -> JudgeRun:
-    if len(runs) == 1:
-        return runs[0]
-    scores = np.stack([run.scores for run in runs])
-    present = ~np.isnan(scores)
-    mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    asked = np.any([run.asked for run in runs], axis=0)
-    return JudgeRun(np.where(present.any(axis=0), mean, np.nan), asked, runs[0].margins)
+# --------------------------------------------------------------------------------------------------------------- files
 
 
-def _attributes(
-    cases: Cases,
-    texts: Texts | None,
-    measures: Sequence[str | Attribute] | None,
-    given: ArrayLike | None,
-    names: Sequence[str] | None,
-    missing: list[Unmeasured],
-) -> RolloutAttributes:
-    rows = int(cases.starts[-1])
-    if texts is not None and given is not None:
-        raise InvalidInput(_OWNER, "attributes", "left out where texts are given", "both", "")
-    if texts is None and given is None:
-        missing.append(Unmeasured("length and Markdown bias", "all judges", "neither texts nor attributes were given"))
-        return RolloutAttributes(np.zeros((rows, 0)), ())
-    if texts is not None:
-        flat = flatten_texts(_OWNER, texts)[0]
-        if len(flat) != rows:
-            raise InvalidInput(_OWNER, "texts", f"{rows}, one per rollout", str(len(flat)), "Keep the order of rows.")
-        values, names = measure_attributes(flat, measures)
-    else:
-        values, names = read_attributes(given, names, rows)
-    attributes, constant = split_constant(cases, values[cases.order], names)
-    for name in constant:
-        missing.append(Unmeasured(f"bias by {name}", "all judges", "no two responses of a group differ in it"))
-    return attributes
+def audit_files(
+    scores: Sequence[str | Path],
+    *,
+    humans: str | Path | Sequence[str | Path] | None = None,
+    rollouts: str | Path | None = None,
+    positions: str | Path | None = None,
+    criteria: Sequence[str] | None = None,
+    table_columns: Columns | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> Audit:
+    """Measure the judges whose score tables these are: what `rubrank judge audit` calls.
+
+    scores: files that `rubrank grade` wrote. NAME=FILE says whose a table is, otherwise the file's name does; the same
+        name again is the same judge asked again.
+    humans: a score table of labels; several: one for each rater.
+    rollouts: the file that was graded, for the lengths and the Markdown of its responses.
+    positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
+    criteria: those to look at; by default all that a judge decides.
+    table_columns: where the score tables hold what, if they are not ours.
+    """
+    if not scores:
+        raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
+    tables: dict[str, list[ScoreTable]] = {}
+    for source in map(str, scores):
+        name, equals, path = source.partition("=")
+        if not equals or Path(source).exists():
+            name = Path(source).name.split(".")[0]
+            path = source
+        tables.setdefault(name, []).append(load_scores(path, table_columns).table)
+    first = next(iter(tables.values()))[0]
+    labels = None
+    if humans is not None:
+        paths = [humans] if isinstance(humans, str | Path) else humans
+        # Criteria that the judges' tables have need not be declared again.
+        columns = replace(table_columns or Columns(), declared=first.criteria)
+        labels = [load_scores(path, columns).table for path in paths]
+    texts = None
+    if rollouts is not None:
+        texts = [rollout.answer for group in match_rollouts(first, rollouts) for rollout in group.rollouts]
+    return audit(
+        tables,
+        humans=labels,
+        criteria=criteria,
+        texts=texts,
+        positions=None if positions is None else _load_positions(Path(positions)),
+        bootstrap=bootstrap,
+        seed=seed,
+    )
+
+
+def _load_positions(path: Path) -> Any:
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(_OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files.") from None

@@ -4,8 +4,8 @@
 
 Rows are the rollouts of the first table, sorted by group; columns are criteria. A judge may have been asked about fewer
 groups or criteria: those cells are *not asked*, which is not the same as *missing*. Scores on which lower is better are
-turned round, so that higher is better everywhere. Where responses were compared instead of scored, the score is the
-share of its comparisons that a response won, and the outcomes are kept for the fits that can use them.
+negated, so that higher is better everywhere. If responses were compared instead of scored, the score of a response is
+the share of its comparisons that it won, and the outcomes are kept for the fits that can use them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JudgeRun:
     margins: np.ndarray
     """(groups, K)"""
     outcomes: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    """(group, column) → (n, n), where responses were compared."""
+    """(group, column) → (n, n), if responses were compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,16 @@ class Cases:
     judges: dict[str, tuple[JudgeRun, ...]]
     humans: tuple[JudgeRun, ...] = ()
     provenance: Mapping[str, tuple[Provenance | None, ...]] = field(default_factory=dict)
-    """Of every judge's runs, what their tables say about how they were judged."""
+    """For every judge's runs, what their tables say about how they were judged."""
 
     @property
-    def of_row(self) -> np.ndarray:
+    def group_of_row(self) -> np.ndarray:
         """The number of every row's group."""
         return np.repeat(np.arange(len(self.labels)), np.diff(self.starts))
+
+    def rows_of(self, g: int) -> slice:
+        """The rows of group g."""
+        return slice(self.starts[g], self.starts[g + 1])
 
 
 def read_cases(
@@ -72,71 +76,87 @@ def read_cases(
     groups: ArrayLike | Sequence[Hashable] | None,
     criteria: Sequence[str] | None,
 ) -> Cases:
-    """Everybody's verdicts in the same rows and columns; raises for what does not fit together."""
+    """All verdicts in the same rows and columns; raises for what does not fit together."""
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
     if not by_judge:
         raise InvalidInput(_OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}.")
     runs = {str(name): _list_runs(judge_runs) for name, judge_runs in by_judge.items()}
-    people = [] if humans is None else _list_runs(humans)
-    everything = [("humans", people), *((f"judge {name!r}", judge_runs) for name, judge_runs in runs.items())]
-    tables = {isinstance(scores_of_run, ScoreTable) for _, judge_runs in everything for scores_of_run in judge_runs}
-    if len(tables) > 1:
+    labels = [] if humans is None else _list_runs(humans)
+    all_runs = [*labels, *(run for judge_runs in runs.values() for run in judge_runs)]
+    are_tables = {isinstance(run, ScoreTable) for run in all_runs}
+    if len(are_tables) > 1:
         raise InvalidInput(_OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other.")
-    if tables.pop():
-        if groups is not None:
-            raise InvalidInput(_OWNER, "groups", "left out with score tables", "given", "Tables know their groups.")
-        return _cases_of_tables(runs, people, criteria)
-    return _cases_of_arrays(runs, people, groups, criteria)
+    if not are_tables.pop():
+        return _read_arrays(runs, labels, groups, criteria)
+    if groups is not None:
+        raise InvalidInput(_OWNER, "groups", "left out with score tables", "given", "Tables know their groups.")
+    return _read_tables(runs, labels, criteria)
 
 
-def _list_runs(given: Any) -> list[Any]:
-    """One run, or several."""
-    several = isinstance(given, list | tuple) and len(given) > 0
-    if several and all(isinstance(item, ScoreTable) or np.ndim(item) >= 2 for item in given):
-        return list(given)
-    return [given]
+def _list_runs(runs: Any) -> list[Any]:
+    """The runs of a rater, who may have one run or a list of them."""
+    is_list = isinstance(runs, list | tuple) and len(runs) > 0
+    if is_list and all(isinstance(run, ScoreTable) or np.ndim(run) >= 2 for run in runs):
+        return list(runs)
+    return [runs]
+
+
+def compare_group(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
+    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
+    table = run.outcomes.get((g, k))
+    if table is None:
+        table = outcomes(run.scores[cases.rows_of(g), k : k + 1], run.margins[g, k])[:, :, 0]
+    beats = table.copy()
+    np.fill_diagonal(beats, np.nan)
+    return beats
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays
 
 
-def _cases_of_arrays(
-    runs: Mapping[str, list[Any]], people: list[Any], groups: Any, criteria: Sequence[str] | None
+def _read_arrays(
+    runs: Mapping[str, list[Any]], labels: list[Any], groups: Any, criteria: Sequence[str] | None
 ) -> Cases:
     first = _read_array("scores", next(iter(runs.values()))[0])
+    row_count = int(np.prod(first.shape[:-1]))
+    K = first.shape[-1]
+    group_labels: Any
     if groups is None:
-        size = first.shape[1] if first.ndim == 3 else len(first)
-        count = first.shape[0] if first.ndim == 3 else 1
-        of_row, labels = np.repeat(np.arange(count), size), tuple(range(count))
+        group_count = first.shape[0] if first.ndim == 3 else 1
+        group_of_row = np.repeat(np.arange(group_count), row_count // group_count)
+        group_labels = range(group_count)
     else:
-        listed = np.asarray(groups).tolist()
-        if not isinstance(listed, list) or not all(isinstance(label, Hashable) for label in listed):
+        group_labels = np.asarray(groups).tolist()
+        if not isinstance(group_labels, list) or not all(isinstance(label, Hashable) for label in group_labels):
             raise InvalidInput(_OWNER, "groups", "a list of labels", repr(groups)[:80], "")
-        of_row, labels = number_labels(listed)[0], tuple(dict.fromkeys(listed))
-    rows, K = int(np.prod(first.shape[:-1])), first.shape[-1]
-    if len(of_row) != rows:
-        raise InvalidInput(_OWNER, "groups", f"{rows} labels, one per rollout", str(len(of_row)), "")
+        group_of_row = number_labels(group_labels)[0]
+        group_labels = dict.fromkeys(group_labels)
+    if len(group_of_row) != row_count:
+        raise InvalidInput(_OWNER, "groups", f"{row_count} labels, one per rollout", str(len(group_of_row)), "")
     names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
     if len(names) != K or len(set(names)) != K:
         raise InvalidInput(_OWNER, "criteria", f"{K} different names", repr(list(names)), "")
-    order = np.argsort(of_row, kind="stable")
-    starts = np.concatenate([[0], np.bincount(of_row, minlength=len(labels)).cumsum()])
-    no_margins = np.zeros((len(labels), K))
+    order = np.argsort(group_of_row, kind="stable")
+    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(group_labels)).cumsum()])
+    no_margins = np.zeros((len(group_labels), K))
 
-    def run(what: str, arrays: Any) -> JudgeRun:
-        array = _read_array(what, arrays)
+    def read_run(what: str, data: Any) -> JudgeRun:
+        array = _read_array(what, data)
         if array.shape != first.shape:
             raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
-        flat = array.reshape(rows, K)[order]
-        return JudgeRun(flat, np.ones_like(flat, bool), no_margins)
+        scores = array.reshape(row_count, K)[order]
+        return JudgeRun(scores, np.ones_like(scores, bool), no_margins)
 
-    judges = {name: tuple(run(f"scores of {name!r}", one) for one in arrays) for name, arrays in runs.items()}
-    return Cases(labels, starts, order, names, judges, tuple(run("humans", one) for one in people))
+    judges = {
+        name: tuple(read_run(f"scores of {name!r}", run) for run in judge_runs) for name, judge_runs in runs.items()
+    }
+    humans = tuple(read_run("humans", run) for run in labels)
+    return Cases(tuple(group_labels), starts, order, names, judges, humans)
 
 
-def _read_array(what: str, given: Any) -> np.ndarray:
+def _read_array(what: str, data: Any) -> np.ndarray:
     try:
-        array = np.array(given, dtype=float)
+        array = np.array(data, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(_OWNER, what, "numbers", f"something else ({error})", "NaN = not scored.") from None
     if array.ndim not in (2, 3) or 0 in array.shape or np.isinf(array).any():
@@ -149,71 +169,70 @@ def _read_array(what: str, given: Any) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------------------- tables
 
 
-def _cases_of_tables(
-    runs: Mapping[str, list[ScoreTable]], people: list[ScoreTable], criteria: Sequence[str] | None
+def _read_tables(
+    runs: Mapping[str, list[ScoreTable]], labels: list[ScoreTable], criteria: Sequence[str] | None
 ) -> Cases:
-    everyone = [table for tables in runs.values() for table in tables]
-    first = everyone[0]
-    names = _judged_criteria(everyone) if criteria is None else _check_criteria(everyone, criteria)
-    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
-    number = {group.id: g for g, group in enumerate(first)}
-    if len(number) == 0:
+    judge_tables = [table for tables in runs.values() for table in tables]
+    if criteria is None:
+        every = (criterion for table in judge_tables for group in table for criterion in group.criteria)
+        names = tuple(dict.fromkeys(criterion.name for criterion in every if criterion.verifier is None))
+        if not names:
+            remedy = "Name those to look at."
+            raise InvalidInput(_OWNER, "criteria", "some that a judge decides", "rule criteria only", remedy)
+    else:
+        available = {name for table in judge_tables for name in table.criteria}
+        for name in criteria:
+            if name not in available:
+                raise UnknownName.of(_OWNER, "criteria", name, available)
+        names = tuple(dict.fromkeys(criteria))
+    first = judge_tables[0]
+    group_numbers = {group.id: g for g, group in enumerate(first)}
+    if not group_numbers:
         raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
-
-    def run(what: str, table: ScoreTable) -> JudgeRun:
-        return _read_table(what, table, number, starts, names)
-
-    judges = {name: tuple(run(f"judge {name!r}", table) for table in tables) for name, tables in runs.items()}
-    labels = tuple(number)
+    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
+    judges = {}
+    for name, tables in runs.items():
+        judges[name] = tuple(_read_table(f"judge {name!r}", table, group_numbers, starts, names) for table in tables)
     return Cases(
-        labels,
-        starts,
-        np.arange(starts[-1]),
-        names,
-        judges,
-        tuple(run("humans", table) for table in people),
-        {name: tuple(table.provenance for table in tables) for name, tables in runs.items()},
+        labels=tuple(group_numbers),
+        starts=starts,
+        order=np.arange(starts[-1]),
+        criteria=names,
+        judges=judges,
+        humans=tuple(_read_table("humans", table, group_numbers, starts, names) for table in labels),
+        provenance={name: tuple(table.provenance for table in tables) for name, tables in runs.items()},
     )
 
 
-def _judged_criteria(tables: Sequence[ScoreTable]) -> tuple[str, ...]:
-    """The criteria that no program decides."""
-    every = (criterion for table in tables for group in table for criterion in group.criteria)
-    names = tuple(dict.fromkeys(criterion.name for criterion in every if criterion.verifier is None))
-    if not names:
-        raise InvalidInput(
-            _OWNER, "criteria", "some that a judge decides", "rule criteria only", "Name those to look at."
-        )
-    return names
-
-
-def _check_criteria(tables: Sequence[ScoreTable], criteria: Sequence[str]) -> tuple[str, ...]:
-    available = {name for table in tables for name in table.criteria}
-    for name in criteria:
-        if name not in available:
-            raise UnknownName.of(_OWNER, "criteria", name, available)
-    return tuple(dict.fromkeys(criteria))
-
-
 def _read_table(
-    what: str, table: ScoreTable, number: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
+    what: str, table: ScoreTable, group_numbers: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
 ) -> JudgeRun:
-    K = len(names)
-    run = JudgeRun(np.full((starts[-1], K), np.nan), np.zeros((starts[-1], K), bool), np.zeros((len(number), K)))
-    column = {name: k for k, name in enumerate(names)}
+    shape = (int(starts[-1]), len(names))
+    run = JudgeRun(np.full(shape, np.nan), np.zeros(shape, bool), np.zeros((len(group_numbers), len(names))))
     for group in table:
-        g = _group_number(what, group, number, starts)
-        for at, criterion in enumerate(group.criteria):
-            if criterion.name in column:
-                _put_scores(run, group, at, g, column[criterion.name], slice(starts[g], starts[g + 1]))
+        g = _find_group(what, group, group_numbers, starts)
+        rows = slice(starts[g], starts[g + 1])
+        for column, criterion in enumerate(group.criteria):
+            if criterion.name not in names:
+                continue
+            k = names.index(criterion.name)
+            run.asked[rows, k] = True
+            run.margins[g, k] = criterion.margin
+            compared = group.outcomes.get(criterion.name)
+            if compared is not None:
+                run.outcomes[g, k] = compared
+                run.scores[rows, k] = _share_of_wins(compared)
+            else:
+                sign = 1.0 if criterion.direction == "higher" else -1.0
+                run.scores[rows, k] = group.scores[:, column] * sign
     return run
 
 
-def _group_number(what: str, group: GroupScores, number: Mapping[str, int], starts: np.ndarray) -> int:
+def _find_group(what: str, group: GroupScores, group_numbers: Mapping[str, int], starts: np.ndarray) -> int:
     remedy = "All tables must be about the same rollouts; put the one with most groups first."
-    if group.id not in number:
+    if group.id not in group_numbers:
         raise InvalidInput(_OWNER, what, "about groups of the first table", f"group {group.id!r}", remedy)
-    g = number[group.id]
+    g = group_numbers[group.id]
     size = int(starts[g + 1] - starts[g])
     if len(group.scores) != size:
         got = f"{len(group.scores)} rollouts in group {group.id!r}"
@@ -221,40 +240,19 @@ def _group_number(what: str, group: GroupScores, number: Mapping[str, int], star
     return g
 
 
-def _put_scores(run: JudgeRun, group: GroupScores, at: int, g: int, k: int, rows: slice) -> None:
-    criterion = group.criteria[at]
-    run.asked[rows, k] = True
-    run.margins[g, k] = criterion.margin
-    compared = group.outcomes.get(criterion.name)
-    if compared is None:
-        run.scores[rows, k] = group.scores[:, at] * (1.0 if criterion.direction == "higher" else -1.0)
-        return
-    run.outcomes[g, k] = compared
-    run.scores[rows, k] = won_shares(compared)
-
-
-def won_shares(table: np.ndarray) -> np.ndarray:
-    """(n, n) → the share of its comparisons that each one won; NaN where it was not compared."""
-    compared = ~np.isnan(table)
-    np.fill_diagonal(compared, False)
-    count = compared.sum(axis=1)
-    won = np.where(compared, table, 0.0).sum(axis=1)
-    return np.where(count > 0, won / np.maximum(count, 1), np.nan)
-
-
-def group_outcomes(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
-    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
-    rows = slice(cases.starts[g], cases.starts[g + 1])
-    table = run.outcomes.get((g, k))
-    beaten = outcomes(run.scores[rows, k : k + 1], run.margins[g, k])[:, :, 0] if table is None else table.copy()
-    np.fill_diagonal(beaten, np.nan)
-    return beaten
+def _share_of_wins(table: np.ndarray) -> np.ndarray:
+    """(n, n) → the share of its comparisons that each rollout won; NaN if it was not compared."""
+    is_compared = ~np.isnan(table)
+    np.fill_diagonal(is_compared, False)
+    count = is_compared.sum(axis=1)
+    wins = np.where(is_compared, table, 0.0).sum(axis=1)
+    return np.where(count > 0, wins / np.maximum(count, 1), np.nan)
 
 
 # ------------------------------------------------------------------------------------- how the tables were judged
 
 
-def refuse_same_replies(provenance: Mapping[str, Sequence[Provenance | None]]) -> None:
+def check_independent_runs(provenance: Mapping[str, Sequence[Provenance | None]]) -> None:
     """Raise InvalidInput if two runs of a judge were answered by the same replies.
 
     A second run over the same cache gives the same verdicts, and its self-consistency would be a meaningless 1.00.
@@ -266,25 +264,21 @@ def refuse_same_replies(provenance: Mapping[str, Sequence[Provenance | None]]) -
             shared = [id for id, replies in first.replies.items() if set(replies) & set(second.replies.get(id, ()))]
             if shared:
                 got = f"runs {i} and {j}, which share replies in {len(shared)} groups, such as {shared[0]!r}"
-                raise InvalidInput(
-                    _OWNER,
-                    f"runs of judge {judge!r}",
-                    "asked independently of each other",
-                    got,
-                    "Ask again with another cache, or at least with another seed.",
-                )
+                remedy = "Ask again with another cache, or at least with another seed."
+                raise InvalidInput(_OWNER, f"runs of judge {judge!r}", "asked independently of each other", got, remedy)
 
 
 def count_positions(
     provenance: Mapping[str, Sequence[Provenance | None]],
 ) -> dict[str, dict[str, tuple[float, int]]]:
-    """Wins of the response shown first over all runs of every judge that compared."""
+    """Judge → criterion → (wins of the response shown first, comparisons), over all runs that compared."""
     totals: dict[str, dict[str, tuple[float, int]]] = {}
     for judge, runs in provenance.items():
         for run in runs:
             if run is None:
                 continue
-            for criterion, (won, n) in run.positions.items():
-                won_before, n_before = totals.setdefault(judge, {}).get(criterion, (0.0, 0))
-                totals[judge][criterion] = (won_before + won, n_before + n)
+            for criterion, (wins, comparisons) in run.positions.items():
+                counts = totals.setdefault(judge, {})
+                earlier_wins, earlier_comparisons = counts.get(criterion, (0.0, 0))
+                counts[criterion] = (earlier_wins + wins, earlier_comparisons + comparisons)
     return totals

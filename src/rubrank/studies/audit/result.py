@@ -1,20 +1,24 @@
-"""What an audit finds out, by value: frozen, comparable, and plain for JSON by `as_dict`.
+"""The result of an audit: as data, and as tables of text.
 
-{"judge": "main", "criterion": "Clarity", "gamma": {"value": 1.2, "low": 0.9, "high": 1.5, "n": 96}, …}
+{"judge": "main", "criterion": "Clarity", "gamma": {"value": 1.2, "low": 0.9, "high": 1.5, "n": 96}, …}      JSON
+
+agreement              kappa              alpha              tau in groups      tau                  a table
+main, ranker           0.62 [0.60, 0.64]  0.57 [0.54, 0.59]  0.54 [0.52, 0.56]  0.54 [0.52, 0.56]
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
+from rubrank._plain import plain
 from rubrank.studies.statistics import Estimate
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a judge was asked, and what came of it."""
+    """What a judge was asked, and how much of it was answered or tied."""
 
     judge: str
     criterion: str
@@ -23,7 +27,7 @@ class Coverage:
     ties: Estimate
     """Share of the pairs within groups that tie; n counts pairs."""
     all_tied: int
-    """Groups in which it tells no rollouts apart."""
+    """Groups in which all rollouts tie."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Consistency:
     """Krippendorff's, ordinal, with the runs as raters."""
     deviation: Estimate
     """Standard deviation of scores about the same response, in units of the criterion's scale; undefined for all
-    criteria together, and where responses were compared. `retest` of soft outcomes takes it. n counts scores beyond
+    criteria together, and if responses were compared. `retest` of soft outcomes takes it. n counts scores beyond
     the first about a response."""
 
 
@@ -64,7 +68,7 @@ class Bias:
     odds: Estimate
     """Of winning for twice as much of the attribute, in a group of typical spread, other things being equal."""
     wins: Estimate
-    """Share of the pairs that the response with more of it wins, ties counted half: nothing modelled, 0.5 = none."""
+    """Share of the pairs that the response with more of it wins, ties counted half; no model, 0.5 = no bias."""
     excess: Estimate | None = None
     """γ of the judge minus γ of the humans."""
 
@@ -97,7 +101,7 @@ class Unmeasured:
 
 @dataclass(frozen=True)
 class Audit:
-    """All that was found out; `rubrank.studies.audit.audit` says what each part means."""
+    """Everything that was measured; `rubrank.studies.audit.audit` says what each part means."""
 
     judges: tuple[str, ...]
     criteria: tuple[str, ...]
@@ -123,13 +127,115 @@ class Audit:
         return deviations
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain lists and dicts, None where there is no number."""
-        return _as_data(self)
+        """For JSON: plain lists and dicts, None instead of NaN."""
+        data: dict[str, Any] = plain(asdict(self))
+        return data
 
 
-def _as_data(value: Any) -> Any:
-    if isinstance(value, Estimate):
-        return value.as_dict()
-    if is_dataclass(value):
-        return {field.name: _as_data(getattr(value, field.name)) for field in fields(value)}
-    return [_as_data(item) for item in value] if isinstance(value, tuple | list) else value
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+class Table(NamedTuple):
+    """A table of text."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    words: int = 2
+    """How many columns, from the left, are words; the others are numbers."""
+
+
+def make_tables(audit: Audit, details: bool = False) -> list[Table]:
+    """Everything that was measured; by default the means over criteria, with `details` every criterion."""
+
+    def is_shown(row: Any) -> bool:
+        return details or row.criterion is None
+
+    consistency = [
+        (
+            row.judge,
+            name_criterion(row),
+            str(row.runs),
+            *map(format_estimate, (row.identical, row.alpha, row.deviation)),
+        )
+        for row in filter(is_shown, audit.consistency)
+    ]
+    position = [
+        (row.judge, name_criterion(row), str(row.first.n), format_estimate(row.first))
+        for row in filter(is_shown, audit.position)
+    ]
+    bias = [
+        (
+            row.judge,
+            name_criterion(row),
+            row.attribute,
+            *map(format_estimate, (row.gamma, row.odds, row.wins, row.excess)),
+        )
+        for row in filter(is_shown, audit.bias)
+    ]
+    agreement = [
+        (
+            f"{row.a}, {row.b}",
+            name_criterion(row),
+            *map(format_estimate, (row.kappa, row.alpha, row.tau_within, row.tau)),
+        )
+        for row in filter(is_shown, audit.agreement)
+    ]
+    people = []
+    if audit.human_raters is not None:
+        raters = audit.human_raters
+        people = [(str(raters.runs), format_estimate(raters.identical), format_estimate(raters.alpha))]
+    bias_headings = ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'")
+    return [
+        Table("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage_rows(audit, details)),
+        Table(
+            "the same questions again",
+            ("judge", "criterion", "runs", "identical", "alpha", "deviation"),
+            consistency,
+        ),
+        Table("wins of the response shown first", ("judge", "criterion", "comparisons", "share"), position),
+        Table("swayed by", bias_headings, bias, words=3),
+        Table("agreement", ("", "criterion", "kappa", "alpha", "tau in groups", "tau"), agreement),
+        Table("human raters among each other", ("raters", "identical", "alpha"), people, words=1),
+    ]
+
+
+def _coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
+    """One row per judge and criterion, or one row per judge with the sums over criteria."""
+    by_row: dict[tuple[str, str], list[Coverage]] = {}
+    for coverage in audit.coverage:
+        by_row.setdefault((coverage.judge, coverage.criterion if details else "all"), []).append(coverage)
+    rows: list[tuple[str, ...]] = []
+    for (judge, criterion), members in by_row.items():
+        asked = sum(member.asked for member in members)
+        missing = sum(member.missing for member in members)
+        pairs = sum(member.ties.n for member in members)
+        ties = math.nan
+        if pairs:
+            ties = sum(member.ties.value * member.ties.n for member in members if member.ties.n) / pairs
+        share = f"{missing} ({missing / asked:.1%})"
+        rows.append((judge, criterion, str(asked), share, format_estimate(Estimate(ties))))
+    return rows
+
+
+def list_unmeasured(audit: Audit) -> list[str]:
+    """One line for each thing that was not measured, with the reason and all judges that it concerns."""
+    judges: dict[tuple[str, str], list[str]] = {}
+    for unmeasured in audit.unmeasured:
+        judges.setdefault((unmeasured.what, unmeasured.why), []).append(unmeasured.who)
+    return [f"{what} ({', '.join(names)}): {why}" for (what, why), names in judges.items()]
+
+
+def format_estimate(estimate: Estimate | None) -> str:
+    """0.54 [0.52, 0.56], without the interval if there is none."""
+    if estimate is None or math.isnan(estimate.value):
+        return "–"
+    text = f"{estimate.value:.2f}"
+    if not math.isnan(estimate.low):
+        text += f" [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return text
+
+
+def name_criterion(row: Any) -> str:
+    """The criterion of a row, or "all" if the row is about all of them."""
+    return "all" if row.criterion is None else str(row.criterion)

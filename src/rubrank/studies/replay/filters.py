@@ -1,11 +1,11 @@
 """Which logged groups and criteria a study keeps: the filters of the paper's robustness experiment.
 
-    kept = apply_filters(table, PAPER, texts=logged.texts)
-    kept.table                                   what is left
-    kept.left_out                                ("group of other than 8 rollouts", 12), ("gate criterion", 3), …
+    filtered = apply_filters(table, PAPER, texts=logged.texts)
+    filtered.table                               what is left
+    filtered.left_out                            ("group of other than 8 rollouts", 12), ("gate criterion", 3), …
 
 The paper keeps groups of exactly eight different responses, and in each group the criteria whose scores are all finite
-and from 0 to 1; gates and fields that an aggregation made are no criteria.
+and from 0 to 1; gates, and fields that an aggregation made, are not criteria.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from rubrank.errors import InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
 
 DERIVED = word_list("RepeatSegmentVerifier focal_score gdpo_prenorm gdpo_reward original_reward sc_fused_score")
-"""What the paper excludes by name: a gate's verifier, and fields that aggregations made."""
+"""Criteria that the paper excludes by name: a gate's verifier, and fields that aggregations made."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What is kept."""
+    """Which groups and criteria are kept; by default all."""
 
     group_size: int | None = None
-    """Groups of exactly so many rollouts."""
+    """Only groups with exactly this many rollouts."""
     unique: bool = False
-    """Groups whose responses are all different."""
+    """Only groups whose responses are all different."""
     unit_scores: bool = False
-    """In each group, criteria whose scores are all there, finite, and from 0 to 1."""
+    """In each group, only criteria whose scores are all present, finite, and from 0 to 1."""
     gates: bool = True
-    """Criteria of gates, too."""
+    """Whether criteria of gates are kept."""
     exclude: tuple[str, ...] = ()
-    """Not these criteria."""
+    """Criteria that are left out."""
 
     def __post_init__(self) -> None:
         if self.group_size is not None and self.group_size < 2:
@@ -58,71 +58,50 @@ class Filtered:
 
     table: ScoreTable
     left_out: tuple[tuple[str, int], ...]
-    """What, and how often; criteria are counted once for every group that asked for them."""
+    """Reason, and how often; a criterion is counted once for every group that has it."""
     rows: np.ndarray
-    """Numbers of the rollouts that are left, as in the table before."""
+    """Indices of the rollouts that are left, in the table before."""
 
 
 def apply_filters(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None) -> Filtered:
     """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
     if filters.unique and texts is None:
-        allowed = "given where unique responses are wanted"
         remedy = "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+        allowed = "given if responses must be unique"
         raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
-    out: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    groups = []
     rows: list[int] = []
-    groups, at = [], 0
+    end = 0
     for group in table.groups:
-        size = len(group.scores)
-        group_texts = None if texts is None else texts[at : at + size]
-        at += size
-        why = _why_not_group(size, group_texts, filters)
-        if why is not None:
-            out[why] += 1
+        start = end
+        end += len(group.scores)
+        if filters.group_size is not None and len(group.scores) != filters.group_size:
+            left_out[f"group of other than {filters.group_size} rollouts"] += 1
             continue
-        left = _filter_criteria(group, filters, out)
-        if left.criteria:
-            groups.append(left)
-            rows += range(at - size, at)
+        if filters.unique and texts is not None and len(set(texts[start:end])) < len(group.scores):
+            left_out["group with the same response twice"] += 1
+            continue
+        columns = []
+        for k, criterion in enumerate(group.criteria):
+            reason = _find_reason_to_drop(group, k, filters)
+            if reason is None:
+                columns.append(k)
+            else:
+                left_out[f"{reason}: {criterion.name}"] += 1
+        if columns:
+            groups.append(_select_criteria(group, columns))
+            rows += range(start, end)
         else:
-            out["group without a criterion that is left"] += 1
-    return Filtered(ScoreTable(tuple(groups), table.judging), tuple(out.items()), np.array(rows, dtype=int))
+            left_out["group without a criterion that is left"] += 1
+    filtered = ScoreTable(tuple(groups), table.judging)
+    return Filtered(filtered, tuple(left_out.items()), np.array(rows, dtype=int))
 
 
-def _why_not_group(size: int, texts: Sequence[tuple[str, str]] | None, filters: Filters) -> str | None:
-    if filters.group_size is not None and size != filters.group_size:
-        return f"group of other than {filters.group_size} rollouts"
-    if filters.unique and len(set(texts or ())) < size:
-        return "group with the same response twice"
-    return None
-
-
-def _filter_criteria(group: GroupScores, filters: Filters, out: Counter[str]) -> GroupScores:
-    """The group with the criteria that stay."""
-    stay = []
-    for k, criterion in enumerate(group.criteria):
-        why = _why_not_criterion(group, k, filters)
-        if why is None:
-            stay.append(k)
-        else:
-            out[f"{why}: {criterion.name}"] += 1
-    if len(stay) == len(group.criteria):
-        return group
-    criteria = tuple(group.criteria[k] for k in stay)
-    reasons = tuple(tuple(row[k] for k in stay) for row in group.reasons)
-    names = {criterion.name for criterion in criteria}
-    return replace(
-        group,
-        criteria=criteria,
-        scores=group.scores[:, stay],
-        reasons=reasons,
-        outcomes={name: won for name, won in group.outcomes.items() if name in names},
-        probabilities={name: cell for name, cell in group.probabilities.items() if name in names},
-    )
-
-
-def _why_not_criterion(group: GroupScores, k: int, filters: Filters) -> str | None:
-    criterion, scores = group.criteria[k], group.scores[:, k]
+def _find_reason_to_drop(group: GroupScores, k: int, filters: Filters) -> str | None:
+    """Why criterion k is left out; None: it is kept."""
+    criterion = group.criteria[k]
+    scores = group.scores[:, k]
     if criterion.name in filters.exclude:
         return "excluded by name"
     if not filters.gates and criterion.layer != "quality":
@@ -130,3 +109,18 @@ def _why_not_criterion(group: GroupScores, k: int, filters: Filters) -> str | No
     if filters.unit_scores and not (np.isfinite(scores).all() and scores.min() >= 0.0 and scores.max() <= 1.0):
         return "a score missing, or outside 0 to 1"
     return None
+
+
+def _select_criteria(group: GroupScores, columns: Sequence[int]) -> GroupScores:
+    if len(columns) == len(group.criteria):
+        return group
+    criteria = tuple(group.criteria[k] for k in columns)
+    names = {criterion.name for criterion in criteria}
+    return replace(
+        group,
+        criteria=criteria,
+        scores=group.scores[:, list(columns)],
+        reasons=tuple(tuple(row[k] for k in columns) for row in group.reasons),
+        outcomes={name: table for name, table in group.outcomes.items() if name in names},
+        probabilities={name: cells for name, cells in group.probabilities.items() if name in names},
+    )

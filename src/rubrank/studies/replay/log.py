@@ -1,17 +1,17 @@
-"""Rollouts as they were logged: scores, and what is known about lengths and Markdown.
+"""Rollouts as they were logged: scores, and attributes such as lengths and Markdown if they are known.
 
     logged = read_logged("scores.parquet", rollouts="rollouts.jsonl")
     replay(logged.table, ["rlvr2", "gdpo"], attributes=logged.attributes, attribute_names=logged.attribute_names)
 
-A score file (`rubrank grade`) holds no texts: the rollouts that were graded bring them. A file of records
-(`records.record`) brings its attributes, or texts to measure. A record may stand there once for every rule that was
-logged: the rollouts are the same, and the first one counts. The same query in several steps is several groups.
+A score file (`rubrank grade`) holds no texts; the rollouts that were graded have them. A file of records
+(`records.record`) has attributes, or texts to measure. If a file has a record of the same group for every rule that was
+logged, the rollouts are the same and the first record counts. The same query in several steps is several groups.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, to_score_table
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.files import load_scores
+from rubrank.scores.files import load_scores, match_rollouts
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
 
@@ -33,73 +33,74 @@ _LENGTHS = ("reasoning_length", "answer_length")
 
 @dataclass(frozen=True, eq=False)
 class Logged:
-    """Scores with attributes, where there are any."""
+    """Scores, with attributes and texts if they are known."""
 
     table: ScoreTable
     attributes: np.ndarray | None = None
     """(rollouts, D), rows as in the table."""
     attribute_names: tuple[str, ...] = ()
     texts: tuple[tuple[str, str], ...] | None = None
-    """(reasoning, answer) of every rollout, rows as in the table; None: not given."""
+    """(reasoning, answer) of every rollout, rows as in the table; None: unknown."""
 
 
 @only_our_errors
 def read_logged(
-    source: Any, rollouts: Any = None, columns: Columns | None = None, said: Callable[[str], None] | None = None
+    source: Any, rollouts: Any = None, columns: Columns | None = None, report: Callable[[str], None] | None = None
 ) -> Logged:
     """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
     columns: which columns hold what; attributes that are measured on `rollouts` need no column.
-    said: called with one line about what was read.
+    report: called with one line about what was read.
     """
-    recorded = isinstance(source, str | Path) and is_records(Path(source))
-    if recorded:
-        logged = _from_records(list(_once(read_records(source))))
-        if columns is not None and columns.named_criteria is not None:
-            logged = replace(logged, table=logged.table.only(columns.named_criteria))
-        what = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
-    else:
-        asked = _in_table(columns or Columns(), measured=rollouts is not None)
-        found = load_scores(source, asked)
-        names = () if found.attributes is None else tuple(asked.attributes)
-        logged, what = Logged(found.table, found.attributes, names), str(found)
-    if said is not None:
-        said(what)
-    if rollouts is None:
-        return logged
-    measured = _measure_attributes(logged.table, _answers(logged.table, rollouts))
-    return measured if recorded else _beside(logged, measured)
-
-
-def _in_table(columns: Columns, measured: bool) -> Columns:
-    """Without the attributes that are measured on texts."""
     from rubrank.fusion.control.markdown import MARKERS
 
-    known = {*_LENGTHS, *MARKERS} if measured else set()
-    return replace(columns, attributes=tuple(name for name in columns.attributes if name not in known))
-
-
-def _beside(logged: Logged, measured: Logged) -> Logged:
-    """What a table says about its rollouts, and what is measured on their texts."""
-    if logged.attributes is None or measured.attributes is None:
+    is_record_file = isinstance(source, str | Path) and is_records(Path(source))
+    if is_record_file:
+        logged = _read_record_file(source)
+        if columns is not None and columns.named_criteria is not None:
+            logged = replace(logged, table=logged.table.only(columns.named_criteria))
+        summary = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
+    else:
+        columns = columns or Columns()
+        if rollouts is not None:  # attributes that are measured on the texts are not columns of the table
+            measured_names = {*_LENGTHS, *MARKERS}
+            named = tuple(name for name in columns.attributes if name not in measured_names)
+            columns = replace(columns, attributes=named)
+        scores = load_scores(source, columns)
+        names = () if scores.attributes is None else tuple(columns.attributes)
+        logged = Logged(scores.table, scores.attributes, names)
+        summary = str(scores)
+    if report is not None:
+        report(summary)
+    if rollouts is None:
+        return logged
+    groups = match_rollouts(logged.table, rollouts)
+    texts = [(rollout.thoughts, rollout.answer) for group in groups for rollout in group.rollouts]
+    measured = _measure_attributes(logged.table, texts)
+    if is_record_file or logged.attributes is None or measured.attributes is None:
         return measured
-    values = np.hstack([logged.attributes, measured.attributes])
-    return replace(measured, attributes=values, attribute_names=(*logged.attribute_names, *measured.attribute_names))
+    return replace(
+        measured,
+        attributes=np.hstack([logged.attributes, measured.attributes]),
+        attribute_names=(*logged.attribute_names, *measured.attribute_names),
+    )
 
 
-def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
-    """The table with what options say about its criteria, and its batch, with the attributes that they name."""
-    table, names = logged.table.with_changes(collect_criterion_changes(options)), logged.attribute_names
+def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
+    """The table with what the options say about its criteria, and its batch with the attributes that they name."""
+    table = logged.table.with_changes(collect_criterion_changes(options))
     values = logged.attributes
+    names = logged.attribute_names
     if options.attributes:
         for name in options.attribute_names:
             if values is None:
-                allowed, remedy = "known of the rollouts", "Name the graded rollouts to measure it: `rollouts=FILE`."
-                raise InvalidInput("replay", "attributes", allowed, repr(name), remedy)
+                remedy = "Name the graded rollouts to measure it: `rollouts=FILE`."
+                raise InvalidInput("replay", "attributes", "known for the rollouts", repr(name), remedy)
             if name not in names:
                 raise UnknownName.of("replay", "attributes", name, names)
         assert values is not None
-        values, names = values[:, [names.index(name) for name in options.attribute_names]], options.attribute_names
+        values = values[:, [names.index(name) for name in options.attribute_names]]
+        names = options.attribute_names
     batch = table.batch(attributes=values, attribute_names=names, penalties=options.penalties)
     check_criterion_names(options, table.criteria)
     if not batch.gate_criteria:
@@ -107,68 +108,48 @@ def batch_of(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBat
     return table, batch
 
 
-# ------------------------------------------------------------------------------------------------------------- records
-
-
-def _once(records: Iterable[GroupRecord]) -> Iterable[GroupRecord]:
-    keys: set[tuple[int | None, str]] = set()
-    for record in records:
-        if (record.step, record.group) not in keys:
-            keys.add((record.step, record.group))
-            yield record
-
-
-def _from_records(records: Sequence[GroupRecord]) -> Logged:
-    table = _with_different_ids(to_score_table(records), records)
+def _read_record_file(source: str | Path) -> Logged:
+    first_records: dict[tuple[int | None, str], GroupRecord] = {}
+    for record in read_records(source):
+        first_records.setdefault((record.step, record.group), record)
+    records = list(first_records.values())
+    table = to_score_table(records)
+    occurrences = Counter(group.id for group in table.groups)
+    groups = []
+    for group, record in zip(table.groups, records, strict=True):
+        if occurrences[group.id] > 1:  # the same query in several steps
+            group = replace(group, id=f"{group.id} (step {record.step})")
+        groups.append(group)
+    table = ScoreTable(tuple(groups))
+    texts = _read_texts(records)
     names = {record.attribute_names for record in records}
     if len(names) == 1 and all(record.attributes is not None for record in records):
         rows = [row for record in records for row in record.attributes or ()]
-        values = np.array([[np.nan if x is None else x for x in row] for row in rows], dtype=float)
+        values = np.array(rows, dtype=float)  # None, an unknown value, becomes NaN
         if not np.isnan(values).any():
-            return Logged(table, values, names.pop(), _texts(records))
-    texts = _texts(records)
+            return Logged(table, values, names.pop(), texts)
     return Logged(table) if texts is None else _measure_attributes(table, texts)
 
 
-def _texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
+def _read_texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
+    """(reasoning, answer) of all responses; None if a record was written without texts."""
     if not records or any(record.responses is None for record in records):
         return None
-    return tuple(pair for record in records for pair in _parts(record))
+    texts: list[tuple[str, str]] = []
+    for record in records:
+        answers = record.responses or ()
+        texts += zip(record.reasoning or ("",) * len(answers), answers, strict=True)
+    return tuple(texts)
 
 
-def _with_different_ids(table: ScoreTable, records: Sequence[GroupRecord]) -> ScoreTable:
-    times = Counter(group.id for group in table.groups)
-    return ScoreTable(
-        tuple(
-            replace(group, id=f"{group.id} (step {record.step})") if times[group.id] > 1 else group
-            for group, record in zip(table.groups, records, strict=True)
-        )
-    )
-
-
-def _parts(record: GroupRecord) -> list[tuple[str, str]]:
-    """(reasoning, answer) of each response."""
-    answers = record.responses or ()
-    return list(zip(record.reasoning or ("",) * len(answers), answers, strict=True))
-
-
-# ------------------------------------------------------------------------------------------------------------ rollouts
-
-
-def _answers(table: ScoreTable, rollouts: Any) -> list[tuple[str, str]]:
-    from rubrank.scores.files import match_rollouts
-
-    return [(r.thoughts, r.answer) for group in match_rollouts(table, rollouts) for r in group.rollouts]
-
-
-def _measure_attributes(table: ScoreTable, parts: Sequence[tuple[str, str]]) -> Logged:
-    """Lengths in words and densities of Markdown; the length of the reasoning where there is any."""
+def _measure_attributes(table: ScoreTable, texts: Sequence[tuple[str, str]]) -> Logged:
+    """Lengths in words and densities of Markdown, without those that are 0 everywhere."""
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
-    thoughts, answers = [thought for thought, _ in parts], [answer for _, answer in parts]
-    length = lengths(answers, reasoning=thoughts)
-    columns = np.column_stack([length.reasoning, length.answer, markdown_density(answers)])
+    answers = [answer for _, answer in texts]
+    length = lengths(answers, reasoning=[reasoning for reasoning, _ in texts])
+    values = np.column_stack([length.reasoning, length.answer, markdown_density(answers)])
     names = (*_LENGTHS, *MARKERS)
-    used = np.flatnonzero(columns.any(0))
-    return Logged(table, columns[:, used], tuple(names[d] for d in used), tuple(parts))
+    used = np.flatnonzero(values.any(0))
+    return Logged(table, values[:, used], tuple(names[d] for d in used), tuple(texts))

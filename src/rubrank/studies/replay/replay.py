@@ -1,12 +1,12 @@
-"""The same logged rollouts under many rules: who would have been rewarded otherwise, and why.
+"""The same logged rollouts under many rules: which rollouts would have been rewarded otherwise, and why.
 
     result = replay(read_scores("scores.parquet"), ["rlvr2+", "gdpo+", "focal+", "rule-fusion"])
     result.kendall                          (rules, rules): how alike they rank within groups
     result["gdpo+"].influence               how much each criterion moves that rule
     result["gdpo+"].follows                 its correlation with length and Markdown, within groups
 
-Nothing is sampled anew: the table says what every criterion gave every rollout, a rule says what it would have made of
-it. Rules that look at a whole batch or remember (GDPO, AMRP …) see `step` groups at a time, in the order of the table.
+Nothing is sampled anew: the table has the score of every rollout on every criterion, and each rule fuses these scores.
+Rules that look at a whole batch or have a memory (GDPO, AMRP …) see `step` groups at a time, in the order of the table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rubrank._plain import plain
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import make_fuse_rule
 from rubrank.fusion.rule import Rule, apply_rule
@@ -33,15 +34,15 @@ from rubrank.records.agreement import (
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import no_signal
 from rubrank.scores.table import ScoreTable
-from rubrank.studies.replay.log import Logged, batch_of
+from rubrank.studies.replay.log import Logged, make_batch
 from rubrank.studies.replay.overhead import best_seconds
 from rubrank.studies.replay.transforms import Transform, parse_transform
 
 STEP = 128
-"""Groups in a step, where nothing else is said."""
+"""Groups in a step by default."""
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_ROUNDS = 2
+_ROUNDS = 2  # of timing a rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +55,15 @@ class RuleReplay:
     no_signal: np.ndarray
     """(N,): groups in which all rewards are equal."""
     winner: np.ndarray
-    """(N,): the number of the best rollout; −1 where several are."""
+    """(N,): the number of the best rollout; −1 if several are equally good."""
     effective: np.ndarray
-    """(K,): each criterion's share in the variance of the rewards within groups; see `replays/explaining.py`."""
+    """(K,): each criterion's share in the variance of the rewards within groups; see `effective_weights`."""
     influence: np.ndarray
     """(K,): 1 − mean Spearman between the rewards with and without the criterion: 0 = it changes no order."""
     follows: np.ndarray
     """(D,): mean Spearman between the reward and each attribute, within groups."""
     seconds: float
-    """For a step, fusion alone."""
+    """Of fusing one step."""
 
     @property
     def quantiles(self) -> tuple[float, ...]:
@@ -70,11 +71,11 @@ class RuleReplay:
         return tuple(np.quantile(self.reward, _QUANTILES).tolist()) if len(self.reward) else ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines; rewards are left out."""
+        """As plain data for JSON; rewards are left out."""
         return {
             "rule": self.rule,
-            "mean": _or_none(float(self.reward.mean())) if len(self.reward) else None,
-            "std": _or_none(float(self.reward.std())) if len(self.reward) else None,
+            "mean": plain(self.reward.mean()) if len(self.reward) else None,
+            "std": plain(self.reward.std()) if len(self.reward) else None,
             "quantiles": list(self.quantiles),
             "no_signal": int(self.no_signal.sum()),
             "seconds_per_step": self.seconds,
@@ -111,17 +112,26 @@ class Replay:
         return tuple(rule_replay.rule for rule_replay in self.rules)
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
-        matrices = {name: _table(getattr(self, name)) for name in ("kendall", "spearman", "signs", "same_winner")}
-        each = [
-            rule.as_dict()
-            | {"effective": dict(zip(self.criteria, _row(rule.effective), strict=True))}
-            | {"influence": dict(zip(self.criteria, _row(rule.influence), strict=True))}
-            | {"follows": dict(zip(self.attributes, _row(rule.follows), strict=True))}
-            for rule in self.rules
-        ]
-        nominal = dict(zip(self.criteria, _row(self.nominal), strict=True))
-        return {"groups": len(self.groups), "step": self.step, "nominal": nominal, "rules": each, **matrices}
+        """As plain data for JSON."""
+        rules = []
+        for rule in self.rules:
+            data = rule.as_dict()
+            data["effective"] = _name_values(self.criteria, rule.effective)
+            data["influence"] = _name_values(self.criteria, rule.influence)
+            data["follows"] = _name_values(self.attributes, rule.follows)
+            rules.append(data)
+        matrices = ("kendall", "spearman", "signs", "same_winner")
+        return {
+            "groups": len(self.groups),
+            "step": self.step,
+            "nominal": _name_values(self.criteria, self.nominal),
+            "rules": rules,
+            **{name: plain(getattr(self, name)) for name in matrices},
+        }
+
+
+def _name_values(names: Sequence[str], values: np.ndarray) -> dict[str, float | None]:
+    return dict(zip(names, plain(values), strict=True))
 
 
 @only_our_errors
@@ -145,29 +155,38 @@ def replay(
     """
     check_input("replay", rules, table, step)
     for transform in transforms:
-        table = (parse_transform(transform) if isinstance(transform, str) else transform)(table)
+        if isinstance(transform, str):
+            transform = parse_transform(transform)
+        table = transform(table)
     options = FuseOptions() if options is None else options
-    batch = batch_of(Logged(table, attributes, tuple(attribute_names)), options)[1]
-    replays, orders = [], []
-    for number, (rule, label) in enumerate(zip(rules, labels_of(rules), strict=True)):
-        rule_replay, order = _replay_rule(rule, batch, step, options)
-        replays.append(replace(rule_replay, rule=label))
-        orders.append(order)
+    _, batch = make_batch(Logged(table, attributes, tuple(attribute_names)), options)
+    replays = []
+    rankings = []
+    for number, (rule, label) in enumerate(zip(rules, label_rules(rules), strict=True), start=1):
+        rule_replay, ranking = _replay_rule(rule, label, batch, step, options)
+        replays.append(rule_replay)
+        rankings.append(ranking)
         if progress is not None:
-            progress(number + 1, len(rules))
+            progress(number, len(rules))
+    weights_NK = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.asked_NK
+    total_N = weights_NK.sum(1, keepdims=True)
+    nominal = (weights_NK / np.where(total_N > 0.0, total_N, 1.0)).mean(0)
     return Replay(
-        tuple(replays),
-        batch.names,
-        _nominal_weights(batch),
-        batch.attribute_names,
-        tuple(map(str, batch.labels)),
-        step,
-        *(compare_rules(orders, measure) for measure in ("kendall", "spearman", "signs", "winner")),
+        rules=tuple(replays),
+        criteria=batch.names,
+        nominal=np.asarray(nominal),
+        attributes=batch.attribute_names,
+        groups=tuple(map(str, batch.labels)),
+        step=step,
+        kendall=compare_rules(rankings, "kendall"),
+        spearman=compare_rules(rankings, "spearman"),
+        signs=compare_rules(rankings, "signs"),
+        same_winner=compare_rules(rankings, "winner"),
     )
 
 
 def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
-    """Raise unless there is something to do."""
+    """Raise unless there are rules, rollouts, and at least one group in a step."""
     if not rules:
         raise InvalidInput(owner, "rules", "at least one", "none", "Such as rlvr2+,gdpo+.")
     if not len(table):
@@ -176,34 +195,33 @@ def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step
         raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
 
 
-def labels_of(rules: Sequence[str | Rule]) -> list[str]:
-    """A name for each rule: its own, or the expression it was asked for by, where several have the same."""
+def label_rules(rules: Sequence[str | Rule]) -> list[str]:
+    """A label for each rule: its name, or the expression that it was named by if several have the same name."""
     names = [find_rule(rule).name for rule in rules]
-    labels = [
-        str(rule).strip() if names.count(name) > 1 and isinstance(rule, str) else name
-        for rule, name in zip(rules, names, strict=True)
-    ]
-    return [
-        label if labels.count(label) == 1 else f"{label} ({labels[:i].count(label) + 1})"
-        for i, label in enumerate(labels)
-    ]
+    labels = []
+    for rule, name in zip(rules, names, strict=True):
+        is_ambiguous = names.count(name) > 1 and isinstance(rule, str)
+        labels.append(str(rule).strip() if is_ambiguous else name)
+    # The same expression twice gets numbers.
+    unique_labels = []
+    for i, label in enumerate(labels):
+        number = labels[:i].count(label) + 1
+        unique_labels.append(label if labels.count(label) == 1 else f"{label} ({number})")
+    return unique_labels
 
 
-def run_rule(
-    rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
-) -> tuple[np.ndarray, str]:
-    """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state; and the rule's name."""
-    fresh = _make_rule(rule, options)
-    results = [apply_rule(fresh, part) for part in steps(batch, step)]
-    return np.concatenate([result.reward for result in results]), results[0].rule
+def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None) -> np.ndarray:
+    """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state."""
+    new_rule = _make_rule(rule, options)
+    return np.concatenate([apply_rule(new_rule, part).reward for part in split_steps(batch, step)])
 
 
 def _make_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
     return make_fuse_rule(options or FuseOptions(), rule) if isinstance(rule, str) else rule
 
 
-def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
-    """The batch, cut into steps."""
+def split_steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
+    """The batch in parts of `step` groups."""
     if step >= batch.N:
         yield batch
         return
@@ -212,56 +230,37 @@ def steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
 
 
 def _replay_rule(
-    rule: str | Rule, batch: ScoreBatch, step: int, options: FuseOptions
+    rule: str | Rule, label: str, batch: ScoreBatch, step: int, options: FuseOptions
 ) -> tuple[RuleReplay, RankedRewards]:
-    reward, name = run_rule(rule, batch, step, options)
-    order = rank_rewards(reward, batch.starts)
-    influence = [
-        1.0 - _rank_agreement(order, run_rule(rule, drop_criterion(batch, k), step, options)[0], batch)
-        for k in range(batch.K)
-    ]
-    measured = np.zeros((len(reward), 0)) if batch.attributes_MD is None else batch.attributes_MD
-    follows = [_rank_agreement(order, column, batch) for column in measured.T]
-    rule_replay = RuleReplay(
-        name,
-        reward,
-        no_signal(reward, batch.starts),
-        _find_winners(order, batch),
-        effective_weights(reward, batch),
-        np.array(influence),
-        np.array(follows),
-        best_seconds(_make_rule(rule, options), next(steps(batch, step)), _ROUNDS),
-    )
-    return rule_replay, order
+    reward = run_rule(rule, batch, step, options)
+    ranking = rank_rewards(reward, batch.starts)
 
+    def compare_ranking(values_M: np.ndarray) -> float:
+        """Mean Spearman correlation within groups between the rewards and other values."""
+        return mean_or_nan(spearman_by_group(ranking, rank_rewards(values_M, batch.starts)))
 
-def _rank_agreement(order: RankedRewards, other_M: np.ndarray, batch: ScoreBatch) -> float:
-    return mean_or_nan(spearman_by_group(order, rank_rewards(other_M, batch.starts)))
-
-
-def _find_winners(order: RankedRewards, batch: ScoreBatch) -> np.ndarray:
+    influence = []
+    for k in range(batch.K):
+        reward_without = run_rule(rule, drop_criterion(batch, k), step, options)
+        influence.append(1.0 - compare_ranking(reward_without))
+    follows = []
+    if batch.attributes_MD is not None:
+        follows = [compare_ranking(column) for column in batch.attributes_MD.T]
     winners = np.full(batch.N, -1)
-    for rows, best in zip(rows_by_size(batch.starts), order.best, strict=True):
+    for rows, best in zip(rows_by_size(batch.starts), ranking.best, strict=True):
         winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
-    return winners
-
-
-def _nominal_weights(batch: ScoreBatch) -> np.ndarray:
-    weights = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.asked_NK
-    total = weights.sum(1, keepdims=True)
-    return np.asarray((weights / np.where(total > 0.0, total, 1.0)).mean(0))
-
-
-def _row(values: np.ndarray) -> list[float | None]:
-    return [_or_none(x) for x in values.tolist()]
-
-
-def _table(values: np.ndarray) -> list[list[float | None]]:
-    return [_row(row) for row in values]
-
-
-def _or_none(x: float) -> float | None:
-    return None if x != x else x
+    first_step = next(split_steps(batch, step))
+    rule_replay = RuleReplay(
+        rule=label,
+        reward=reward,
+        no_signal=no_signal(reward, batch.starts),
+        winner=winners,
+        effective=effective_weights(reward, batch),
+        influence=np.array(influence),
+        follows=np.array(follows),
+        seconds=best_seconds(_make_rule(rule, options), first_step, _ROUNDS),
+    )
+    return rule_replay, ranking
 
 
 # -------------------------------------------------------------------------------------------------- what moves a rule
