@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
+from os import PathLike
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -393,3 +394,35 @@ class EngineOptions(RewardOptions):
         if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
             raise InvalidInput("options", "cache", "a file", repr(value), "")
         return value
+
+
+class EngineKeywords(TypedDict, total=False):
+    """The options of `EngineOptions` but rubric and rule, as keywords that editors and type checkers know.
+
+    A function that takes `**options: Unpack[EngineKeywords]` passes them to `EngineOptions`, which has the defaults and
+    the descriptions. A test compares the two.
+    """
+
+    gate: Any
+    attributes: Iterable[Any]
+    adjust: str
+    pool: Pool | None
+    adjust_criteria: Iterable[str] | None
+    prior: float
+    attribute_prior: float
+    span: Span
+    wins: Wins
+    tau: float
+    width: Width
+    scale: Scale
+    edition: Edition | None
+    outcomes: Outcomes
+    retest: Mapping[str, float]
+    seed: int
+    penalties: Penalties
+    judges: Any
+    workers: int | None
+    cache: str | PathLike[str] | None
+    records: Any
+    alarm: Literal["warn", "stop", "off"]
+    thinking: Thinking

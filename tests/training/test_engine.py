@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from contextlib import contextmanager
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from judged import judges_at, server_module
@@ -20,6 +21,7 @@ from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.judges.judge import Endpoint, Judge
+from rubrank.options import EngineKeywords, EngineOptions
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.controls import Control
@@ -434,3 +436,19 @@ def test_a_hold_out_judge_is_asked_and_not_rewarded():
     assert step.rewards == ((0.0, 1.0, 0.0),)
     assert step.metrics["rubrank/Kind/mean"] == pytest.approx(1 / 3)
     assert step.metrics["rubrank/Kind (hold-out)/mean"] == pytest.approx(2 / 3)
+
+
+def list_choices(annotation):
+    """The words of the literals in an annotation."""
+    kinds = (annotation, *get_args(annotation))
+    return {word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)}
+
+
+def test_keywords_for_editors_are_the_options_of_an_engine():
+    """`EngineKeywords` repeats the names and choices of `EngineOptions` for type checkers; nothing may be missing."""
+    keywords = get_type_hints(EngineKeywords)
+    fields = EngineOptions.model_fields
+    assert set(keywords) == set(fields) - {"rubric", "rule"}
+    for name, hint in keywords.items():
+        if name != "adjust_criteria":  # "all" is a text like any other
+            assert list_choices(hint) == list_choices(fields[name].annotation), name

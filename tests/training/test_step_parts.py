@@ -13,8 +13,9 @@ from rubrank.grading.grade import grade
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
-from rubrank.training import engine as engines
-from rubrank.training.engine import Graded, RewardEngine, split_step
+from rubrank.training import step_parts
+from rubrank.training.engine import Graded, RewardEngine
+from rubrank.training.step_parts import split_step
 
 SHARED = ["EmptyAnswer", {"name": "Short", "verifier": "WordCount", "params": {"high": 4}}]
 TEXTS = ("a", "a b c", "a c d e f", "", "b b b b b b")
@@ -35,7 +36,7 @@ def step_groups() -> list:
 def both_ways(monkeypatch, make, groups) -> list:
     found = []
     for most in (5, 10_000):
-        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
+        monkeypatch.setattr(step_parts, "MOST_COLUMNS", most)
         found.append(make().score(groups, 3))
     return found
 
@@ -70,7 +71,7 @@ def test_attributes_over_groups(rule, pool, monkeypatch):
     steps = [[group(f"{s}/{q}", *TEXTS[q % 2 :], rubric=own(q + s)) for q in range(14)] for s in range(3)]
     found = []
     for most in (5, 10_000):
-        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
+        monkeypatch.setattr(step_parts, "MOST_COLUMNS", most)
         engine = RewardEngine(SHARED, rule, attributes=["answer_length"], pool=pool, adjust_criteria="all")
         found.append([engine.score(groups, s, train=s != 1) for s, groups in enumerate(steps)])
     for cut, whole in zip(*found, strict=True):
@@ -84,7 +85,7 @@ def test_attributes_over_groups(rule, pool, monkeypatch):
 def test_records_are_those_of_one_batch(tmp_path, monkeypatch):
     found = []
     for most in (5, 10_000):
-        monkeypatch.setattr(engines, "MOST_COLUMNS", most)
+        monkeypatch.setattr(step_parts, "MOST_COLUMNS", most)
         path = tmp_path / f"{most}.jsonl"
         engine = RewardEngine(SHARED, records=path)
         rewards = engine.score(step_groups(), 3).rewards
@@ -102,16 +103,17 @@ def test_a_query_with_gates_alone_is_fused_beside_others(monkeypatch):
     assert not any(map(math.isnan, cut.flat()))
 
 
-def test_only_rules_that_see_each_group_by_itself_are_given_parts():
+def test_only_rules_that_see_each_group_by_itself_are_given_parts(monkeypatch):
     groups = grade(step_groups(), SHARED).groups
-    assert split_step(groups, find_rule("gdpo"), most_columns=5) == [slice(0, 7)]
-    assert split_step(groups, find_rule("rlvr2+"), most_columns=5) == [slice(g, g + 1) for g in range(7)]
     assert split_step(groups, find_rule("rlvr2+")) == [slice(0, 7)]
+    monkeypatch.setattr(step_parts, "MOST_COLUMNS", 5)
+    assert split_step(groups, find_rule("gdpo")) == [slice(0, 7)]
+    assert split_step(groups, find_rule("rlvr2+")) == [slice(g, g + 1) for g in range(7)]
 
 
 def test_the_costs_of_judges_are_recorded_once(monkeypatch, tmp_path):
     """Each part has its own groups' judgments; the account of the step is with the first part only."""
-    monkeypatch.setattr(engines, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(step_parts, "MOST_COLUMNS", 5)
     groups = step_groups()
     table = grade(groups, SHARED)
     judging = Judgments(tuple(Judgment() for _ in groups), Account(calls=9), tuple(group.id for group in groups))

@@ -31,32 +31,22 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
-from rubrank.fusion.options import (
-    find_ordinal,
-    find_weighing,
-    has_rlvr2,
-    is_controllable,
-    is_local,
-    make_rule,
-    with_options,
-)
+from rubrank.fusion.options import find_ordinal, is_controllable, make_rule
 from rubrank.fusion.result import Fused
-from rubrank.fusion.rule import Rescoring, Rule, Stateful, apply_rule
-from rubrank.judges.client.usage import Account
+from rubrank.fusion.rule import Rule, Stateful
 from rubrank.judges.judgments import Judgments
-from rubrank.options import AttributeOptions, EngineOptions, read_options
+from rubrank.options import AttributeOptions, EngineKeywords, EngineOptions, read_options
 from rubrank.records.findings import GROUPS_OF_STEP, Finding, RunFindings
 from rubrank.records.record import records_of
 from rubrank.records.writer import Recording, RecordWriter
@@ -95,6 +85,7 @@ from rubrank.training.metrics import (
     step_metrics,
 )
 from rubrank.training.rollouts import read_prefilled
+from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
@@ -104,8 +95,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0
 """Seconds for all judge calls of a step if the judges set no deadline; collective operations give up after 600."""
-MOST_COLUMNS = 256
-"""Criteria that are fused in one matrix, if the rule allows to split a step."""
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # criteria that the log names
@@ -152,20 +141,17 @@ class StepRewards:
 
     @property
     def stopped_by(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """The hard gates that stopped each rollout; shaped like the rewards."""
-        return tuple(group for result in self.results for group in list_stopping_gates(result))
-
-
-def list_stopping_gates(result: Fused) -> Iterator[tuple[tuple[str, ...], ...]]:
-    """For each group of a result: the names of the hard gates that stopped each of its rollouts."""
-    stopping_gates: list[tuple[str, ...]] = [()] * len(result.batch.scores_MK)
-    if result.gate is not None and result.gated is not None:
-        names = [str(name) for name in result.gate.global_quality]
-        for row in np.flatnonzero(~result.gated.passed).tolist():
-            stopped = result.gated.stopped_by[row]
-            stopping_gates[row] = tuple(name for name, is_stopped in zip(names, stopped, strict=True) if is_stopped)
-    for start, end in pairwise(result.batch.starts.tolist()):
-        yield tuple(stopping_gates[start:end])
+        """The names of the hard gates that stopped each rollout; shaped like the rewards."""
+        groups = []
+        for result in self.results:
+            gates_of_row: list[tuple[str, ...]] = [()] * len(result.batch.scores_MK)
+            if result.gate is not None and result.gated is not None:
+                names = [str(name) for name in result.gate.global_quality]
+                for row in np.flatnonzero(~result.gated.passed).tolist():
+                    has_stopped = result.gated.stopped_by[row]
+                    gates_of_row[row] = tuple(name for name, stops in zip(names, has_stopped, strict=True) if stops)
+            groups += [tuple(gates_of_row[start:end]) for start, end in pairwise(result.batch.starts.tolist())]
+        return tuple(groups)
 
 
 def fill_unknown(rewards: Sequence[float]) -> list[float]:
@@ -204,7 +190,7 @@ class RewardEngine:
         prior, attribute_prior, span, seed: constants of RLVR².
     """
 
-    def __init__(self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Any) -> None:
+    def __init__(self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Unpack[EngineKeywords]) -> None:
         settings = read_options(EngineOptions, _OWNER, {"rubric": rubric, "rule": rule, **options})
         self.thinking = settings.thinking
         self.penalties = settings.penalties
@@ -260,9 +246,7 @@ class RewardEngine:
         groups = self._read(groups)  # once: what is measured on a rollout is cached on it
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
-    async def score_async(
-        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
-    ) -> StepRewards:
+    async def score_async(self, groups: Sequence[Group], step: int, *, train: bool = True) -> StepRewards:
         """`score` without blocking the event loop, however many judge calls are in flight."""
         started = time.perf_counter()
         groups = self._read(groups)
@@ -270,7 +254,7 @@ class RewardEngine:
         graded = await self.ask(table, groups)
         self.check_judgments(graded)
         graded = replace(graded, seconds=time.perf_counter() - started)
-        return await asyncio.to_thread(self.fuse, groups, graded, step, train=train, write=write)
+        return await asyncio.to_thread(self.fuse, groups, graded, step, train=train)
 
     def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With thinking="prefilled", read responses as such; adapters have done so, other callers have not."""
@@ -394,14 +378,20 @@ class RewardEngine:
             self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, len(groups), active)
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
-            parts = self._fuse_parts(table, active, train)
+            state = None if train else self.state_dict()
+            try:
+                parts = fuse_in_parts(self.rule, table, active, self.penalties)
+            finally:
+                if state is not None:  # no rule learns from an evaluation
+                    self.load_state_dict(state)
             if write and self.recording is not None and self.recording.is_due(step, train):
                 self._write_records(self.recording, parts, groups, step, train)
             results = tuple(part.result for part in parts)
-            unknown_M = np.concatenate([_find_unknown(part.result, part.table) for part in parts])
+            unknown_M = np.concatenate([part.find_unknown() for part in parts])
             reward_M = np.concatenate([result.reward for result in results])
             reward_M = np.where(unknown_M, np.nan, reward_M)
-            rewards = _split_rows(reward_M.tolist(), table)
+            starts = np.cumsum([len(group.scores) for group in table.groups])[:-1]
+            rewards = tuple(tuple(group_rewards.tolist()) for group_rewards in np.split(reward_M, starts))
             step_rewards = StepRewards(rewards, results=results)
             if not logged:
                 return step_rewards
@@ -413,7 +403,13 @@ class RewardEngine:
             if graded.judging is not None:
                 metrics["rubrank/judge/waited"] = graded.seconds
                 metrics["rubrank/judge/hidden"] = graded.hidden
-                metrics |= self._add_judge_totals(graded.judging.account)
+                account = graded.judging.account
+                tokens = float(account.input_tokens + account.output_tokens)
+                self._judge_totals["cost"] += account.cost
+                self._judge_totals["tokens"] += tokens
+                metrics["rubrank/judge/tokens"] = tokens
+                for name, total in self._judge_totals.items():
+                    metrics[f"rubrank/judge/total_{name}"] = total
             if train and self.alarm is not None:
                 part = AlarmPart(table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1))
                 metrics |= self._update_alarm(part, results, step, shared, write)
@@ -437,7 +433,7 @@ class RewardEngine:
             findings=tuple(self.findings.latest),
         )
 
-    def _log_findings(self, parts: Sequence[_FusedPart], groups: Sequence[Group], step: int) -> None:
+    def _log_findings(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int) -> None:
         """Examine some groups of a step, evenly spread over it, and log what is new."""
         interval = math.ceil(len(groups) / GROUPS_OF_STEP)
         for part in parts:
@@ -445,13 +441,6 @@ class RewardEngine:
             records = records_of(part.result, part.table, groups=groups[part.groups], step=step, only=numbers)
             for finding in self.findings.add(records, step):
                 _log.warning("what to change: %s", finding)
-
-    def _add_judge_totals(self, account: Account) -> dict[str, float]:
-        tokens = account.input_tokens + account.output_tokens
-        self._judge_totals["cost"] += account.cost
-        self._judge_totals["tokens"] += tokens
-        totals = {f"rubrank/judge/total_{name}": value for name, value in self._judge_totals.items()}
-        return {"rubrank/judge/tokens": float(tokens), **totals}
 
     def _update_alarm(
         self, part: AlarmPart, results: Sequence[Fused], step: int, shared: Collection[str], write: bool
@@ -468,46 +457,6 @@ class RewardEngine:
             self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(findings))
         return self.alarm.metrics()
 
-    def _fuse_parts(self, table: ScoreTable, active: ActiveControls, train: bool) -> list[_FusedPart]:
-        rule = self.rule
-        state = None if train else self.state_dict()
-        parts = []
-        start_row = 0
-        try:
-            if active.values_MD is not None:
-                rule = self._estimate_apart(with_options(rule, "attributes", adjust=active.adjust), table, active)
-            for groups in split_step(table.groups, rule):
-                part_table = _select_groups(table, groups)
-                end_row = start_row + sum(len(group.scores) for group in part_table.groups)
-                batch = part_table.batch(
-                    attributes=None if active.values_MD is None else active.values_MD[start_row:end_row],
-                    attribute_names=active.columns,
-                    penalties=self.penalties,
-                )
-                parts.append(_FusedPart(part_table, groups, apply_rule(rule, batch)))
-                start_row = end_row
-        finally:
-            if state is not None:  # an evaluation must not teach
-                self.load_state_dict(state)
-        return parts
-
-    def _estimate_apart(self, rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule:
-        """The rule with the influence of attributes in a wide step, so that the step can be fused in parts.
-
-        Only criteria that several groups have tell anything about it, so a narrow matrix is enough. The rule itself is
-        returned for a step that is not wide, and if the rule must see the whole step anyway.
-        """
-        is_wide = len({name for group in table.groups for name in group.names}) > MOST_COLUMNS
-        uses_others = isinstance(find_weighing(rule), Rescoring) and has_rlvr2(rule)
-        if not is_wide or uses_others or is_local(rule) or not is_local(with_options(rule, _OWNER, adjust=None)):
-            return rule
-        counts = Counter(c.name for group in table.groups for c in group.criteria if c.layer == "quality")
-        shared = [name for name, count in counts.items() if count > 1]
-        if not shared:
-            return with_options(rule, _OWNER, adjust=None)
-        batch = table.only(shared).batch(attributes=active.values_MD, attribute_names=active.columns)
-        return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
-
     def label(self, step: int, *, train: bool = True) -> str:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
@@ -522,7 +471,7 @@ class RewardEngine:
     # ------------------------------------------------------------------------------------------------------- records
 
     def _write_records(
-        self, recording: RecordWriter, parts: Sequence[_FusedPart], groups: Sequence[Group], step: int, train: bool
+        self, recording: RecordWriter, parts: Sequence[FusedPart], groups: Sequence[Group], step: int, train: bool
     ) -> None:
         mode = "train" if train else "eval"
         records = []
@@ -724,75 +673,3 @@ def divide_limits(judges: Judges, processes: int) -> Judges:
     if processes == 1:
         return judges
     return judges.model_copy(update={"processes": judges.processes * processes})
-
-
-# ------------------------------------------------------------------------------------------------------ parts of steps
-#
-# A thousand queries with ten criteria of their own make a matrix of ten thousand columns in which a rollout fills ten.
-# If the rule treats each group by itself, the groups are fused in parts, so that the cost grows with the number of
-# scores; the influence of attributes is then estimated before. Other rules need all groups at once.
-
-
-@dataclass(frozen=True, eq=False)
-class _FusedPart:
-    table: ScoreTable
-    groups: slice
-    result: Fused
-
-
-def split_step(groups: Sequence[GroupScores], rule: Rule, most_columns: int | None = None) -> list[slice]:
-    """Consecutive groups with at most `MOST_COLUMNS` different criteria; all groups if the rule must see them at once.
-
-    Each part has something to rank by, because gates alone cannot be fused.
-    """
-    limit = MOST_COLUMNS if most_columns is None else most_columns
-    if not is_local(rule) or len({name for group in groups for name in group.names}) <= limit:
-        return [slice(0, len(groups))]
-    has_quality = [any(criterion.layer == "quality" for criterion in group.criteria) for group in groups]
-    last_with_quality = max((g for g, is_ranked in enumerate(has_quality) if is_ranked), default=-1)
-    parts = []
-    start = 0
-    names: set[str] = set()
-    is_ranked = False
-    for g, group in enumerate(groups):
-        if is_ranked and g <= last_with_quality and len(names.union(group.names)) > limit:
-            parts.append(slice(start, g))
-            start = g
-            names = set()
-            is_ranked = False
-        names.update(group.names)
-        is_ranked = is_ranked or has_quality[g]
-    parts.append(slice(start, len(groups)))
-    return parts
-
-
-def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
-    if groups == slice(0, len(table.groups)):
-        return table
-    judging = table.judging
-    if judging is not None:
-        # The account is of the whole step; the first part carries it.
-        account = judging.account if groups.start == 0 else Account()
-        judging = Judgments(judging.groups[groups], account, judging.ids[groups])
-    return replace(table, groups=table.groups[groups], judging=judging)
-
-
-def _find_unknown(result: Fused, table: ScoreTable) -> np.ndarray:
-    """(M,) rollouts without any score; none in a group that has gates only."""
-    batch = result.batch
-    has_quality = [any(criterion.layer == "quality" for criterion in group.criteria) for group in table.groups]
-    unknown_M = batch.missing_MK.all(axis=1) & np.array(has_quality, dtype=bool)[batch.group_of_row]
-    if result.gated is not None:
-        unknown_M &= result.gated.passed
-    return np.asarray(unknown_M)
-
-
-def _split_rows(values: Sequence[float], table: ScoreTable) -> tuple[tuple[float, ...], ...]:
-    """The values of all rollouts, one tuple per group."""
-    groups = []
-    start = 0
-    for group in table.groups:
-        end = start + len(group.scores)
-        groups.append(tuple(values[start:end]))
-        start = end
-    return tuple(groups)

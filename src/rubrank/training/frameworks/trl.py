@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed, RubrankError
-from rubrank.options import EngineOptions, check_keywords
+from rubrank.fusion.rule import Rule
+from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import INSTRUCTION_COLUMNS
@@ -79,26 +80,28 @@ class RubricReward:
     """A reward function for TRL: called with what TRL passes, it returns a reward, or None, for each completion.
 
     rubric: criteria applied to every response; a row's own rubric is added.
+    rule: an expression of `find_rule`, such as "rlvr2+", or a rule.
     rubric_column: the column with a row's own rubric, in any shape of docs/rubrics.md. None: "rubric", or
         `instruction_id_list` and `kwargs`, if the dataset has them.
     num_generations: rollouts per query, only needed without a trainer.
     name: in the trainer's log.
-    options: rule, judges, attributes, records and all others of `rubrank.training.engine.RewardEngine`.
+    options: judges, attributes, records and all others of `rubrank.training.engine.RewardEngine`.
     """
 
     def __init__(
         self,
         rubric: Any = None,
         *,
+        rule: str | Rule = "rlvr2+",
         rubric_column: str | None = None,
         num_generations: int | None = None,
         name: str = "rubric",
-        **options: Any,
+        **options: Unpack[EngineKeywords],
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
         check_keywords(_OWNER, options, [*EngineOptions.model_fields, "rubric_column", "num_generations", "name"])
-        self.engine = RewardEngine(rubric, **options)
+        self.engine = RewardEngine(rubric, rule, **options)
         self.rubric_column = rubric_column
         self.num_generations = num_generations
         self.__name__ = name
