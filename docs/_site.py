@@ -13,6 +13,7 @@ from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria, write
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)(?:README|CONTRIBUTING|CHANGELOG|examples|recipes|benchmarks|src)[^)]*\)"
 )
+_PAGE_PATH = re.compile(r"\bdocs/(\w+)\.md")
 _NAMED_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})(\w+)[ \t]+([\w./-]+)[ \t]*$", re.MULTILINE)
 
 
@@ -59,8 +60,12 @@ def _criterion_page(entry: CriterionEntry) -> str:
     lines = [f"# {entry.name}", "", entry.checks, ""]
     lines += [f"Family {entry.family}; decided by: {entry.how}; layer {entry.layer}; values: {entry.values}.", ""]
     lines += ["```yaml", write_yaml_line(entry).strip(), "```", ""]
-    if entry.doc:
-        lines += ["```text", entry.doc, "```", ""]
+    paragraphs = (entry.doc or "").split("\n\n")
+    if " ".join(paragraphs[0].split()).rstrip(".") == entry.checks.rstrip("."):
+        paragraphs = paragraphs[1:]  # it stands above
+    for paragraph in paragraphs:
+        is_example = any(line.startswith("    ") for line in paragraph.splitlines())
+        lines += ["```text", paragraph, "```", ""] if is_example else [_in_cell(paragraph), ""]
     if entry.parameters:
         lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
         for parameter in entry.parameters:
@@ -84,4 +89,4 @@ def _example_row(case: Mapping[str, Any]) -> str:
 def _in_cell(text: str) -> str:
     """Text that Markdown shows as it is, inside a cell of a table."""
     escaped = re.sub(r"([\\`*_{}\[\]<>#|~^])", r"\\\1", text)
-    return " ".join(escaped.split())
+    return _PAGE_PATH.sub(r"[\1](../\1.md)", " ".join(escaped.split()))

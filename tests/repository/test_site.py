@@ -23,6 +23,18 @@ def test_every_page_is_in_the_navigation():
     assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
+def test_evidence_begins_with_a_question_and_its_answer():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- Evidence:")[2].partition("- Log:")[0]
+    pages = [name for name in re.findall(r"[\w/.-]+\.md", nav) if name != "lab.md"]  # written by `rubrank lab report`
+    assert len(pages) >= 7
+    for page in pages:
+        title, _, opening = (DOCS / page).read_text(encoding="utf-8").partition("\n\n")
+        question, _, answer = "\n".join(opening.splitlines()[:3]).partition("?**")
+        assert title.startswith("# "), page
+        assert question.startswith("**"), page
+        assert len(answer.split()) >= 20, page
+
+
 def test_the_reference_has_every_public_name():
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
     found = re.findall(r"^::: rubrank\.(\w+)$", text, re.MULTILINE)
