@@ -6,6 +6,19 @@ import subprocess
 import sys
 
 import pytest
+from drafting.scripted import (
+    LONG,
+    MENTIONS_MOON,
+    MOON,
+    SUN,
+    TWO,
+    files,
+    item,
+    judge_by_words,
+    reply,
+    script,
+    write_rows,
+)
 from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 
@@ -15,52 +28,6 @@ from rubrank.drafting.writers import WritingTask, load_templates, load_writers, 
 from rubrank.errors import InvalidInput
 
 pytest.importorskip("aiohttp", reason="pip install 'rubrank[judge]'")
-
-MOON = "Does the answer name the moon?"
-SUN = "Does the answer name the sun?"
-MENTIONS_MOON = "Does the answer mention the moon by name?"
-LONG = "Does the answer go into detail?"
-TWO = "Is the answer polite and correct?"
-
-
-def item(question, points=5):
-    return {"question": question, "points": points, "category": "Essential"}
-
-
-def files(tmp_path, *writers, cache="writers.sqlite"):
-    """A writers file with one entry for each server."""
-    entries = [
-        {"name": f"writer{i}", "endpoints": [{"base_url": server.url, "model": MODEL}]}
-        for i, server in enumerate(writers)
-    ]
-    path = tmp_path / "writers.json"
-    path.write_text(json.dumps({"judges": entries, "cache": str(tmp_path / cache)}))
-    return path
-
-
-def reply(data):
-    return Answer(json.dumps(data))
-
-
-def script(items, same=(), text="moon sun"):
-    """A writer that gives these items, merges these pairs, and breaks with this text."""
-
-    def answer(asked):
-        prompt = asked.prompt
-        if prompt.startswith("You read a request"):
-            return reply({"constraints": [], "library": []})
-        if prompt.startswith("You write a rubric"):
-            return reply({"items": items})
-        if prompt.startswith("Two people"):
-            return reply({"same": list(same)})
-        if prompt.startswith("Write a cheap answer"):
-            return reply({"text": text})
-        response = prompt.split("]=====\n")[1].split("\n=====[")[0]
-        question = prompt.split("]=====\n")[2]
-        word = next((word for word in ("moon", "sun", "sea") if word in question), "moon")
-        return reply({"text": response.replace(word, "thing") if LONG not in question else response})
-
-    return answer
 
 
 def test_items_of_two_writers_are_merged_conservatively(tmp_path):
@@ -142,28 +109,7 @@ def test_own_prompts_replace_the_library_s(tmp_path):
 # ---- the verb ------------------------------------------------------------------------------------------------------
 
 
-def judge_by_words(asked):
-    """A judge that looks for the word of each question; about detail it never says the same twice."""
-    system, user = (message["content"] for message in asked.body["messages"][-2:])
-    response = re.search(r"<response \w+>\n(.*?)\n</response", user, re.DOTALL)[1].lower()
-
-    def verdict(question):
-        word = re.search(r"moon|sun|sea|detail", question)[0]
-        holds = asked.number % 2 if word == "detail" else word in response
-        return {"reasoning": "", "finding": "holds" if holds else "does not hold", "verdict": int(holds)}
-
-    listed = re.findall(r"\b(c\d+) \(item \d+\): ([^\n]*)", system)
-    if listed:
-        return reply({key: verdict(question) for key, question in listed})
-    return reply(verdict(re.search(r"Does the answer [^\n]*", system + user)[0]))
-
-
 PROMPTS = [{"id": "tides", "prompt": "Explain tides in at most 30 words."}]
-
-
-def write_rows(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
 
 
 def test_the_verb_writes_items_with_their_provenance(tmp_path):

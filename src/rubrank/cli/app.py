@@ -79,7 +79,7 @@ add_verb(app, help.help_, "help")
 
 PANELS = {
     "Start": ("init", "demo", "help"),
-    "Rubrics": ("check", "lint", "criteria", "draft"),
+    "Rubrics": ("check", "lint", "criteria", "draft", "evolve"),
     "Grading and judges": ("grade", "conformance", "judge"),
     "Rewards": ("fuse", "explain", "replay", "robustness", "bench"),
     "Looking": ("record", "report", "view", "export", "alarm"),

@@ -118,17 +118,22 @@ class WritingResult:
     account: Account | None = None
 
 
-def load_writers(source: str | Path) -> Judges:
-    """The writers of a file in the form of a judges file; several writers need not name criteria."""
-    data = read_settings(str(source))
+def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
+    """The writers of a file in the form of a judges file, or of what it would hold; they need not name criteria."""
+    if isinstance(source, Judges):
+        return source
+    is_data = isinstance(source, Mapping)
+    data = source if is_data else read_settings(str(source))
+    where = "writers" if is_data else str(source)
+    if isinstance(data, Mapping) and "endpoints" in data:  # a single writer
+        data = {"judges": [data]}
     entries = data.get("judges") if isinstance(data, Mapping) else None
-    if not isinstance(entries, list) or not entries:
-        raise InvalidInput(
-            str(source), "judges", "a list of writers: name, endpoints", "none", "See `rubrank help judges`."
-        )
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
+        raise InvalidInput(where, "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md.")
     # Judges divide criteria among them, and only one may be without; writers all write.
     writers = [{"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)]
-    return load_judges({**data, "judges": writers}, folder=Path(source).parent)
+    folder = Path() if is_data else Path(str(source)).parent
+    return load_judges({**data, "judges": writers}, folder=folder)
 
 
 def write_items(tasks: Sequence[WritingTask], writers: Judges, templates: Templates | None = None) -> WritingResult:

@@ -31,7 +31,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
@@ -228,9 +228,12 @@ class RewardEngine:
         self._judge_totals = {"cost": 0.0, "tokens": 0.0}
         self.findings = RunFindings()
         self._lock = threading.Lock()
+        self.observer: Callable[[Sequence[Group], ScoreTable, StepRewards, int], None] | None = None
+        """Called with every training step; `rubrank.training.evolution` sets it."""
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        state["observer"] = None  # it watches the run of this process
         # A criterion in use holds its verifier, which cannot leave this process: send the rubric's data.
         state["rubric"] = None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
         return state
@@ -393,6 +396,8 @@ class RewardEngine:
             starts = np.cumsum([len(group.scores) for group in table.groups])[:-1]
             rewards = tuple(tuple(group_rewards.tolist()) for group_rewards in np.split(reward_M, starts))
             step_rewards = StepRewards(rewards, results=results)
+            if train and self.observer is not None:
+                self.observer(groups, table, step_rewards, step)
             if not logged:
                 return step_rewards
             shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)

@@ -1,4 +1,4 @@
-"""`rubrank draft` writes a rubric for every prompt of a file."""
+"""`rubrank draft` writes a rubric for every prompt of a file; `evolve` adds items where a run needs more."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the verb to a command line."""
     add_verb(app, draft)
+    add_verb(app, evolve)
 
 
 def draft(
@@ -155,3 +156,99 @@ def _show(rubric: DraftedRubric) -> None:
         source = item.evidence.strip().replace("\n", " ") or item.writer or item.step
         rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
     table(f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}", ["criterion", "from"], rows, words=2)
+
+
+def evolve(
+    records: Annotated[Path, typer.Argument(help="Records of a run with texts: a file, rotated files, or a folder.")],
+    writers: Annotated[Path, typer.Option(help="File of models that write items, in the form of a judges file.")],
+    judges: Annotated[Path, typer.Option(help="File of judges; items are kept only if data supports them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")] = Path(
+        "evolved.jsonl"
+    ),
+    force: Force = False,
+    rubrics: Annotated[
+        str | None, typer.Option(help="The rows that the run used: all are written, with the items added.")
+    ] = None,
+    most_items: Annotated[int, typer.Option(min=1, help="Items for one prompt.")] = 4,
+    most_queries: Annotated[int, typer.Option(min=1, help="Prompts that get items.")] = 100,
+    keep: Annotated[
+        Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
+    ] = "data",
+    writer_prompts: Annotated[Path | None, typer.Option(help="Folder with own prompts of the writers.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add judged items to prompts whose groups have no signal, or less and less headroom, in the records of a run."""
+    import json
+
+    from rubrank._files import atomic_write, check_output_path
+    from rubrank.drafting.evolution import EvolveOptions, RubricEvolution
+    from rubrank.judges.judge import load_judges
+    from rubrank.records.files import read_records
+    from rubrank.training.evolution import observe_record
+
+    check_output_path(output, (".jsonl",), inputs=(records, writers, rubrics, judges), force=force, verb="evolve")
+    options = EvolveOptions(
+        writers=str(writers),
+        most_items=most_items,
+        most_queries=most_queries,
+        keep=keep,
+        prompts=None if writer_prompts is None else str(writer_prompts),
+    )
+    evolution = RubricEvolution(options, load_judges(judges))
+    rows = _read_rubric_rows(rubrics) if rubrics is not None else None
+    last_step = 0
+    groups = 0
+    for record in read_records(records):
+        if record.metadata.get("mode") == "eval":
+            continue
+        observation = observe_record(record)
+        if observation is None:
+            remedy = "Record with texts (`texts: true`)."
+            raise InvalidInput(f"{records}: group {record.group!r}", "texts", "prompt and responses", "none", remedy)
+        evolution.observe(observation)
+        last_step = max(last_step, observation.step)
+        groups += 1
+    events = evolution.propose(last_step + 1)
+    evolution.apply(events)
+    queries = {query.prompt: query for query in evolution.queries.values()}
+    if rows is None:
+        rows = [{"prompt": prompt} for prompt in queries]
+    with atomic_write(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for row in rows:
+            query = queries.get(str(row["prompt"]))
+            if query is not None:
+                rubric = evolution.extend(row.get("rubric"), query.prompt)
+                items = [item.provenance() for item in query.items]
+                row = {**row, "rubric": rubric, "draft": {"task": "evolved", "items": items}}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    counts = Counter(event["event"] for event in events)
+    summary = {"groups": groups, "prompts": len(queries), **{name: counts[name] for name in _EVENTS}}
+    if as_json:
+        print_json({"output": str(output), **summary, "events": events})
+        return
+    say(
+        f"{groups} groups; {len(queries)} prompts got items: {counts['added']} added, "
+        f"{counts['dropped'] + counts['refused']} dropped"
+    )
+    for event in events:
+        if event["event"] in ("problem", "failed"):
+            say(f"{event['event']}: {event['reason']}")
+    say(f"rubrics: {output}")
+
+
+_EVENTS = ("added", "dropped", "refused", "problem", "failed")
+
+
+def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
+    """The rows of a dataset whose prompts are texts."""
+    from rubrank.tables.rows import read_rows
+
+    rows = []
+    for number, row in enumerate(read_rows(source), start=1):
+        prompt = row.get("prompt")
+        if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], dict):
+            prompt = prompt[0].get("content")
+        if not isinstance(prompt, str):
+            raise InvalidInput(f"{source}: row {number}", "prompt", "a text, or one message", type(prompt).__name__, "")
+        rows.append({**row, "prompt": prompt})
+    return rows

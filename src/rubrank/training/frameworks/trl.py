@@ -21,7 +21,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import gcd, isnan
@@ -46,6 +46,7 @@ from rubrank.training.rollouts import (
 from rubrank.training.shapes.flat_batch import Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
+    from rubrank.drafting.evolution import RubricEvolution
     from rubrank.training.frameworks.trl_callback import RubricCallback
     from rubrank.training.metrics import DisputedRollout
 
@@ -108,13 +109,15 @@ class RubricReward:
         self.trainer: TrainerInfo | None = None
         self.rewind_random_state: Callable[[], None] | None = None
         """Restores the random state of the beginning of the step; set by the callback."""
+        self.evolution: RubricEvolution | None = None
+        """Items that are added to rubrics during the run; set by `rubrank.training.evolution.evolve`."""
         self._calls = 0
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the model and the callback: AsyncGRPO sends the function to another process."""
         state = {name: value for name, value in self.__dict__.items() if name != "callback"}
-        return {**state, "trainer": None, "rewind_random_state": None}
+        return {**state, "trainer": None, "rewind_random_state": None, "evolution": None}
 
     @cached_property
     def callback(self) -> RubricCallback:
@@ -161,7 +164,9 @@ class RubricReward:
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(
                 self.engine,
-                lambda: self.make_samples(prompts, completions, columns, completion_ids, trainer),
+                lambda: self._add_items(
+                    self.make_samples(prompts, completions, columns, completion_ids, trainer), train
+                ),
                 step=self._find_step(trainer_state),
                 train=train,
                 group_of=group_samples,
@@ -169,6 +174,8 @@ class RubricReward:
             )
         if log_metric:
             for name, value in result.metrics.items():
+                log_metric(name, value)
+            for name, value in self.evolution.metrics().items() if self.evolution is not None else ():
                 log_metric(name, value)
         if train and getattr(trainer_state, "is_world_process_zero", False):
             log_distributions(caller, result.distributions, result.disputed, trainer_state.global_step)
@@ -222,6 +229,17 @@ class RubricReward:
             )
             samples.append(Sample(count_tokens(rollout, ids[i], tokenizer), rubric=rubrics[i]))
         return samples
+
+    def _add_items(self, samples: list[Sample], train: bool) -> list[Sample]:
+        """The samples with items that were added to their rubrics; evaluations stay comparable without them."""
+        if self.evolution is None or not train:
+            return samples
+        from rubrank.training.evolution import describe_prompt
+
+        return [
+            replace(sample, rubric=self.evolution.extend(sample.rubric, describe_prompt(sample.rollout)))
+            for sample in samples
+        ]
 
     def _read_rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
         """Each row's own rubric, or None."""

@@ -276,6 +276,8 @@ class Config(EngineOptions):
     """A function by its dotted path that samples instead of the trainer."""
     records: Records = Records()
     """A name, or options as well."""
+    evolve: Mapping[str, Any] | None = None
+    """Judged items that are added to rubrics during the run: `writers`, `every` …; see docs/drafting.md."""
     seed: int = option(0, "Seed of the run, and of the draws of attenuate.", ge=0, lt=_SEEDS)
     output: str = Field(min_length=1)
 

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import labelled
+from rubrank._plain import labelled, validated
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.options import EngineOptions
@@ -41,6 +41,9 @@ from rubrank.training.job.folder import Branch, start_of
 from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.policy import check_init, check_model, describe_precision_change, model_dtype
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments
+
+if TYPE_CHECKING:
+    from rubrank.training.frameworks.trl import RubricReward
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> Non
 # -------------------------------------------------------------------------------------------------------------- reward
 
 
-def _make_reward(job: Job) -> Any:
+def _make_reward(job: Job) -> RubricReward:
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
@@ -234,7 +237,23 @@ def _make_reward(job: Job) -> Any:
         options["cache"] = job.path(config.cache)
     reward = RubricReward(**options)
     reward.engine.check_scaling(job.where, "training.scale_rewards", config.training.scale_rewards != "none")
+    if config.evolve is not None:
+        _start_evolution(job, reward)
     return reward
+
+
+def _start_evolution(job: Job, reward: RubricReward) -> None:
+    """Let the rubrics of the run evolve. Replies of the writers are cached in its folder, like those of judges."""
+    from rubrank.drafting.evolution import EvolveOptions, RubricEvolution
+    from rubrank.drafting.writers import load_writers
+    from rubrank.training.evolution import LOG_NAME, start_evolution
+
+    options = validated(EvolveOptions, job.config.evolve, f"{job.where}: evolve", "docs/drafting.md")
+    writers = load_writers(_find_file(job, options.writers))
+    writers = writers.model_copy(update={"cache": writers.cache or str(job.output / "writers.sqlite")})
+    prompts = None if options.prompts is None else str(job.path(options.prompts))
+    options = options.model_copy(update={"writers": writers, "prompts": prompts})
+    start_evolution(reward, RubricEvolution(options, reward.engine.judges, job.output / LOG_NAME))
 
 
 def _to_bytes(megabytes: float | None) -> int | None:
@@ -394,6 +413,10 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on"))
     if plan.controls:
         lines.append(("control", _describe_control(plan)))
+    if plan.reward.evolution is not None:
+        options = plan.reward.evolution.options
+        limits = f"at most {options.most_items} items for a prompt, {options.most_queries} prompts at a time"
+        lines.append(("evolve", f"every {options.every} steps, {limits}"))
     lines.append(("trainer", _describe_trainer(plan)))
     processes = "1 process" if plan.processes == 1 else f"{plan.processes} processes"
     portions = f"{plan.split.per_device} rollouts at a time, {plan.split.accumulation} times for an update"

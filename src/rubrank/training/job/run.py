@@ -115,7 +115,7 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         args=make_arguments(plan),
         train_dataset=add_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
-        callbacks=[plan.reward.callback, _make_printer(), *callbacks],
+        callbacks=[plan.reward.callback, _make_printer(), *_make_evolution(plan), *callbacks],
         peft_config=make_lora_config(plan.job),
         quantization_config=make_quantization(plan.job),
         tools=None if components.tools is None else list(components.tools),
@@ -127,6 +127,15 @@ def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
         trainer.add_callback(benchmarks)
     return trainer
+
+
+def _make_evolution(plan: Plan) -> list[Any]:
+    """The callback that adds items to rubrics, if the config asks for it."""
+    if plan.reward.evolution is None:
+        return []
+    from rubrank.training.evolution import make_callback
+
+    return [make_callback(plan.reward)]
 
 
 def add_stages(plan: Plan, dataset: Any) -> Any:

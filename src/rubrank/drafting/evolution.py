@@ -1,0 +1,401 @@
+"""Add judged items to rubrics while a run goes on, for queries whose rubric no longer tells responses apart.
+
+    evolution = RubricEvolution(EvolveOptions(writers="writers.yaml", every=50), judges)
+    evolution.observe(observation)          after every step, for each group
+    events = evolution.propose(step)        every 50 steps: writers write items, data decides which are kept
+    evolution.extend(rubric, prompt)        the query's rubric with its items, from then on
+
+Items are proposed only for a query whose last group
+
+    has no signal       all rewards are equal, although some rollouts passed the gate
+    has lost headroom   the mean distance of the scores from the best possible is at most half of what it was when the
+                        query was first seen (or last got an item)
+
+A query has at most `most_items` items at a time. An item that gives all responses the same score `retire_after` times
+in a row is retired, which makes room for another. Every item has the step at which it began in its name, and every
+event is appended to a log. Rewards of earlier steps are never computed again. The same tests as in `rubrank draft`
+decide what is kept (`keep.py`).
+
+`state_dict` is JSON data for a checkpoint. A run that is resumed from it makes the same proposals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from rubrank._plain import Strict
+from rubrank.drafting.draft import make_unique
+from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredItem, keep_by_data
+from rubrank.drafting.names import name_question
+from rubrank.drafting.writers import WritingTask, WrittenItems, load_templates, load_writers, write_items
+from rubrank.errors import InvalidInput, RubrankError
+from rubrank.judges.judge import Judges
+from rubrank.rubrics.public import to_rubric
+from rubrank.scores.criterion import CriterionData
+
+FAMILY = "evolved"
+"""Family of the criteria that were added during a run."""
+_STATE_VERSION = 1
+_MOST_BASELINES = 50_000  # queries whose first headroom is remembered
+_log = logging.getLogger("rubrank")
+
+
+class EvolveOptions(Strict):
+    """How rubrics evolve; `writers` is all that is needed."""
+
+    writers: Any
+    """Models that write items: a file in the form of a judges file, or what it would hold."""
+    every: int = Field(default=50, ge=1)
+    """Steps between two rounds of proposals."""
+    most_items: int = Field(default=4, ge=1)
+    """Items of a query that are used at the same time."""
+    most_queries: int = Field(default=16, ge=1)
+    """Queries that get proposals in one round; this bounds what a round costs."""
+    retire_after: int = Field(default=3, ge=1)
+    """Times in a row that an item gives all responses the same score, after which it is retired."""
+    headroom: float = Field(default=0.5, gt=0.0, lt=1.0)
+    """Share of a query's first headroom at which items are proposed."""
+    keep: Literal["data", "all"] = "data"
+    """data: items that the figures support; all: every item that the writers write."""
+    prompts: str | None = None
+    """A folder with own prompts for the writers."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One group of one step: what was asked, answered, scored and rewarded."""
+
+    prompt: str
+    responses: Sequence[str]
+    criteria: Sequence[CriterionData]
+    scores: np.ndarray
+    """(G, K) in the order of the criteria; NaN = missing."""
+    rewards: Sequence[float]
+    passed: Sequence[bool]
+    """Rollouts that no hard gate stopped."""
+    step: int
+
+
+@dataclass
+class EvolvedItem:
+    """One item that was added to a query's rubric."""
+
+    criterion: dict[str, Any]
+    began: int
+    """The first step at which it is used."""
+    writer: str = ""
+    model: str = ""
+    prompt_version: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    ties: int = 0
+    """Times in a row that it gave all responses the same score."""
+    retired: int | None = None
+
+    def provenance(self) -> dict[str, Any]:
+        """As the column `draft` of a drafted rubric has it."""
+        entry: dict[str, Any] = {"name": self.criterion["name"], "step": "evolved", "kept": self.retired is None}
+        if self.retired is not None:
+            entry["reason"] = f"gave all responses the same score {self.ties} times in a row"
+            entry["criterion"] = dict(self.criterion)
+        for name in ("began", "retired", "writer", "model", "prompt_version", "figures"):
+            value = getattr(self, name)
+            if value not in (None, "", {}):
+                entry[name] = value
+        return entry
+
+
+@dataclass
+class QueryItems:
+    """The items of one query."""
+
+    prompt: str
+    items: list[EvolvedItem] = field(default_factory=list)
+
+    @property
+    def active(self) -> list[EvolvedItem]:
+        """Those that are used."""
+        return [item for item in self.items if item.retired is None]
+
+
+@dataclass
+class _Candidate:
+    """A query that may get items in the next round."""
+
+    prompt: str
+    responses: list[str]
+    totals: list[float]
+    reason: str
+    questions: list[str]
+    """What its rubric asks already, as far as that is known."""
+
+
+class RubricEvolution:
+    """The items of all queries of a run, and when new ones are proposed.
+
+    judges: those of the run; they grade responses on proposed items. One of them must decide any criterion.
+    log: a .jsonl file to which events are appended; None: they are only returned.
+    """
+
+    def __init__(self, options: EvolveOptions, judges: Judges | None, log: Path | None = None) -> None:
+        if judges is None or judges.judge_of("any other criterion") is None:
+            got = "none" if judges is None else "judges of named criteria only"
+            remedy = "Items that are added during a run need a judge: leave out `criteria` of one of them."
+            raise InvalidInput("evolve", "judges", "with one that decides every criterion", got, remedy)
+        self.options = options
+        self.judges = judges
+        self.log = log
+        self.writers = load_writers(options.writers)
+        self.templates = load_templates(None if options.prompts is None else Path(options.prompts))
+        self.queries: dict[str, QueryItems] = {}
+        self._baselines: dict[str, float] = {}
+        self._candidates: dict[str, _Candidate] = {}
+        self._retirements: list[dict[str, Any]] = []
+
+    # ---- steps ---------------------------------------------------------------------------------------------------
+
+    def observe(self, observation: Observation) -> None:
+        """Take note of a group: retire items, and remember the query if its rubric needs more."""
+        key = _key(observation.prompt)
+        self._retire(key, observation)
+        self._candidates.pop(key, None)
+        reason = self._find_reason(key, observation)
+        has_room = len(self.queries[key].active) < self.options.most_items if key in self.queries else True
+        if reason is None or not has_room or len(observation.responses) < LEAST_RESPONSES:
+            return
+        totals = [float(total) for total in _total_scores(observation)]
+        questions = [item.criterion["question"] for item in self.queries[key].active] if key in self.queries else []
+        self._candidates[key] = _Candidate(observation.prompt, list(observation.responses), totals, reason, questions)
+        while len(self._candidates) > self.options.most_queries:
+            del self._candidates[next(iter(self._candidates))]
+
+    def _retire(self, key: str, observation: Observation) -> None:
+        columns = {criterion.name: k for k, criterion in enumerate(observation.criteria)}
+        for item in self.queries[key].active if key in self.queries else ():
+            column = columns.get(item.criterion["name"])
+            if column is None:
+                continue  # a group that was sampled before the item began
+            scores = observation.scores[:, column]
+            scores = scores[~np.isnan(scores)]
+            if len(scores) < 2:
+                continue  # the judge failed, which says nothing about the item
+            item.ties = item.ties + 1 if np.ptp(scores) == 0 else 0
+            if item.ties >= self.options.retire_after:
+                item.retired = observation.step
+                event = {"event": "retired", "step": observation.step, "prompt": observation.prompt}
+                details = {key: value for key, value in item.provenance().items() if key != "step"}
+                self._retirements.append({**event, **details})
+
+    def _find_reason(self, key: str, observation: Observation) -> str | None:
+        """Why a query needs items; None if it does not."""
+        rewards = np.asarray(observation.rewards, dtype=float)
+        is_comparable = np.asarray(observation.passed, dtype=bool) & ~np.isnan(rewards)
+        if is_comparable.sum() < 2:
+            return None  # stopped by gates, or not judged: no item would change that
+        headroom = _find_headroom(observation)
+        baseline = None
+        if headroom is not None:
+            baseline = self._baselines.setdefault(key, headroom)
+            while len(self._baselines) > _MOST_BASELINES:
+                del self._baselines[next(iter(self._baselines))]
+        known_rewards = rewards[~np.isnan(rewards)]
+        if np.ptp(known_rewards) == 0:
+            return "no signal"
+        if headroom is not None and baseline is not None and headroom <= self.options.headroom * baseline < baseline:
+            return f"headroom {baseline:.2f} → {headroom:.2f}"
+        return None
+
+    def is_due(self, step: int) -> bool:
+        """Is it time for a round of proposals?"""
+        return step > 0 and step % self.options.every == 0
+
+    def propose(self, step: int) -> list[dict[str, Any]]:
+        """Let writers propose items for the remembered queries; returns what happened, without using it yet.
+
+        One process proposes, and all apply the same events. A failure of writers or judges is an event, too: it must
+        not end a training run.
+        """
+        events = list(self._retirements)
+        candidates = list(self._candidates.values())
+        if not candidates:
+            return events
+        try:
+            tasks = [WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates]
+            result = write_items(tasks, self.writers, self.templates)
+            measured = self._measure(candidates, result.written)
+        except RubrankError as error:
+            _log.warning("evolve: no items were proposed at step %d: %s", step, error)
+            return [*events, {"event": "failed", "step": step, "reason": str(error)}]
+        for candidate, written, entries in zip(candidates, result.written, measured, strict=True):
+            common = {"step": step, "prompt": candidate.prompt, "because": candidate.reason}
+            events += [{"event": "problem", **common, "reason": problem} for problem in written.problems]
+            for refused in written.refused:
+                events.append({"event": "refused", **common, **asdict(refused)})
+            events += self._decide(candidate, entries, common)
+        return events
+
+    def _measure(
+        self, candidates: Sequence[_Candidate], written: Sequence[WrittenItems]
+    ) -> list[Sequence[MeasuredItem]]:
+        if self.options.keep == "all":
+            return [[MeasuredItem(item, True) for item in items.items] for items in written]
+        tasks = [
+            KeepTask(candidate.prompt, items, candidate.responses, earlier_totals=candidate.totals)
+            for candidate, items in zip(candidates, written, strict=True)
+        ]
+        result = keep_by_data(tasks, self.judges, self.writers, self.templates)
+        return [rubric.items for rubric in result.rubrics]
+
+    def _decide(
+        self, candidate: _Candidate, entries: Sequence[MeasuredItem], common: Mapping[str, Any]
+    ) -> Iterable[dict[str, Any]]:
+        """An event for every item: added, as long as there is room, or dropped with the reason."""
+        query = self.queries.get(_key(candidate.prompt), QueryItems(candidate.prompt))
+        names = {item.criterion["name"] for item in query.items}
+        room = self.options.most_items - len(query.active)
+        for entry in entries:
+            item = entry.item
+            origin = {"writer": item.writer, "model": item.model, "prompt_version": item.prompt_version}
+            name = make_unique(f"{name_question(item.question)} (since step {common['step']})", names)
+            event = {
+                **common,
+                "criterion": {**item.criterion(name), "family": FAMILY},
+                "figures": dict(entry.figures),
+                **origin,
+            }
+            if not entry.kept:
+                yield {"event": "dropped", **event, "reason": entry.reason}
+            elif item.question in candidate.questions:
+                yield {"event": "dropped", **event, "reason": "the query has it already"}
+            elif room == 0:
+                yield {"event": "dropped", **event, "reason": f"the query has {self.options.most_items} items"}
+            else:
+                room -= 1
+                yield {"event": "added", **event}
+
+    def apply(self, events: Sequence[Mapping[str, Any]], *, write: bool = True) -> int:
+        """Use what was proposed, from the next step on; returns how many items were added. write: append to the log."""
+        count = 0
+        for event in events:
+            if event["event"] != "added":
+                continue
+            key = _key(event["prompt"])
+            query = self.queries.setdefault(key, QueryItems(event["prompt"]))
+            query.items.append(
+                EvolvedItem(
+                    dict(event["criterion"]),
+                    event["step"],
+                    event["writer"],
+                    event["model"],
+                    event["prompt_version"],
+                    dict(event["figures"]),
+                )
+            )
+            self._baselines.pop(key, None)  # the new item changes what headroom means
+            count += 1
+        self._candidates = {}
+        self._retirements = []
+        if write and self.log is not None and events:
+            with self.log.open("a", encoding="utf-8") as file:
+                for event in events:
+                    file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        return count
+
+    # ---- rubrics -------------------------------------------------------------------------------------------------
+
+    def extend(self, rubric: Any, prompt: str) -> Any:
+        """A query's own rubric with the items that were added to it; unchanged if there are none."""
+        query = self.queries.get(_key(prompt))
+        criteria = [item.criterion for item in query.active] if query is not None else []
+        if not criteria:
+            return rubric
+        if rubric is None:
+            return {"criteria": criteria}
+        data = to_rubric(rubric).model_dump(exclude_unset=True)
+        return {**data, "criteria": [*data["criteria"], *criteria]}
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the trainer's log."""
+        items = [item for query in self.queries.values() for item in query.items]
+        active = sum(item.retired is None for item in items)
+        return {"rubrank/evolve/active": float(active), "rubrank/evolve/retired": float(len(items) - active)}
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must contain, as JSON data."""
+        return {
+            "version": _STATE_VERSION,
+            "queries": [asdict(query) for query in self.queries.values()],
+            "baselines": dict(self._baselines),
+            "candidates": [asdict(candidate) for candidate in self._candidates.values()],
+            "retirements": list(self._retirements),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        if state.get("version") != _STATE_VERSION:
+            got = repr(state.get("version"))
+            remedy = "Resume with the version of rubrank that saved it."
+            raise InvalidInput("evolve", "state", f"of version {_STATE_VERSION}", got, remedy)
+        self.queries = {}
+        for query in state["queries"]:
+            items = [EvolvedItem(**item) for item in query["items"]]
+            self.queries[_key(query["prompt"])] = QueryItems(query["prompt"], items)
+        self._baselines = dict(state["baselines"])
+        self._candidates = {_key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]}
+        self._retirements = list(state["retirements"])
+
+    def rewind_log(self, step: int) -> None:
+        """Remove the events that a run resumed at `step` will make again."""
+        if self.log is None or not self.log.exists():
+            return
+        lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept_lines = [line for line in lines if _is_event_until(line, step)]
+        if len(kept_lines) < len(lines):
+            self.log.write_text("".join(kept_lines), encoding="utf-8")
+
+
+def _is_event_until(line: str, step: int) -> bool:
+    try:
+        return line.endswith("\n") and int(json.loads(line)["step"]) <= step
+    except (ValueError, KeyError, TypeError):
+        return False  # half a line, which a killed run left
+
+
+def _key(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
+    """(G, K) scores of the criteria that are ranked by, from 0 for the worst to 1 for the best; and their weights."""
+    columns = [k for k, criterion in enumerate(observation.criteria) if criterion.layer == "quality"]
+    scaled = np.full((len(observation.responses), len(columns)), np.nan)
+    for position, k in enumerate(columns):
+        criterion = observation.criteria[k]
+        share = (observation.scores[:, k] - criterion.domain.low) / (criterion.domain.high - criterion.domain.low)
+        scaled[:, position] = share if criterion.direction == "higher" else 1 - share
+    return scaled, np.array([observation.criteria[k].weight for k in columns])
+
+
+def _total_scores(observation: Observation) -> np.ndarray:
+    scaled, weights = _scale_scores(observation)
+    return np.asarray(np.nansum(scaled * weights, axis=1))
+
+
+def _find_headroom(observation: Observation) -> float | None:
+    """Weighted mean distance of the scores from the best possible; None if nothing was scored."""
+    scaled, weights = _scale_scores(observation)
+    is_known = ~np.isnan(scaled)
+    total_weight = float((is_known * weights).sum())
+    if total_weight == 0:
+        return None
+    return 1.0 - float(np.nansum(scaled * weights)) / total_weight

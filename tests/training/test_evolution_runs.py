@@ -1,0 +1,72 @@
+"""Rubrics that evolve during a run with TRL: the tiny policy, writers and judges that answer by rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+from judges.server import MODEL, Answer, Server  # noqa: E402
+from training import tiny_trl  # noqa: E402
+
+from rubrank.records.files import read_records  # noqa: E402
+from rubrank.training.evolution import STATE_KEY, evolve  # noqa: E402
+from rubrank.training.frameworks.trl import RubricReward  # noqa: E402
+
+QUESTION = "Does the answer contain the letter e?"
+
+
+def write(asked: Any) -> Answer:
+    if asked.prompt.startswith("You write a rubric"):
+        return Answer(json.dumps({"items": [{"question": QUESTION, "points": 5, "category": "Essential"}]}))
+    return Answer(json.dumps({"text": "xyz"}))
+
+
+def judge(asked: Any) -> Answer:
+    return Answer(json.dumps({"verdict": int("e" in asked.prompt.split("<response")[-1].split(">")[1])}))
+
+
+def train(tmp_path: Path, writer: Any, judging: Any, resume: str | None = None, **options: Any) -> Any:
+    # Every response has at least no words: the rubric alone tells nothing apart.
+    rubric = [{"name": "Anything", "verifier": "WordCount", "params": {"low": 0}}]
+    judges = {"endpoints": [{"base_url": judging.url, "model": MODEL}]}
+    reward = RubricReward(rubric, judges=judges, rule="weighted-mean", records=tmp_path / "records.jsonl", attributes=[])
+    writers = {"name": "w", "endpoints": [{"base_url": writer.url, "model": MODEL}]}
+    callback = evolve(reward, writers=writers, every=2, keep="all", **options)
+    trainer = tiny_trl.trainer_of(reward, tmp_path / "out", max_steps=6, save_strategy="steps", save_steps=2)
+    trainer.add_callback(callback)
+    trainer.train(resume_from_checkpoint=resume)
+    return reward
+
+
+def test_items_begin_at_a_step_and_a_resumed_run_has_them(tmp_path):
+    with Server(write) as writer, Server(judge) as judging:
+        reward = train(tmp_path, writer, judging)
+        records = list(read_records(tmp_path / "records.jsonl"))
+        saved = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["stateful_callbacks"]
+        log = (tmp_path / "evolution.jsonl").read_text()
+        resumed = train(tmp_path, writer, judging, resume=str(tmp_path / "out/checkpoint-2"))
+    assert all(len(record.criteria) == 1 for record in records if record.step < 2)
+    evolved = [record for record in records if len(record.criteria) > 1]
+    assert evolved, "the same prompts came again, with their new items"
+    for record in evolved:
+        names = [criterion.name for criterion in record.criteria if criterion.family == "evolved"]
+        assert all(int(name.split("since step ")[1].rstrip(")")) <= record.step for name in names)
+    assert saved[STATE_KEY]["queries"]
+    assert resumed.evolution.state_dict() == reward.evolution.state_dict()
+    assert (tmp_path / "evolution.jsonl").read_text() == log
+    # Rewards of earlier steps are as they were, and those that were made again are the same.
+    assert [record.reward for record in read_records(tmp_path / "records.jsonl")] == [r.reward for r in records]
+
+
+def test_nothing_evolves_unless_asked(tmp_path):
+    reward = RubricReward(tiny_trl.RUBRIC, rule="weighted-mean", records=tmp_path / "records.jsonl")
+    tiny_trl.trainer_of(reward, tmp_path / "out").train()
+    assert reward.evolution is None
+    assert not (tmp_path / "evolution.jsonl").exists()
