@@ -36,7 +36,8 @@ def train(tmp_path: Path, writer: Any, judging: Any, resume: str | None = None, 
     # Every response has at least no words: the rubric alone tells nothing apart.
     rubric = [{"name": "Anything", "verifier": "WordCount", "params": {"low": 0}}]
     judges = {"endpoints": [{"base_url": judging.url, "model": MODEL}]}
-    reward = RubricReward(rubric, judges=judges, rule="weighted-mean", records=tmp_path / "records.jsonl", attributes=[])
+    records = tmp_path / "records.jsonl"
+    reward = RubricReward(rubric, judges=judges, rule="weighted-mean", records=records, attributes=[])
     writers = {"name": "w", "endpoints": [{"base_url": writer.url, "model": MODEL}]}
     callback = evolve(reward, writers=writers, every=2, keep="all", **options)
     trainer = tiny_trl.trainer_of(reward, tmp_path / "out", max_steps=6, save_strategy="steps", save_steps=2)
@@ -70,3 +71,26 @@ def test_nothing_evolves_unless_asked(tmp_path):
     tiny_trl.trainer_of(reward, tmp_path / "out").train()
     assert reward.evolution is None
     assert not (tmp_path / "evolution.jsonl").exists()
+
+
+def test_the_config_of_a_job(tmp_path):
+    from training import tiny
+
+    from rubrank.errors import InvalidInput
+    from rubrank.training.job.plan import make_plan
+
+    folder = tiny.copy_without_weights(tiny.make(tmp_path / "tiny"), tmp_path / "job")
+    with Server(write) as writer, Server(judge) as judging:
+        judges = {"judges": [{"endpoints": [{"base_url": judging.url, "model": MODEL}]}]}
+        writers = {"judges": [{"name": "w", "endpoints": [{"base_url": writer.url, "model": MODEL}]}]}
+        (folder / "writers.json").write_text(json.dumps(writers))
+        plan = make_plan(tiny.job(folder, judges=judges, evolve={"writers": "writers.json", "every": 3}))
+        assert "every 3 steps, at most 4 items for a prompt" in plan.describe()
+        assert plan.reward.evolution.writers.cache == str(plan.job.output / "writers.sqlite")
+        assert plan.reward.evolution.log == plan.job.output / "evolution.jsonl"
+        with pytest.raises(InvalidInput, match="evolve.*evry"):
+            make_plan(tiny.job(folder, judges=judges, evolve={"writers": "writers.json", "evry": 3}))
+        with pytest.raises(InvalidInput, match="decides every criterion"):
+            make_plan(tiny.job(folder, evolve={"writers": "writers.json"}))
+        with pytest.raises(InvalidInput, match="missing.json"):
+            make_plan(tiny.job(folder, judges=judges, evolve={"writers": "missing.json"}))
