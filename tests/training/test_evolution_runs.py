@@ -88,9 +88,9 @@ def test_the_config_of_a_job(tmp_path):
         assert "every 3 steps, at most 4 items for a prompt" in plan.describe()
         assert plan.reward.evolution.writers.cache == str(plan.job.output / "writers.sqlite")
         assert plan.reward.evolution.log == plan.job.output / "evolution.jsonl"
-        with pytest.raises(InvalidInput, match="evolve.*evry"):
+        with pytest.raises(InvalidInput, match=r"evolve.*evry"):
             make_plan(tiny.job(folder, judges=judges, evolve={"writers": "writers.json", "evry": 3}))
         with pytest.raises(InvalidInput, match="decides every criterion"):
             make_plan(tiny.job(folder, evolve={"writers": "writers.json"}))
-        with pytest.raises(InvalidInput, match="missing.json"):
+        with pytest.raises(InvalidInput, match=r"missing\.json"):
             make_plan(tiny.job(folder, judges=judges, evolve={"writers": "missing.json"}))
