@@ -170,3 +170,23 @@ def test_an_option_with_one_value_is_given_once(tmp_path, options, flag):
     assert flag in " ".join(result.output.split())
     repeatable = ["--weight", "F=2", "--weight", "G=3", "--set", "lower=F", "--set", "margin.F=0.1"]
     assert CliRunner().invoke(app, ["fuse", str(path), "--criteria", "all", *repeatable]).exit_code == 0
+
+
+def test_a_flag_means_the_same_in_every_verb():
+    """--judges names a file of judges, --column FIELD=COLUMN, --batch the batch API of judges."""
+    flags: dict[str, set[str]] = {}
+    for verb, command in list_commands(typer.main.get_command(app)):
+        for parameter in command.params:
+            for flag in parameter.opts:
+                flags.setdefault(flag, set()).add(verb)
+    assert "--judge" not in flags
+    assert len(flags["--judges"]) >= 5
+    assert flags["--batch"] == {"grade"}
+
+
+def list_commands(command, name=""):
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for inner_name, inner in command.commands.items():
+        yield from list_commands(inner, f"{name} {inner_name}".strip())

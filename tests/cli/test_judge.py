@@ -257,3 +257,9 @@ def test_a_spending_limit_without_prices_or_with_batches_is_refused(server: Serv
     write_limited_judges(server, most_cost=5)
     assert "used without a spending limit" in grade("--batch", "wait").stderr
     assert not server.completions
+
+
+def test_costs_are_shown_in_the_currency_of_the_prices(server: Server) -> None:
+    write_limited_judges(server, currency="EUR")
+    assert "cost in EUR, at most" in " ".join(grade("--dry-run").output.split())
+    assert "0 from the cache, cost 0.00072 EUR\n" in grade().output

@@ -430,3 +430,20 @@ def test_a_column_within_a_column():
     assert responses_of(rows, columns)[0] == {"7": ["a"]}
     with pytest.raises(UnknownName, match=r"column of 'response' must be one of .* got 'out.txt'"):
         read_rollouts(rows, {"response": "out.txt"})
+
+
+@pytest.mark.parametrize(
+    ("row", "remedy"),
+    [
+        ({"input": {"text": "Why?"}, "output": "So."}, "column.prompt=NAME.text"),
+        ({"id": 1, "result": {"message": {"content": "So."}}}, "a dot leads into an object"),
+    ],
+)
+def test_texts_inside_objects_are_named_with_a_dot(row, remedy):
+    with pytest.raises(InvalidInput, match=remedy):
+        read_rollouts([row])
+
+
+def test_a_prompt_that_is_json_text_stays_a_text():
+    (group,) = read_rollouts([{"prompt": '{"a": 1}', "response": "So."}]).groups
+    assert group.rollouts[0].prompt[-1].content == '{"a": 1}'

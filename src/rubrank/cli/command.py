@@ -35,7 +35,13 @@ _BACKQUOTED = re.compile(r"`(\w+)(?:\.([^`=]*))?(?:=([^`]*))?`")
 """An option in a message: `any_order`, `criteria=Facts,Style`, `column.response=NAME`."""
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
 """Functions and classes of the library, which mean nothing to a user of the command line."""
-_OTHER_NAMES = {"columns": "column", "budget_mb": "budget", "sources": "scores"}
+_OTHER_NAMES = {
+    "columns": "column",
+    "budget_mb": "budget",
+    "sources": "scores",
+    "judge": "judges",
+    "batch": "batch_size",
+}
 """Parameters of functions that have another name on the command line."""
 
 

@@ -381,6 +381,8 @@ class Judges(_Confidential):
     most_cost: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     """No call is sent once this much has been spent, over all steps of the run; further answers are missing. Calls in
     flight are finished. With several `processes` each has its share."""
+    currency: str = Field(default="", max_length=12)
+    """The currency of the prices, such as EUR; only shown with costs."""
     on_outage: OnOutage = "wait"
     """What to do when no endpoint of a judge answers any more. "wait": up to `outage_wait` seconds, then stop;
     "stop": at once; "continue": answers are missing meanwhile."""

@@ -200,6 +200,8 @@ def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> d
     if "response" not in _with_new_columns(named, row):
         allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
         remedy = "Name it: `column.response=NAME`."
+        if any(isinstance(value, Mapping) for value in row.values()):
+            remedy = "Name it: `column.response=NAME`; a dot leads into an object, as in output.text."
         raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
     return named
 
@@ -255,6 +257,10 @@ def _make_rollouts(row: Row, used: set[str], values: Row, response_column: Any, 
     shared: dict[str, Any] = {"metadata": metadata}
     if "prompt" in values:
         prompt = parse_json_cell(values["prompt"])
+        if isinstance(values["prompt"], Mapping) and "role" not in prompt:
+            remedy = f"Name the one with the text: `column.prompt=NAME.{next(iter(prompt), 'text')}`."
+            got = f"an object with {', '.join(map(str, prompt)) or 'no keys'}"
+            raise InvalidInput(where, "the prompt", "a text or a list of messages", got, remedy)
         is_chat = are_messages(prompt)
         shared["prompt"] = [convert_message(message) for message in prompt] if is_chat else values["prompt"]
     if "tools" in values:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rubrank.evaluation.table import CapabilityTable
 
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
-_Judge = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
+_Judges = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
 _Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
 
 
@@ -50,7 +50,7 @@ def score(
     outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row per item: JSON lines, CSV, Parquet.")],
     benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="Which benchmark; see `rubrank eval list`.")],
     data: _Data = None,
-    judge: _Judge = None,
+    judges: _Judges = None,
     model: Annotated[str, typer.Option(help="Name of the model in tables.")] = "",
     settings: _Settings = None,
     where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
@@ -68,12 +68,12 @@ def score(
 
     chosen = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
-        check_output_path(output, inputs=(outputs, judge), force=force, verb="eval score")
+        check_output_path(output, inputs=(outputs, judges), force=force, verb="eval score")
     rows = _filter_rows(read_outputs(outputs), where)
     items = load_items(chosen, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
-        ask_judge, judge_name = open_judge(judge, bar) if judge else (None, "")
+        ask_judge, judge_name = open_judge(judges, bar) if judges else (None, "")
         scored = score_rows(rows, chosen, items=items, judge=ask_judge, model=name, judge_name=judge_name)
     if output:
         write_run(scored, output)
@@ -143,13 +143,13 @@ def run(
     only: Annotated[str | None, typer.Option(help="Some of its benchmarks, as a,b.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Items per benchmark.")] = None,
     data: _Data = None,
-    judge: _Judge = None,
+    judges: _Judges = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")] = Path("out/eval"),
     base_url: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Most tokens per answer.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
-    batch: Annotated[int | None, typer.Option(min=1, help="Samples at once: a local model's batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Samples at once, for a local model.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Answers to an item; by default the benchmark's.")] = None,
     settings: _Settings = None,
     hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
@@ -163,13 +163,13 @@ def run(
         only=only,
         limit=limit,
         data=data,
-        judge=judge,
+        judge=judges,
         output=output,
         base_url=base_url,
         temperature=temperature,
         max_tokens=max_tokens,
         seed=seed,
-        batch=batch,
+        batch=batch_size,
         repeats=repeats,
         settings=split_pairs(settings, "settings", "name=value"),
         hub=hub,

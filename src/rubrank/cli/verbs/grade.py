@@ -129,7 +129,7 @@ def grade(
         say(str(pending))
         raise typer.Exit(_TRY_AGAIN_LATER) from None
     graded.write(output)
-    _show_graded(graded, output, as_json)
+    _show_graded(graded, output, as_json, currency="" if loaded_judges is None else loaded_judges.currency)
 
 
 def _choose_grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[..., ScoreTable]:
@@ -176,7 +176,7 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
     return seconds
 
 
-def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
+def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str) -> None:
     """Criteria, what the judges cost, what is missing, and where the table is."""
     from rubrank.grading.missing import count_missing
     from rubrank.records.findings import find_findings
@@ -203,7 +203,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool) -> None:
         ]
         table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
         if graded.judging is not None:
-            show_judging(graded.judging)
+            show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
     if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
         say(f"note: {YES_NO}")
@@ -223,7 +223,8 @@ def _show_estimate(
         return
     size = f"{counted(found.rollouts, 'rollout')} in {counted(found.groups, 'group')}"
     typer.echo(f"{size}: {found.verdicts:,} verdicts of programs, at most {found.judged:,} of judges")
-    headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out, at most", "cost, at most"]
+    currency = f" in {judges.currency}" if judges is not None and judges.currency else ""
+    headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out, at most", f"cost{currency}, at most"]
     if batch:
         headings.append("batches")
     rows = []

@@ -317,9 +317,9 @@ def judging_dict(judging: Judgments) -> dict[str, Any]:
     }
 
 
-def show_judging(judging: Judgments) -> None:
+def show_judging(judging: Judgments, currency: str = "") -> None:
     """Print the same in a few lines."""
-    print_line(f"\njudges: {_describe_judging(judging)}")
+    print_line(f"\njudges: {_describe_judging(judging)} {currency}".rstrip())
     _show_shares("disagreement", judging.disagreement)
     _show_shares("the response shown first wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
 
