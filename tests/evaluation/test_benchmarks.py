@@ -8,9 +8,9 @@ import pytest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.evaluation.benchmark import Answer
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
-from rubrank.evaluation.benchmarks.arena_hard import read_label
-from rubrank.evaluation.benchmarks.longproc_tasks import solves
-from rubrank.evaluation.benchmarks.simpleqa import read_grade
+from rubrank.evaluation.benchmarks.judged_questions import read_grade
+from rubrank.evaluation.benchmarks.longproc import solves
+from rubrank.evaluation.benchmarks.open_ended import read_label
 from rubrank.evaluation.runs import score_rows
 
 
@@ -181,11 +181,11 @@ def test_gpqa_orders_are_drawn_by_seed_and_repeat():
     item = {"Record ID": "r", "Question": "q", "Correct Answer": "right"}
     item |= {f"Incorrect Answer {k}": f"wrong {k}" for k in (1, 2, 3)}
     benchmark = find_benchmark("gpqa")
-    orders = [benchmark.choices(item, repeat) for repeat in range(8)]
+    orders = [benchmark.order_choices({**item, "repeat": repeat}) for repeat in range(8)]
     assert len({tuple(listed) for listed, _ in orders}) > 1
     assert all(listed["ABCD".index(letter)] == "right" for listed, letter in orders)
-    assert benchmark.choices(item, 3) == find_benchmark("gpqa").choices(item, 3)
-    letter = benchmark.choices(item, 0)[1]
+    assert orders[3] == find_benchmark("gpqa").order_choices({**item, "repeat": 3})
+    letter = benchmark.order_choices(item)[1]
     run = score_rows([{**item, "output": f"…\nAnswer: {letter}"}], benchmark)
     assert run.metrics["accuracy"] == 1.0
 
@@ -343,7 +343,7 @@ def test_a_helmet_ranking_of_one_passage_needs_no_comparison():
     ],
 )
 def test_helmet_reads_rankings_without_signs(output, ids):
-    from rubrank.evaluation.benchmarks.helmet_metrics import parse_ranking
+    from rubrank.evaluation.benchmarks.helmet import parse_ranking
 
     scores = parse_ranking(output)
     assert sorted(scores, key=lambda id: -scores[id]) == ids

@@ -9,9 +9,9 @@ import pytest
 
 from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
-from rubrank.evaluation.benchmarks.eqbench import read_comparison
-from rubrank.evaluation.benchmarks.helmet_metrics import find_answer, parse_ranking, ruler_recall, string_metrics
-from rubrank.evaluation.benchmarks.mmlu_pro import extract
+from rubrank.evaluation.benchmarks.helmet import find_answer, parse_ranking, ruler_recall, string_metrics
+from rubrank.evaluation.benchmarks.multiple_choice import extract_mmlu_choice
+from rubrank.evaluation.benchmarks.open_ended import read_comparison
 from rubrank.evaluation.comparison import compare
 from rubrank.evaluation.runs import score_rows
 
@@ -78,7 +78,7 @@ def test_advancedif_lists_of_another_length_are_missing():
 @pytest.mark.parametrize(("name", "share"), [("jamba-1.5-large_1500", 1.0), ("Meta-Llama-3_1-8B-Instruct_1500", 0.94)])
 def test_mmlu_pro_extraction(name, share):
     found = rows(f"mmlu_pro/{name}.jsonl.gz")
-    assert sum(extract(row["model_outputs"]) == row["pred"] for row in found) / len(found) >= share
+    assert sum(extract_mmlu_choice(row["model_outputs"]) == row["pred"] for row in found) / len(found) >= share
 
 
 @pytest.mark.parametrize("task", ["path_traversal", "tom_tracking", "countdown", "html_to_tsv"])

@@ -8,9 +8,8 @@
     score(item, output, …)    values of one item: {"correct": 1.0}; missing, with a reason, if the judge failed
     metrics(scores)           {"accuracy": 0.62, …}; the first one is the benchmark's headline
 
-A module of `benchmarks/` is one benchmark. Nothing here talks to a model: `runs.py` joins files and asks judges,
-`suite.py` and `inspect.py` run models. To add a benchmark, write a module with a `Benchmark` and name it in
-`benchmarks/__init__.py`.
+Nothing here talks to a model: `runs.py` joins files and asks judges, `suite.py` and `inspect.py` run models. To add a
+benchmark, write a subclass of `Benchmark` in a module of `benchmarks/` and name it in `benchmarks/__init__.py`.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class ItemScore:
 
 
 class Benchmark:
-    """One benchmark; a module of `benchmarks/` defines a subclass."""
+    """One benchmark; the modules of `benchmarks/` define subclasses."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -173,7 +172,7 @@ class Benchmark:
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The score of an output; answers: the judge's, to `questions`."""
-        raise TypeError(f"benchmark {self.name} scores no outputs")  # pragma: no cover - every benchmark has its own
+        raise NotImplementedError
 
     def missing_score(self, row: Row, reason: str, labels: Mapping[str, str] | None = None) -> ItemScore:
         """An item without a score, and the reason."""

@@ -1,4 +1,4 @@
-"""The benchmarks, one module each; see `rubrank.evaluation.benchmark` for the contract."""
+"""The benchmarks, grouped by how they are graded; see `rubrank.evaluation.benchmark` for the contract."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rubrank.evaluation.benchmark import Benchmark
 
 # In the order of the paper's table.
 BENCHMARKS = {
-    "sysbench": "sysbench.SysBench",
-    "advancedif": "advancedif.AdvancedIF",
+    "sysbench": "conversations.SysBench",
+    "advancedif": "conversations.AdvancedIF",
     "ifeval": "instructions.IFEval",
     "ifbench": "instructions.IFBench",
-    "multichallenge": "multichallenge.MultiChallenge",
-    "simpleqa": "simpleqa.SimpleQA",
-    "chinese-simpleqa": "simpleqa.ChineseSimpleQA",
-    "longbench-v2": "longbench.LongBench",
+    "multichallenge": "conversations.MultiChallenge",
+    "simpleqa": "judged_questions.SimpleQA",
+    "chinese-simpleqa": "judged_questions.ChineseSimpleQA",
+    "longbench-v2": "multiple_choice.LongBench",
     "longproc": "longproc.LongProc",
     "helmet": "helmet.Helmet",
-    "frames": "frames.Frames",
-    "aa-lcr": "aa_lcr.AALCR",
-    "gpqa": "gpqa.GPQA",
-    "mmlu-pro": "mmlu_pro.MMLUPro",
-    "arena-hard-v2": "arena_hard.ArenaHard",
-    "eqbench3": "eqbench.EQBench",
+    "frames": "judged_questions.Frames",
+    "aa-lcr": "judged_questions.AALCR",
+    "gpqa": "multiple_choice.GPQA",
+    "mmlu-pro": "multiple_choice.MMLUPro",
+    "arena-hard-v2": "open_ended.ArenaHard",
+    "eqbench3": "open_ended.EQBench",
 }
 SUITES = {"rlvr2": tuple(BENCHMARKS)}
 

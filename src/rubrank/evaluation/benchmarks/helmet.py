@@ -7,12 +7,20 @@
     summ       a judge's fluency × F1 of key points and supported sentences, × 100
 
 Every string metric is the larger of that of the whole output and that of the text after "Answer:".
+
+    >>> string_metrics("The Paris of course!", ["Paris"])["f1"]
+    0.5
+    >>> parse_ranking("ID: 12 > ID: 5 > ID: 3 > 12")
+    {'12': 4, '5': 3, '3': 2}
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from rubrank.errors import UnknownName
@@ -28,15 +36,6 @@ from rubrank.evaluation.benchmark import (
     first_value,
     mean,
     to_text,
-)
-from rubrank.evaluation.benchmarks.helmet_metrics import (
-    find_answer,
-    harmonic_mean,
-    ndcg,
-    parse_ranking,
-    ruler_recall,
-    string_metrics,
-    top_recall,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
@@ -85,13 +84,13 @@ class Helmet(Benchmark):
         return to_text(row["output"]) if row.get("output") is not None else super().output(row)
 
     def item_id(self, row: Row) -> str:
-        """Given, or data set and question."""
+        """Its own, or data set and question."""
         if not any(row.get(key) is not None for key in ("id", "item_id", "question_id")):
             return f"{row.get('dataset', '')}/{row.get('question', row.get('output'))}"
         return super().item_id(row)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """Of narrative questions and summaries."""
+        """A judge grades narrative questions and summaries."""
         dataset = dataset_of(item)
         if dataset not in JUDGED or (self.options["longqa"] == "rouge" and dataset == "narrativeqa"):
             return []
@@ -129,12 +128,17 @@ class Helmet(Benchmark):
     def _score_reply(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
         reply = parse_json_object(answer.text) or {}
         try:
+            value = _grade(reply["fluency"], 1)
             if category == "longqa":
-                value = _qa_score(reply)
+                value *= _grade(reply["correctness"], 3) / 3.0
             else:
-                value = _summary_score(reply, len(item["keypoints"]))
+                points = len(item["keypoints"])
+                sentences = int(reply["sentence_count"])
+                recall = _grade(reply["supported_key_points"], points) / points
+                precision = _grade(reply["supported_sentences"], sentences) / sentences
+                value *= harmonic_mean(precision, recall)
         except (KeyError, TypeError, ValueError):
-            reason = answer.reason or "the judge's reply holds no grades"
+            reason = answer.reason or "the judge's reply contains no grades"
             return self.missing_score(item, reason, labels=labels)
         return ItemScore(self.item_id(item), {"score": value}, labels=labels)
 
@@ -151,7 +155,7 @@ class Helmet(Benchmark):
 
 
 def dataset_of(item: Row) -> str:
-    """Its short name; the authors' files say kilt_nq or msmarco_rerank_psg_k1000. Without any: open questions."""
+    """The short name of its data set: "nq" for the authors' kilt_nq; an item without one is an open question."""
     dataset = str(item.get("dataset") or "nq")
     if dataset in CATEGORY_OF:
         return dataset
@@ -167,7 +171,8 @@ def _answers(item: Row) -> list[str]:
     value: Any = first_value(item, ("answer", "answers", "outputs"))
     answers: list[str] = []
     for entry in value if isinstance(value, list) else [value]:
-        answers += map(str, entry if isinstance(entry, list) else [entry])
+        forms = entry if isinstance(entry, list) else [entry]
+        answers += map(str, forms)
     return answers
 
 
@@ -178,12 +183,151 @@ def _grade(value: Any, most: int) -> float:
     return number
 
 
-def _qa_score(reply: dict[str, Any]) -> float:
-    return _grade(reply["fluency"], 1) * _grade(reply["correctness"], 3) / 3.0
+# ---------------------------------------------------------------------------------------- metrics of strings and ranks
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PREFIX = re.compile(r"answer:", re.IGNORECASE)
+_DECORATION = "[](){}<>*_`\"'#.,;"
+_TOKENS = re.compile(r"[a-z0-9]+")
 
 
-def _summary_score(reply: dict[str, Any], points: int) -> float:
-    recall = _grade(reply["supported_key_points"], points) / points
-    sentences = int(reply["sentence_count"])
-    precision = _grade(reply["supported_sentences"], sentences) / sentences
-    return _grade(reply["fluency"], 1) * harmonic_mean(precision, recall)
+def normalise(text: str) -> str:
+    """Lower case, without punctuation and articles, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def find_answer(output: str) -> str:
+    """The rest of the line after the first "Answer:"; without one, the first line."""
+    prefix = _PREFIX.search(output)
+    text = output[prefix.end() :] if prefix else output.strip()
+    line = text.split("\n", 1)[0].strip()
+    while line.lower().startswith("answer:"):
+        line = line[len("answer:") :].strip()
+    return line
+
+
+def string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
+    """Each metric at its best: over the gold answers, and over the whole output and its answer line."""
+    candidates = [_compare(text, gold) for text in (output, find_answer(output)) for gold in golds]
+    return {name: max(metrics[name] for metrics in candidates) for name in candidates[0]}
+
+
+def _compare(text: str, gold: str) -> dict[str, float]:
+    plain_text = normalise(text)
+    plain_gold = normalise(gold)
+    precision, recall = rouge_l(text, gold)
+    return {
+        "exact_match": float(plain_text == plain_gold),
+        "substring_exact_match": float(plain_gold in plain_text),
+        "f1": _f1(plain_text.split(), plain_gold.split()),
+        "rougeL_f1": harmonic_mean(precision, recall),
+        "rougeL_recall": recall,
+    }
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """F1; 0 if both are 0."""
+    if precision + recall == 0.0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
+
+
+def _f1(got: list[str], gold: list[str]) -> float:
+    # The authors give no partial credit if one side is exactly yes, no or noanswer.
+    if got != gold and {" ".join(got), " ".join(gold)} & {"yes", "no", "noanswer"}:
+        return 0.0
+    common = sum((Counter(got) & Counter(gold)).values())
+    if not common:
+        return 0.0
+    return harmonic_mean(common / len(got), common / len(gold))
+
+
+def rouge_l(text: str, gold: str) -> tuple[float, float]:
+    """Precision and recall of the longest common subsequence of words, after light stemming."""
+    words = [stem(token) for token in _TOKENS.findall(text.lower())]
+    gold_words = [stem(token) for token in _TOKENS.findall(gold.lower())]
+    if not words or not gold_words:
+        return 0.0, 0.0
+    lengths = [0] * (len(gold_words) + 1)  # of the common subsequence with the first j gold words
+    for word in words:
+        previous = lengths
+        lengths = previous[:]
+        for j, gold_word in enumerate(gold_words, 1):
+            if word == gold_word:
+                lengths[j] = previous[j - 1] + 1
+            else:
+                lengths[j] = max(previous[j], lengths[j - 1])
+    return lengths[-1] / len(words), lengths[-1] / len(gold_words)
+
+
+def stem(word: str) -> str:
+    """A word without the endings of plurals and verbs; words of up to three letters stay as they are."""
+    if len(word) <= 3:
+        return word
+    for ending, replacement in (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", "")):
+        if word.endswith(ending):
+            word = word[: -len(ending)] + replacement
+            break
+    for ending in ("ed", "ing"):
+        rest = word[: -len(ending)]
+        if word.endswith(ending) and re.search("[aeiouy]", rest):
+            is_doubled = len(rest) > 2 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if is_doubled else rest  # "stopped" → "stop"
+    return word
+
+
+def ruler_recall(output: str, golds: Sequence[str]) -> float:
+    """Share of the gold strings that the output contains."""
+    text = output.lower()
+    return sum(gold.lower() in text for gold in golds) / len(golds) if golds else 0.0
+
+
+def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> float:
+    """Share of the answers that are contained in one of their forms; `top` of them are enough."""
+    text = normalise(output)
+    if not answers:
+        return 0.0
+    count = sum(any(normalise(form) in text for form in forms) for forms in answers)
+    return min(top, count) / min(top, len(answers))
+
+
+def parse_ranking(output: str) -> dict[str, int]:
+    """Ids of the last line with ">", the best id with the highest number; a repeated id counts once.
+
+    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id, a numbered
+    list and ids between commas need no ">".
+    """
+    lines = output.strip().split("\n")
+    with_signs = [line for line in lines if ">" in line]
+    # Without ">", a numbered list or ids between commas are a ranking too.
+    entries = [match[1] for line in lines if (match := re.fullmatch(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)", line))]
+    if with_signs:
+        parts = with_signs[-1].split(">")
+    elif len(entries) > 1:
+        parts = entries
+    elif re.fullmatch(r"(?:[^,:]*:)?(?:[^,]{0,12}\d[^,]{0,4},)+[^,]{0,12}\d[^,]{0,4}", lines[-1]):
+        parts = lines[-1].split(",")
+    else:
+        parts = lines[-1:]
+    ids = []
+    for part in parts:
+        part = re.sub(r"^.*(?::|\bID\b)", "", part)  # "Ranking:", "ID:", "doc ID"
+        words = [word.strip(_DECORATION) for word in part.split()]
+        # "12 (most relevant)": the id is the first word with a digit, if there is one.
+        id = next((word for word in words if re.search(r"\d", word)), " ".join(words))
+        if id:
+            ids.append(id)
+    scores: dict[str, int] = {}
+    for place, id in enumerate(ids):
+        scores.setdefault(id, len(ids) - place)
+    return scores
+
+
+def ndcg(scores: Mapping[str, int], relevance: Mapping[str, int], k: int) -> float:
+    """NDCG of the first k, with gains as given."""
+    ranked = sorted(scores, key=lambda id: -scores[id])[:k]
+    total = math.fsum(relevance.get(id, 0) / math.log2(place + 2) for place, id in enumerate(ranked))
+    best_gains = sorted(relevance.values(), reverse=True)[:k]
+    best = math.fsum(gain / math.log2(place + 2) for place, gain in enumerate(best_gains))
+    return total / best if best else 0.0

@@ -7,14 +7,21 @@
     html_to_tsv        rows of the ```tsv block: F1, precision, recall
     pseudo_to_code     the ```cpp block, compiled and run on test cases in the sandbox
 
-A row holds `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference.
+A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. A task's
+function makes of a prediction and its example: accuracy, partial credit, and "extraction", whether it could be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+import csv
+import json
+import re
+import secrets
+import string
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
 
+from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import (
     Answer,
     Benchmark,
@@ -26,23 +33,10 @@ from rubrank.evaluation.benchmark import (
     first_value,
     mean,
 )
-from rubrank.evaluation.benchmarks.longproc_tasks import (
-    Values,
-    countdown,
-    html_to_tsv,
-    path_traversal,
-    run_cpp_tests,
-    tom_tracking,
-    travel_planning,
-)
+from rubrank.evaluation.benchmarks.helmet import harmonic_mean, normalise
+from rubrank.verifiers.shared import sandbox
 
-TASKS: dict[str, Callable[[str, Row], Values]] = {
-    "path_traversal": path_traversal,
-    "tom_tracking": tom_tracking,
-    "countdown": countdown,
-    "travel_planning": travel_planning,
-    "html_to_tsv": html_to_tsv,
-}
+Values: TypeAlias = dict[str, float]
 
 
 class LongProc(Benchmark):
@@ -57,14 +51,16 @@ class LongProc(Benchmark):
     settings: ClassVar = {"levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")}
 
     def item_id(self, row: Row) -> str:
-        """Task and number; files of predictions keep several of an item apart by `mutation`."""
+        """Task and number."""
         if "task" in row and "index" in row:
             return f"{row['task']}/{row['index']}"
         return super().item_id(row)
 
     def output(self, row: Row) -> str:
-        """What was predicted."""
-        return str(first_value(row, ("prediction", "output", "response")) if row.get("prediction") != "" else "")
+        """The prediction, which may be empty."""
+        if row.get("prediction") == "":
+            return ""
+        return str(first_value(row, ("prediction", "output", "response")))
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the task's own measure."""
@@ -77,7 +73,7 @@ class LongProc(Benchmark):
                 return self.missing_score(item, reason, labels=labels)
             values = {"accuracy": float(passed), "partial": float(passed), "extraction": float(reason != "no code")}
         else:
-            values = TASKS[task](output, example)
+            values = _TASKS[task](output, example)
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
@@ -93,3 +89,272 @@ class LongProc(Benchmark):
             for part in sorted(members[0].values):
                 metrics[f"{name}/{part}"] = mean(score.values[part] for score in members)
         return {"score": mean(metrics[name] for name in cells), **metrics}
+
+
+# -------------------------------------------------------------------------------------------------------------- tasks
+
+_UNREADABLE = {"accuracy": 0.0, "partial": 0.0, "extraction": 0.0}
+_RIGHT = {"accuracy": 1.0, "partial": 1.0, "extraction": 1.0}
+_SMALL_WORDS = re.compile(
+    r"\b(?:a|an|the|on|in|at|step|thinks|think|believes|believe|is|are|of|location|know|knows|belief)\b"
+)
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2019")
+_EQUATION = re.compile(r"\s*(-?\d+)\s*([-+*/])\s*(-?\d+)\s*=\s*(-?\d+)\s*")
+_FLIGHT = re.compile(r"Day (\d+).*from (\w+) to (\w+)")
+_SPAN = re.compile(r"\d+-(\d+)")
+
+
+def _find_tag(text: str, tag: str) -> str | None:
+    """The text between the first <tag> and the first </tag>."""
+    start = text.find(f"<{tag}>")
+    end = text.find(f"</{tag}>")
+    if start == -1 or end == -1:
+        return None
+    return text[start + len(tag) + 2 : end].strip()
+
+
+def _first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
+    """The first place at which both have something, and not the same."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+
+
+def path_traversal(prediction: str, example: Row) -> Values:
+    """Lines of the route; the first wrong line still counts as reached."""
+    route = _find_tag(prediction, "Route")
+    if route is None:
+        return dict(_UNREADABLE)
+    expected = str(example["reference_output"]).strip().split("\n")
+    lines = route.split("\n")
+    if expected == lines:
+        return dict(_RIGHT)
+    wrong = _first_difference(expected, lines)
+    reached = min(len(expected), len(lines)) if wrong is None else wrong + 1
+    return {"accuracy": 0.0, "partial": reached / len(expected), "extraction": 1.0}
+
+
+def tom_tracking(prediction: str, example: Row) -> Values:
+    """Beliefs step by step, compared loosely."""
+    expected = _list_beliefs(str(example["reference_output"]))
+    beliefs = _list_beliefs(prediction)
+    if expected == beliefs:
+        return dict(_RIGHT)
+    wrong = _first_difference(expected, beliefs)
+    reached = min(len(expected), len(beliefs)) if wrong is None else wrong
+    return {"accuracy": 0.0, "partial": reached / len(expected) if expected else 0.0, "extraction": 1.0}
+
+
+def _list_beliefs(text: str) -> list[str]:
+    """The lines that begin with a dash; an indented one counts only as the first of the text."""
+    block = "\n".join(line for line in text.splitlines() if line.strip().startswith("-")).strip()
+    beliefs = []
+    for line in block.split("\n"):
+        if line.startswith("-"):
+            words = _SMALL_WORDS.sub(" ", line[1:].lower().translate(_WITHOUT_PUNCTUATION)).split()
+            if words:
+                beliefs.append(" ".join(words))
+    return beliefs
+
+
+def countdown(prediction: str, example: Row) -> Values:
+    """A solution that works is right; else the share of the search up to its first error."""
+    solution = _find_tag(prediction, "Solution")
+    if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
+        return dict(_RIGHT)
+    values = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
+    title = "# Search Procedure"
+    if title in prediction:
+        expected = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
+        values["partial"] = _score_search(prediction.split(title)[-1], expected)
+    return values
+
+
+def solves(numbers: list[int], target: int, solution: str) -> bool:
+    """Three equations that use up the numbers and end in the target."""
+    lines = solution.split("\n")
+    if len(lines) != 3:
+        return False
+    for line in lines:
+        equation = _EQUATION.fullmatch(line)
+        if equation is None:
+            return False
+        a = int(equation[1])
+        b = int(equation[3])
+        result = int(equation[4])
+        for operand in (a, b):
+            if operand not in numbers:
+                return False
+            numbers.remove(operand)
+        is_right = {
+            "+": a + b == result,
+            "-": a - b == result,
+            "*": a * b == result,
+            "/": b != 0 and b * result == a,
+        }
+        if not is_right[equation[2]]:
+            return False
+        numbers.append(result)
+    return numbers[0] == target
+
+
+def _score_search(procedure: str, expected: str) -> float:
+    """The share of the expected lines up to the first that differs; the last line reached does not count."""
+    first_line, *lines = procedure.strip().split("\n")
+    expected_first_line, *expected_lines = expected.strip().split("\n")
+    if first_line != expected_first_line or not expected_lines:
+        return 0.0
+    last_reached = 0
+    for i, (line, expected_line) in enumerate(zip(lines, expected_lines, strict=False)):
+        last_reached = i
+        if not _is_same_step(line, expected_line):
+            break
+    return last_reached / len(expected_lines)
+
+
+def _is_same_step(line: str, expected_line: str) -> bool:
+    if line == expected_line:
+        return True
+    if "Pick two numbers" in expected_line or "|- Try" not in expected_line:
+        return False
+    drops_branch = "drop this branch"
+    is_same_equation = line.split("=")[0] == expected_line.split("=")[0]
+    return is_same_equation and (drops_branch in expected_line) == (drops_branch in line)
+
+
+def travel_planning(prediction: str, example: Row) -> Values:
+    """Cities and days of the plan, else the share of the search up to its first error."""
+    plan = _find_tag(prediction, "Plan")
+    cities = [city for city in str(example["ground_truth_cities"]).split("**") if city]
+    days = [int(number) for number in str(example["ground_truth_durations"]).split("**") if number]
+    expected_stays = list(zip(cities, days, strict=True))
+    if plan is not None and _parse_stays(plan) == expected_stays:
+        return dict(_RIGHT)
+    expected_steps = _list_steps(str(example["reference_output"]))
+    last_reached = 0
+    for i, (step, expected_step) in enumerate(zip(_list_steps(prediction), expected_steps, strict=False)):
+        last_reached = i
+        if normalise(expected_step) not in normalise(step):
+            break
+    partial = last_reached / len(expected_steps) if expected_steps else 0.0
+    return {"accuracy": 0.0, "partial": partial, "extraction": float(plan is not None)}
+
+
+def _parse_stays(plan: str) -> list[tuple[str, int]]:
+    """(city, days) between the flights; days of arrival and departure both count."""
+    flights = [match for line in plan.split("\n") if (match := _FLIGHT.search(line))]
+    last_days = [match for line in plan.split("\n") if (match := _SPAN.search(line))]
+    if not flights or not last_days:
+        return []
+    cities = [flights[0][2], *(flight[3] for flight in flights)]
+    days = [1, *(int(flight[1]) for flight in flights), int(last_days[-1][1])]
+    return [(city, days[i + 1] - days[i] + 1) for i, city in enumerate(cities)]
+
+
+def _list_steps(text: str) -> list[str]:
+    marker = "<Solving Procedure>"
+    text = text.replace("Output the plan in the required format:", "")
+    if marker in text:
+        text = marker + text.split(marker)[1]
+    return [line.rstrip() for line in text.strip().split("\n") if line.strip()]
+
+
+def html_to_tsv(prediction: str, example: Row) -> Values:
+    """Rows that are right, whatever their order; F1 is the accuracy."""
+    block = re.search(r"```tsv([\s\S]*)```", prediction)
+    if block is not None:
+        text = block[1]
+    elif "```tsv" in prediction:
+        text = prediction.split("```tsv")[1]
+    else:
+        text = prediction
+    table = _parse_table(text)
+    expected = _parse_table(str(example["reference_output"]))
+    if table is None or expected is None or table[0] != expected[0] or not table[1]:
+        return {"accuracy": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0, "extraction": 0.0}
+    rows = table[1]
+    expected_rows = expected[1]
+    common_rows = set(rows) & set(expected_rows)
+    precision = sum(row in common_rows for row in rows) / len(rows)
+    recall = sum(row in common_rows for row in expected_rows) / len(expected_rows)
+    f1 = harmonic_mean(precision, recall)
+    return {"accuracy": f1, "f1": f1, "precision": precision, "recall": recall, "extraction": 1.0}
+
+
+def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
+    """The number of columns, and the rows with cells in a loose form.
+
+    A row of another width matches no other row; if it is the last one, it is dropped.
+    """
+    header, *rows = csv.reader(text.strip().split("\n"), delimiter="\t")
+    if not header:
+        return None
+    width = len(header)
+    if rows and len(rows[-1]) != width:
+        rows = rows[:-1]
+    loose_rows = []
+    for row in rows:
+        if len(row) == width:
+            loose_rows.append(tuple(normalise(cell).replace(" ", "") for cell in row))
+        else:
+            loose_rows.append(("na",) * width)
+    return width, loose_rows
+
+
+_TASKS = {
+    "path_traversal": path_traversal,
+    "tom_tracking": tom_tracking,
+    "countdown": countdown,
+    "travel_planning": travel_planning,
+    "html_to_tsv": html_to_tsv,
+}
+
+
+# ------------------------------------------------------------------------------------------------- pseudo_to_code
+
+_CPP_CASES = 10
+_CPP_SECONDS = 3.0
+_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
+_CPP_HEADERS = word_list("""
+    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
+    sstream bitset
+""")
+_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
+_CPP_DRIVER = """
+import json, subprocess, sys
+task = json.load(open("task.json"))
+build = subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True)
+outcome = "does not compile" if build.returncode else "passed"
+if not build.returncode:
+    for number, (lines, expected) in enumerate(task["cases"], 1):
+        try:
+            program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
+                                  timeout=task["seconds"])
+        except subprocess.TimeoutExpired:
+            outcome = f"case {number} runs out of time"
+            break
+        if program.stdout != ("\\n".join(expected) + "\\n").encode():
+            outcome = f"case {number} prints something else"
+            break
+print(task["mark"] + outcome)
+"""
+
+
+def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:
+    """Does the program in the output pass the first ten cases, and what happened; None if it could not be run here."""
+    block = _CPP_BLOCK.search(output)
+    if block is None:
+        return False, "no code"
+    mark = secrets.token_hex(16)
+    task = json.dumps({"cases": list(cases)[:_CPP_CASES], "seconds": _CPP_SECONDS, "mark": mark})
+    files = {"main.cpp": _CPP_PRELUDE + block[1], "driver.py": _CPP_DRIVER, "task.json": task}
+    limits = sandbox.Limits(seconds=20 + _CPP_CASES * _CPP_SECONDS, cpu=60, memory=2048, processes=32, output=4)
+    try:
+        result = sandbox.run(["python", "driver.py"], files=files, limits=limits)
+    except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:
+        return None, f"the sandbox did not run it: {error}"
+    stdout = result.stdout.decode("utf-8", "replace")
+    if "No such file or directory: 'g++'" in result.stderr.decode("utf-8", "replace"):
+        return None, "g++ is not installed"
+    if mark not in stdout:
+        return False, result.why
+    outcome = stdout.split(mark)[-1].strip()
+    return outcome == "passed", outcome

@@ -1,0 +1,372 @@
+"""Conversations with instructions to keep, graded by a judge: SysBench, AdvancedIF, MultiChallenge.
+
+    SysBench         does a model keep to a system prompt over five turns?
+    AdvancedIF       are all criteria of an expert's rubric met?
+    MultiChallenge   does the last answer do what an earlier turn asked for?
+
+A reply of the judge that does not have one verdict for each question asked is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    first_value,
+    mean,
+    mean_by_label,
+    to_text,
+)
+from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_object
+
+
+def _divide(part: float, total: float) -> float:
+    return part / total if total else float("nan")
+
+
+def _format_messages(messages: Messages) -> str:
+    return "\n".join(f"{message['role']}: {message['content']}" for message in messages)
+
+
+# ----------------------------------------------------------------------------------------------------------- SysBench
+
+_VERDICT_OF_WORD = {
+    **dict.fromkeys(("yes", "true", "1", "是"), True),
+    **dict.fromkeys(("no", "false", "0", "否"), False),
+}
+_TURNS = 5
+
+
+class SysBench(Benchmark):
+    """500 dialogues × 5 turns, with the constraints of a system prompt.
+
+    one turn, three constraints, judged yes, yes, no      CSR counts 2 of 3, ISR 0 of 1
+    a dialogue whose turns are met, met, not, met, met    SSR 2/5: turns up to the first failure
+
+    CSR: constraints followed, over all; ISR: turns with every constraint met; SSR: mean share of a dialogue's turns
+    before the first that failed. The judge is called once per turn. Judges also say "does not apply": upstream such a
+    constraint counts as not followed in CSR, and as no failure of its turn.
+    """
+
+    name = "sysbench"
+    title = "SysBench"
+    capability = "instruction following"
+    headline = "ISR"
+    judge = "GPT-4o, one call per turn"
+    licence = "none stated"
+    data = DataFile("sysbench.jsonl", "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines")
+    settings: ClassVar = {
+        "history": Setting("own", ("own", "reference"), "whose earlier answers the model sees"),
+        "compat": Setting("upstream", ("upstream", "fixed"), "neither yes nor no: no failure, or missing"),
+    }
+
+    def item_id(self, row: Row) -> str:
+        """Dialogue and turn."""
+        if "system_id" in row:
+            return f"{row['system_id']}/{row['turn']}"
+        return super().item_id(row)
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """The published verdicts, if all constraints of the turn have one."""
+        criteria = row.get("criteria") or ()
+        if not criteria or any(criterion.get("verdict") is None for criterion in criteria):
+            return None
+        verdicts = {str(c["id"]): c["verdict"] for c in criteria}
+        return self._make_score(row, verdicts, str(row.get("judge_reason", "")))
+
+    def prompt(self, item: Row) -> Messages:
+        """The system prompt, the turns before, and this turn."""
+        before = item.get("history") or ()
+        return [
+            {"role": "system", "content": str(item["system_prompt"])},
+            *before,
+            {"role": "user", "content": str(item["prompt"])},
+        ]
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """One question about all constraints of the turn."""
+        constraints = "\n".join(f"{c['id']}. {c['text']} | {c.get('type', 'constraint')}" for c in item["criteria"])
+        prompt = fill_prompt(
+            "sysbench",
+            system=item["system_prompt"],
+            history=_format_messages(item.get("history") or ()) or "(first turn)",
+            turn=item["prompt"],
+            response=output,
+            constraints=constraints,
+        )
+        return [prompt]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Yes or no for each constraint."""
+        answer = answers[0]
+        reply = parse_json_object(answer.text) or {}
+        result = reply.get("result")
+        if not isinstance(result, dict):
+            return self.missing_score(item, answer.reason or "the judge's reply contains no verdicts")
+        verdicts = {str(id): verdict for id, verdict in result.items()}
+        return self._make_score(item, verdicts, str(reply.get("reason", "")))
+
+    def _make_score(self, item: Row, verdicts: Mapping[str, Any], reason: str) -> ItemScore:
+        constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
+        # None: the judge said neither yes nor no.
+        followed = [_VERDICT_OF_WORD.get(str(verdicts.get(id)).strip().lower()) for id in constraint_ids]
+        is_unreadable = None in followed and self.options["compat"] == "fixed"
+        if is_unreadable or sorted(verdicts) != sorted(constraint_ids):
+            got = json.dumps(verdicts, ensure_ascii=False)[:200]
+            return self.missing_score(item, f"the judge answered {got}, constraints are {', '.join(constraint_ids)}")
+        met = tuple(float(bool(verdict)) for verdict in followed)
+        labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
+        if item.get("alignment"):
+            labels["alignment"] = str(item["alignment"])
+        values = {"followed": sum(met), "constraints": float(len(met)), "all": float(False not in followed)}
+        return ItemScore(self.item_id(item), values, reason, labels=labels, lists={"met": met})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """ISR, CSR, SSR, and ISR by alignment."""
+        followed = sum(score.values["followed"] for score in scores)
+        constraints = sum(score.values["constraints"] for score in scores)
+        return {
+            "ISR": mean(score.values["all"] for score in scores),
+            "CSR": _divide(followed, constraints),
+            "SSR": mean(_list_stable_shares(scores)),
+            **mean_by_label(scores, "alignment", "all", "ISR/"),
+        }
+
+
+def _list_stable_shares(scores: Sequence[ItemScore]) -> list[float]:
+    """For each dialogue of which all five turns were judged: the share of its turns before the first failure."""
+    turns_of_dialogue: dict[str, dict[int, bool]] = {}
+    for score in scores:
+        turns = turns_of_dialogue.setdefault(f"{score.labels['dialogue']}/{score.repeat}", {})
+        turns[int(score.labels["turn"])] = bool(score.values["all"])
+    shares = []
+    for turns in turns_of_dialogue.values():
+        if sorted(turns) == list(range(1, _TURNS + 1)):
+            failures = [turn for turn, is_met in turns.items() if not is_met]
+            stable_turns = min(failures) - 1 if failures else _TURNS
+            shares.append(stable_turns / _TURNS)
+    return shares
+
+
+# --------------------------------------------------------------------------------------------------------- AdvancedIF
+
+
+class AdvancedIF(Benchmark):
+    """Complex instructions, context carried over turns, and steerability by a system prompt.
+
+    four criteria, verdicts yes, yes, yes, no       all-satisfied 0, three of four criteria
+
+    The judge answers all criteria of an item in one call. The data is CC BY-NC: by path only.
+    """
+
+    name = "advancedif"
+    title = "AdvancedIF"
+    capability = "instruction following"
+    headline = "all satisfied"
+    judge = "o3-mini, all criteria in one call"
+    licence = "CC BY-NC 4.0"
+    data = DataFile.on_hub("advancedif.jsonl", "facebook/AdvancedIF")
+    settings: ClassVar = {
+        "judges": Setting("any", help="whose verdicts count if a file has those of several; any: the first listed")
+    }
+
+    def item_id(self, row: Row) -> str:
+        """Its own, or the conversation."""
+        if row.get("example_id") is not None:
+            return str(row["example_id"])
+        if "conversation_history" in row and "id" not in row:
+            return str(row["conversation_history"])
+        return super().item_id(row)
+
+    def output(self, row: Row) -> str:
+        """The last message of a response that is a list of messages."""
+        value = _decode_json(super().output(row))
+        if isinstance(value, list) and value:
+            return str(value[-1]["content"])
+        return str(value)
+
+    def prompt(self, item: Row) -> Messages:
+        """The conversation so far."""
+        messages: Messages = _decode_json(item.get("conversation_history") or item.get("conversation"))
+        return messages
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """Verdicts in the row: a list of yes and no for each judge."""
+        verdicts = row.get("verdicts")
+        if not verdicts:
+            return None
+        name = self.options["judges"]
+        judge_verdicts = next(iter(verdicts.values())) if name == "any" else verdicts.get(name)
+        if not judge_verdicts or judge_verdicts[0] is None:
+            return self.missing_score(row, f"no verdicts of judge {name!r}")
+        return self._make_score(row, list(judge_verdicts[0]))
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """All criteria in one question; with the system prompt instead of the history if the item has one."""
+        messages = self.prompt(item)
+        system_prompts = [message["content"] for message in messages if message["role"] == "system"]
+        if system_prompts:
+            kind = "system prompt"
+            about = system_prompts[0]
+        else:
+            kind = "earlier turns"
+            about = _format_messages(messages[:-1])
+        criteria = "\n".join(f"question_{k}: {text}" for k, text in enumerate(_read_rubric(item), 1))
+        prompt = fill_prompt(
+            "advancedif",
+            kind=kind,
+            about=about or "(none)",
+            turn=messages[-1]["content"],
+            response=output,
+            criteria=criteria,
+        )
+        return [prompt]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Each criterion by the first word of its text."""
+        answer = answers[0]
+        checks = (parse_json_object(answer.text) or {}).get("rubrics_check")
+        if not isinstance(checks, dict):
+            return self.missing_score(item, answer.reason or "the judge's reply contains no verdicts")
+        keys = [f"question_{k}" for k in range(1, len(_read_rubric(item)) + 1)]
+        if sorted(checks) != sorted(keys):
+            return self.missing_score(item, f"{len(checks)} verdicts for {len(keys)} criteria")
+        return self._make_score(item, [_parse_yes_no(str(checks[key])) for key in keys])
+
+    def _make_score(self, item: Row, verdicts: Sequence[bool | None]) -> ItemScore:
+        rubric = _read_rubric(item)
+        if len(verdicts) != len(rubric):
+            return self.missing_score(item, f"{len(verdicts)} verdicts for {len(rubric)} criteria")
+        if None in verdicts:
+            return self.missing_score(item, "a verdict begins with neither YES nor NO")
+        met = tuple(float(bool(verdict)) for verdict in verdicts)
+        values = {"all": float(all(met)), "met": sum(met), "criteria": float(len(met))}
+        labels = {"category": str(item.get("benchmark_name", ""))}
+        return ItemScore(self.item_id(item), values, labels=labels, lists={"met": met})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Share of items with all criteria met, share of criteria, and by category."""
+        met = sum(score.values["met"] for score in scores)
+        criteria = sum(score.values["criteria"] for score in scores)
+        return {
+            "all satisfied": mean(score.values["all"] for score in scores),
+            "criteria met": _divide(met, criteria),
+            **mean_by_label(scores, "category", "all", "all satisfied/"),
+        }
+
+
+def _read_rubric(item: Row) -> list[str]:
+    """The criteria of an item, in the official schema or plain."""
+    rubric = item["rubrics"] if "rubrics" in item else _decode_json(item["prompt_metadata"])["rubrics"]
+    return [str(text) for text in _decode_json(rubric)]
+
+
+def _decode_json(value: Any) -> Any:
+    if isinstance(value, str) and value[:1] in "[{":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _parse_yes_no(text: str) -> bool | None:
+    words = text.lstrip(" *\"'").upper()
+    if words.startswith("YES"):
+        return True
+    return False if words.startswith("NO") else None
+
+
+# ----------------------------------------------------------------------------------------------------- MultiChallenge
+
+
+class MultiChallenge(Benchmark):
+    """273 conversations on four axes.
+
+    target question "Are the places within a 5-minute walk?", pass criterion YES; the judge says NO: failed
+
+    The judge sees only the final answer and the target question. An item passes if any of its attempts does. The
+    overall score is the mean of the four axes' scores, not of the questions. A judge that fails is missing; the
+    authors' script makes a fifth axis of it that scores 0.
+    """
+
+    name = "multichallenge"
+    title = "MultiChallenge"
+    capability = "instruction following"
+    headline = "overall"
+    per_cent = 1.0
+    judge = "GPT-4o"
+    licence = "none stated"
+    data = DataFile("benchmark_questions.jsonl", "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl")
+    settings: ClassVar = {"attempts": Setting(1, help="answers to a question; one must pass")}
+
+    def item_id(self, row: Row) -> str:
+        """The question, under either spelling."""
+        return str(row["QUESTION_ID"]) if "QUESTION_ID" in row else super().item_id(row)
+
+    def is_summary(self, row: Row) -> bool:
+        """Published files have a row with totals."""
+        return "summary" in row or "published_scores" in row
+
+    def output(self, row: Row) -> str:
+        """The first attempt if a row has several."""
+        return to_text(row["responses"][0]) if row.get("responses") else super().output(row)
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """Published verdicts: one row per attempt, or a list of attempts."""
+        attempts = row.get("evaluations")
+        if not attempts:
+            if "verdict" not in row and "judge_verdict" not in row:
+                return None
+            attempts = [row]
+        pass_text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper()
+        pass_criterion = find_last_word(pass_text, ("YES", "NO"))
+        if pass_criterion is None:
+            raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
+        verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
+        if "YES" not in verdicts and "NO" not in verdicts:
+            return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
+        return self._make_score({**item, **row}, pass_criterion in verdicts, "")
+
+    def prompt(self, item: Row) -> Messages:
+        """The conversation so far."""
+        messages: Messages = item["CONVERSATION"]
+        return messages
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """The target question about the final answer."""
+        return [fill_prompt("multichallenge", response=output, question=item["TARGET_QUESTION"])]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Passed if the verdict is the item's pass criterion, which may be NO."""
+        answer = answers[0]
+        reply = parse_json_object(answer.text) or {}
+        verdict = str(reply.get("verdict", "")).strip().upper()
+        if verdict not in ("YES", "NO"):
+            return self.missing_score(item, answer.reason or "the judge's reply contains no verdict")
+        passed = verdict == str(item["PASS_CRITERIA"]).upper()
+        return self._make_score(item, passed, str(reply.get("reasoning", "")))
+
+    def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
+        axis = str(first_value(row, ("AXIS", "axis")))
+        return ItemScore(self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """The mean of the axes, in percent, and each axis."""
+        passed: dict[str, dict[str, float]] = {}
+        for score in scores:
+            items = passed.setdefault(score.labels["axis"], {})
+            items[score.id] = max(items.get(score.id, 0.0), score.values["passed"])
+        axes = {axis: 100.0 * mean(passed[axis].values()) for axis in sorted(passed)}
+        return {"overall": mean(axes.values()), **axes}

@@ -1,0 +1,240 @@
+"""Questions with a reference answer, graded by a judge: SimpleQA-Verified, ChineseSimpleQA, FRAMES, AA-LCR.
+
+    SimpleQA    "A" correct, "B" incorrect, "C" not attempted; F1 of correct/all and correct/attempted
+    FRAMES      "Explanation: … Decision: TRUE"; the last TRUE or FALSE counts
+    AA-LCR      "CORRECT" or "INCORRECT", as whole words; a reply with both is missing
+
+A file of outputs may contain the judge's verdicts, which are then used as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    first_value,
+    mean,
+    mean_by_label,
+)
+from rubrank.evaluation.judge import fill_prompt, find_last_word, find_only_word
+
+
+class JudgedQuestion(Benchmark):
+    """A question, its reference answer, and a judge whose reply contains one verdict."""
+
+    template: ClassVar[str]
+    """Of the judge's prompt."""
+    question_columns: ClassVar[Sequence[str]] = ("question",)
+    target_columns: ClassVar[Sequence[str]] = ("answer",)
+    verdict_columns: ClassVar[Sequence[str]]
+    """Columns in which published files have the judge's verdict."""
+    right_verdict: ClassVar[str]
+
+    def read_verdict(self, reply: str) -> str | None:
+        """The verdict in a judge's reply; None if there is none, or no single one."""
+        raise NotImplementedError
+
+    def read_published_verdict(self, text: str) -> str | None:
+        """The verdict in a cell of a published file."""
+        return self.read_verdict(text.strip().upper())
+
+    def make_values(self, verdict: str) -> dict[str, float]:
+        """The values of an item with this verdict."""
+        return {"correct": float(verdict == self.right_verdict)}
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """The verdict in the row."""
+        text = next((row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None)
+        if text is None:
+            return None
+        verdict = self.read_published_verdict(str(text))
+        if verdict is None:
+            return self.missing_score(row, f"the row's verdict cannot be read: {str(text)[:80]!r}")
+        return self.make_score({**item, **row}, self.make_values(verdict))
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """Does the output agree with the reference answer?"""
+        question = first_value(item, self.question_columns)
+        target = first_value(item, self.target_columns)
+        return [fill_prompt(self.template, question=question, target=target, response=output)]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the verdict in the judge's reply."""
+        answer = answers[0]
+        verdict = None if answer.text is None else self.read_verdict(answer.text)
+        if verdict is None:
+            return self.missing_score(item, answer.reason or "the judge's reply contains no single verdict")
+        return self.make_score(item, self.make_values(verdict))
+
+
+# ----------------------------------------------------------------------------------------------------------- SimpleQA
+
+_GRADE_OF_WORD = {"CORRECT": "A", "INCORRECT": "B", "NOT_ATTEMPTED": "C", "正确": "A", "错误": "B", "未尝试": "C"}
+_WORD = re.compile(r"(?<![A-Z_])(NOT_ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])|(未尝试|错误|正确)")
+_LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
+
+
+def read_grade(text: str, compat: str) -> str | None:
+    """A, B or C; None if a reply contains no grade, or two.
+
+    compat="upstream" reads a grade as the authors' scripts do: the first A, B or C anywhere in the reply, so that
+    "CORRECT" is a C. "fixed" takes a letter that stands alone, or the word itself.
+    """
+    if compat == "upstream":
+        match = re.search(r"[ABC]", text)
+        return match[0] if match else "C"
+    bare_text = text.strip().strip("*`\"'().:：。 ")
+    if bare_text in ("A", "B", "C"):
+        return bare_text
+    letters = set(_LETTER.findall(text))
+    words = _WORD.findall(text.upper().replace("NOT ATTEMPTED", "NOT_ATTEMPTED"))
+    grades_of_words = {_GRADE_OF_WORD[english or chinese] for english, chinese in words}
+    if letters and grades_of_words and letters != grades_of_words:
+        return None
+    grades = letters or grades_of_words
+    return grades.pop() if len(grades) == 1 else None
+
+
+class SimpleQA(JudgedQuestion):
+    """Short factual questions."""
+
+    name = "simpleqa"
+    title = "SimpleQA-Verified"
+    capability = "factuality & QA"
+    headline = "F1"
+    judge = "letters A/B/C"
+    licence = "MIT"
+    data = DataFile.on_hub("simpleqa_verified.jsonl", "google/simpleqa-verified")
+    settings: ClassVar = {
+        "compat": Setting("fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply")
+    }
+    ids = ("id", "original_index", "problem", "query", "question")
+    outputs = ("predicted_answer", "llm_answer", "output", "response", "completion")
+    columns: ClassVar = {"category": "primary_category"}
+    template = "simpleqa"
+    question_columns = ("problem", "query", "question")
+    target_columns = ("target", "gold_answer", "answer")
+    verdict_columns = ("grade", "grade_letter")
+    right_verdict = "A"
+
+    def read_verdict(self, reply: str) -> str | None:
+        """A, B or C."""
+        return read_grade(reply, self.options["compat"])
+
+    def read_published_verdict(self, text: str) -> str | None:
+        """A letter or a word; never as the authors' scripts read a reply."""
+        return read_grade(text.upper(), "fixed")
+
+    def make_values(self, verdict: str) -> dict[str, float]:
+        """Whether the answer is correct, and whether there is one."""
+        return {**super().make_values(verdict), "attempted": float(verdict != "C")}
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """F1, correct, attempted, correct given attempted; by category if items have one."""
+        correct = mean(score.values["correct"] for score in scores)
+        attempted = mean(score.values["attempted"] for score in scores)
+        attempted_count = sum(score.values["attempted"] for score in scores)
+        correct_of_attempted = 0.0
+        if attempted_count:
+            correct_of_attempted = sum(score.values["correct"] for score in scores) / attempted_count
+        f1 = 0.0
+        if correct + correct_of_attempted > 0.0:
+            f1 = 2.0 * correct * correct_of_attempted / (correct + correct_of_attempted)
+        return {
+            "F1": f1,
+            "correct": correct,
+            "attempted": attempted,
+            "correct given attempted": correct_of_attempted,
+            **mean_by_label(scores, "category", "correct", "correct/"),
+        }
+
+
+class ChineseSimpleQA(SimpleQA):
+    """3,000 questions in Chinese; the headline is the share of correct answers."""
+
+    name = "chinese-simpleqa"
+    title = "ChineseSimpleQA"
+    headline = "correct"
+    licence = "MIT"
+    data = DataFile.on_hub("chinese_simpleqa.jsonl", "OpenStellarTeam/Chinese-SimpleQA")
+    template = "chinese_simpleqa"
+
+
+# ------------------------------------------------------------------------------------------------- FRAMES and AA-LCR
+
+
+class Frames(JudgedQuestion):
+    """824 questions that need several documents."""
+
+    name = "frames"
+    title = "FRAMES"
+    capability = "long context"
+    headline = "accuracy"
+    judge = "TRUE/FALSE"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("frames.jsonl", "google/frames-benchmark")
+    settings: ClassVar = {"context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")}
+    template = "frames"
+    question_columns = ("question", "Prompt", "prompt")
+    target_columns = ("answer", "Answer")
+    verdict_columns = ("decision",)
+    right_verdict = "TRUE"
+
+    def prompt(self, item: Row) -> Messages:
+        """The question, after the articles in the oracle setting."""
+        text = str(first_value(item, self.question_columns))
+        if self.options["context"] == "oracle" and item.get("context"):
+            text = f"{item['context']}\n\n{text}"
+        return [{"role": "user", "content": text}]
+
+    def read_verdict(self, reply: str) -> str | None:
+        """The last TRUE or FALSE."""
+        return find_last_word(reply, ("TRUE", "FALSE"))
+
+    def read_published_verdict(self, text: str) -> str | None:
+        """TRUE or FALSE, and nothing else."""
+        word = text.strip().upper()
+        return word if word in ("TRUE", "FALSE") else None
+
+
+class AALCR(JudgedQuestion):
+    """100 questions over sets of documents, about 100,000 tokens each; accuracy is the mean over all runs."""
+
+    name = "aa-lcr"
+    title = "AA-LCR"
+    capability = "long context"
+    headline = "accuracy"
+    judge = "CORRECT/INCORRECT"
+    licence = "none stated"
+    data = DataFile.on_hub("aa_lcr.jsonl", "ArtificialAnalysis/AA-LCR")
+    settings: ClassVar = {
+        "capability": Setting("long context", ("long context", "reasoning"), "the paper's text and table differ")
+    }
+    outputs = ("llm_answer", "output", "response", "completion")
+    columns: ClassVar = {"category": "document_category"}
+    template = "aa_lcr"
+    target_columns = ("gold_answer", "answer")
+    verdict_columns = ("judge_result",)
+    right_verdict = "CORRECT"
+
+    def is_summary(self, row: Row) -> bool:
+        """Published files have a row with totals."""
+        return bool(row.get("_meta_stats"))
+
+    def prompt(self, item: Row) -> Messages:
+        """The documents, then the question."""
+        return [{"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}]
+
+    def read_verdict(self, reply: str) -> str | None:
+        """The only one of the two words that the reply contains; "CORRECT" is part of "INCORRECT"."""
+        return find_only_word(reply.upper(), ("CORRECT", "INCORRECT"))

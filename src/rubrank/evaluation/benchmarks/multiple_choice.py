@@ -1,0 +1,233 @@
+"""Questions with choices: GPQA diamond, MMLU-Pro, LongBench v2. A program reads the letter that an output states."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    mean,
+    mean_by_label,
+)
+
+
+def _describe_choice(choice: str | None) -> str:
+    return "no answer" if choice is None else f"answered {choice}"
+
+
+# --------------------------------------------------------------------------------------------------------------- GPQA
+
+_PUBLISHED_SCORES = {**dict.fromkeys(("1", "1.0", "TRUE", "C"), 1.0), **dict.fromkeys(("0", "0.0", "FALSE", "I"), 0.0)}
+"""Also as Inspect writes them: C correct, I incorrect."""
+_GPQA_ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
+
+
+class GPQA(Benchmark):
+    """198 questions that search engines do not answer: four choices in an order drawn by the seed, several times over.
+
+    The official columns are kept (Question, Correct Answer, Incorrect Answer 1–3). The data contains a canary: it is
+    read from a file of yours, never copied.
+    """
+
+    name = "gpqa"
+    title = "GPQA diamond"
+    capability = "reasoning"
+    headline = "accuracy"
+    licence = "CC BY 4.0"
+    data = DataFile.on_hub("gpqa_diamond.csv", "Idavidrein/gpqa", "gpqa_diamond.csv")
+    settings: ClassVar = {
+        "repeats": Setting(4, help="answers to a question, each with another order of the choices"),
+        "seed": Setting(0, help="of the orders"),
+    }
+    ids = ("item_id", "Record ID", "id", "question_id")
+    columns: ClassVar = {"domain": "High-level domain"}
+
+    def order_choices(self, item: Row) -> tuple[list[str], str]:
+        """The choices in the order of this repeat, and the letter of the right one."""
+        choices = [str(item["Correct Answer"])]
+        choices += [str(item[f"Incorrect Answer {k}"]) for k in (1, 2, 3)]
+        repeat = int(item.get("repeat") or 0)
+        order = list(range(4))
+        random.Random(f"{self.options['seed']} {self.item_id(item)} {repeat}").shuffle(order)
+        return [choices[k] for k in order], "ABCD"[order.index(0)]
+
+    def prompt(self, item: Row) -> Messages:
+        """The question with the choices of this repeat."""
+        choices, _ = self.order_choices(item)
+        listed = "\n".join(f"{letter}) {text}" for letter, text in zip("ABCD", choices, strict=True))
+        ask = 'Think step by step. The last line of your reply must be "Answer: X", with the letter of one choice.'
+        return [{"role": "user", "content": f"{ask}\n\n{item['Question']}\n\n{listed}"}]
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """A score in the row, as in tables of item, model and epoch."""
+        if row.get("score") is None:
+            return None
+        value = _PUBLISHED_SCORES.get(str(row["score"]).strip().upper())
+        if value is None:
+            return self.missing_score(row, f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
+        return ItemScore(self.item_id(row), {"correct": value})
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the letter of the first "Answer: X"."""
+        match = _GPQA_ANSWER.search(output)
+        choice = match[1].upper() if match else None
+        right_choice = str(item["target"]) if item.get("target") else self.order_choices(item)[1]
+        return self.make_score(item, {"correct": float(choice == right_choice)}, _describe_choice(choice))
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """The mean over questions of the mean over repeats, and by domain."""
+        values_of_item: dict[str, list[float]] = {}
+        for score in scores:
+            values_of_item.setdefault(score.id, []).append(score.values["correct"])
+        return {
+            "accuracy": mean(mean(values) for values in values_of_item.values()),
+            **mean_by_label(scores, "domain", "correct", "accuracy/"),
+        }
+
+
+# ----------------------------------------------------------------------------------------------------------- MMLU-Pro
+
+_LETTERS = "ABCDEFGHIJ"
+_ANSWER_IS = re.compile(r"answer is \(?([A-J])\)?")
+# `match` instead of a search: a search for ".*" would begin anew at every character.
+_LAST_ANSWER = re.compile(r".*[aA]nswer:\s*([A-J])", re.DOTALL)
+
+
+def extract_mmlu_choice(output: str) -> str | None:
+    """The letter of "answer is (X)", else of the last "answer: X", else the last letter that stands alone."""
+    match = _ANSWER_IS.search(output) or _LAST_ANSWER.match(output)
+    if match is not None:
+        return match[1]
+    letters = re.findall(r"\b([A-J])\b", output)
+    return letters[-1] if letters else None
+
+
+class MMLUPro(Benchmark):
+    """12,032 questions in fourteen categories, with ten choices and five worked examples.
+
+    If an output states no choice, the authors' script guesses at random (seed 12345); `fixed`, the default, counts it
+    as wrong.
+    """
+
+    name = "mmlu-pro"
+    title = "MMLU-Pro"
+    capability = "knowledge"
+    headline = "accuracy"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("mmlu_pro.jsonl", "TIGER-Lab/MMLU-Pro")
+    settings: ClassVar = {
+        "shots": Setting(5, help="worked examples of the category before the question"),
+        "compat": Setting("fixed", ("fixed", "upstream"), "upstream guesses if no answer is found"),
+    }
+    outputs = ("model_outputs", "output", "response", "completion")
+    columns: ClassVar = {"category": "category"}
+    breakdowns = ("category",)
+
+    def prompt(self, item: Row) -> Messages:
+        """Worked examples if the file has some, then the question."""
+        examples = (item.get("shots") or ())[: self.options["shots"]]
+        shots = [_format_mmlu_question(shot) + f"\n{shot['cot_content']}" for shot in examples]
+        topic = item.get("category", "many things")
+        ask = f'Questions about {topic}. Think step by step and end with "The answer is (X)".'
+        return [{"role": "user", "content": "\n\n".join([ask, *shots, _format_mmlu_question(item)])}]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """By the letter."""
+        _check_mmlu_answer(item, f"row {self.item_id(item)}")
+        choice = extract_mmlu_choice(output)
+        if choice is None and self.options["compat"] == "upstream":
+            rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order
+            choice = _LETTERS[rng.randrange(len(item["options"]))]
+        return self.make_score(item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice))
+
+
+def _check_mmlu_answer(item: Row, where: str) -> None:
+    """Refuse an answer that is not a letter, or another one than `answer_index` says."""
+    answer = str(item["answer"])
+    if len(answer) != 1 or answer not in _LETTERS:
+        raise InvalidInput(where, "answer", "a letter from A to J", repr(item["answer"])[:80], "")
+    index = item.get("answer_index")
+    if index is None:
+        return
+    try:
+        is_same = float(index) == _LETTERS.index(answer)
+    except (TypeError, ValueError):
+        is_same = False
+    if not is_same:
+        allowed = f"{_LETTERS.index(answer)}, the place of `answer` {answer} counted from 0"
+        raise InvalidInput(where, "answer_index", allowed, repr(index)[:80], "Correct the row.")
+
+
+def _format_mmlu_question(item: Row) -> str:
+    options = "\n".join(f"{letter}. {text}" for letter, text in zip(_LETTERS, item["options"], strict=False))
+    return f"Question: {item['question']}\nOptions:\n{options}\nAnswer: Let's think step by step."
+
+
+# ---------------------------------------------------------------------------------------------------------- LongBench
+
+_IN_BRACKETS = re.compile(r"The correct answer is \(([A-D])\)")
+_BARE = re.compile(r"The correct answer is ([A-D])")
+
+
+class LongBench(Benchmark):
+    """503 questions over texts of 8k to 2M words, with four choices.
+
+    A text beyond the model's window loses its middle; both ends stay. `compensated` counts no answer as a quarter. The
+    authors leave empty replies out of the total; here they count as no answer, unless `compat` is "upstream".
+    """
+
+    name = "longbench-v2"
+    title = "LongBench v2"
+    capability = "long context"
+    headline = "accuracy"
+    licence = "MIT"
+    data = DataFile.on_hub("longbench_v2.jsonl", "zai-org/LongBench-v2")
+    settings: ClassVar = {
+        "compensated": Setting("no", ("no", "yes"), "no answer counts as a quarter"),
+        "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
+        "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
+    }
+    columns: ClassVar = {name: name for name in ("difficulty", "length", "domain")}
+    breakdowns = ("difficulty", "length")
+
+    def prompt(self, item: Row) -> Messages:
+        """The text, the question, the choices, and how to answer."""
+        words = str(item["context"]).split(" ")
+        most_words = self.options["words"]
+        if len(words) > most_words:
+            half = most_words // 2
+            words = [*words[:half], *words[len(words) - (most_words - half) :]]
+        choices = "\n".join(f"({letter}) {item[f'choice_{letter}']}" for letter in "ABCD")
+        ask = 'Choose one. Answer in this form: "The correct answer is (your letter)".'
+        content = f"{' '.join(words)}\n\nQuestion: {item['question']}\n{choices}\n\n{ask}"
+        return [{"role": "user", "content": content}]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Right, wrong, or no answer."""
+        if self.options["compat"] == "upstream" and not output.strip():
+            return self.missing_score(item, "an empty reply, left out upstream")
+        if str(item["answer"]) not in tuple("ABCD"):
+            raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80], "")
+        text = output.replace("*", "")
+        match = _IN_BRACKETS.search(text) or _BARE.search(text)
+        if match is not None:
+            value = float(match[1] == str(item["answer"]))
+        else:
+            value = 0.25 if self.options["compensated"] == "yes" else 0.0
+        values = {"correct": value, "answered": float(match is not None)}
+        return self.make_score(item, values, _describe_choice(match[1] if match else None))
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Accuracy, by difficulty and by length, and how many were answered."""
+        return {**super().metrics(scores), "answered": mean(score.values["answered"] for score in scores)}

@@ -1,0 +1,287 @@
+"""Open-ended prompts, graded by comparisons or grades of a judge: Arena-Hard v2, EQ-Bench 3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rubrank._plain import word_list
+from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
+from rubrank.evaluation.judge import fill_prompt, parse_json_object
+from rubrank.evaluation.ratings import ratings
+
+# -------------------------------------------------------------------------------------------------------- Arena-Hard
+
+_LABEL = re.compile(r"\[\[([AB<>=]+)\]\]")
+GAMES: dict[str, tuple[float, int]] = {
+    "A>>B": (1.0, 3),
+    "A>B": (1.0, 1),
+    "A=B": (0.5, 1),
+    "A<B": (0.0, 1),
+    "A<<B": (0.0, 3),
+    "B>>A": (0.0, 3),
+    "B>A": (0.0, 1),
+    "B=A": (0.5, 1),
+    "B<A": (1.0, 1),
+    "B<<A": (1.0, 3),
+}
+"""Label → (outcome for A, games that it counts as)."""
+STYLES = ("token_len", "header_count", "list_count", "bold_count")
+_BOOTSTRAPS = 100
+
+
+def read_label(reply: str) -> str | None:
+    """The last label of a reply."""
+    labels = [label for label in _LABEL.findall(reply) if label in GAMES]
+    return labels[-1] if labels else None
+
+
+class ArenaHard(Benchmark):
+    """750 prompts of users: two games per prompt against a baseline, judged [[A>>B]] to [[B>>A]].
+
+    game 1: A is the baseline;  game 2: A is the model       ">>" counts as three games, ">" as one, "=" as half a win
+
+    500 hard prompts (baseline o3-mini) and 250 creative ones (baseline Gemini 2.0 Flash) are reported separately. The
+    last label of a reply counts; an item with a missing game is left out and counted. `style="controlled"` fits the
+    games with length, headings, bold print and lists as attributes, and reports the win rate at equal style.
+    """
+
+    name = "arena-hard-v2"
+    title = "Arena-Hard v2"
+    capability = "open-ended"
+    headline = "win rate"
+    per_cent = 1.0
+    judge = "GPT-4.1, two games"
+    licence = "Apache-2.0"
+    data = DataFile.on_hub("question.jsonl", "lmarena-ai/arena-hard-auto")
+    settings: ClassVar = {
+        "style": Setting("raw", ("raw", "controlled"), "win rates as they are, or at equal style"),
+        "seed": Setting(0, help="of the bootstrap"),
+    }
+
+    def item_id(self, row: Row) -> str:
+        """The prompt's id."""
+        return str(row.get("uid") or row.get("question_id") or super().item_id(row))
+
+    def output(self, row: Row) -> str:
+        """The model's answer, in the official schema or plain."""
+        if row.get("messages"):
+            content = row["messages"][-1]["content"]
+            return str(content["answer"] if isinstance(content, Mapping) else content)
+        return super().output(row)
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """Published games."""
+        games = row.get("games")
+        if not games:
+            return None
+        labels = [game.get("score") if game else None for game in games]
+        return self._score_games({**item, **row}, [label if label in GAMES else None for label in labels])
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """Two games with positions swapped; on hard prompts the judge first answers the prompt itself."""
+        template = "arena_creative" if item.get("category") == "creative_writing" else "arena_hard"
+        pairs = [(item["baseline"], output), (output, item["baseline"])]
+        return [fill_prompt(template, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """The labels of both games."""
+        return self._score_games(item, [None if a.text is None else read_label(a.text) for a in answers])
+
+    def _score_games(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
+        category = {"category": str(item.get("category") or "all")}
+        if len(labels) != 2 or None in labels:
+            return self.missing_score(item, "a game is missing", labels=category)
+        baseline_outcome, first_games = GAMES[str(labels[0])]
+        model_outcome, second_games = GAMES[str(labels[1])]
+        won = (1.0 - baseline_outcome) * first_games + model_outcome * second_games
+        values = {"won": won, "games": float(first_games + second_games), **_contrast_styles(item)}
+        return ItemScore(self.item_id(item), values, f"{labels[0]}, {labels[1]}", labels=category)
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """Win rate with a 90% interval, by category and over the categories."""
+        by_category: dict[str, list[ItemScore]] = {}
+        for score in scores:
+            by_category.setdefault(score.labels["category"], []).append(score)
+        rng_seed = int(self.options["seed"])
+        rates = []
+        metrics: Metrics = {}
+        for category, members in sorted(by_category.items()):
+            name = f"win rate/{category}"
+            rate = self._rate(members)
+            rng = np.random.default_rng(rng_seed)
+            draws = [
+                self._rate([members[i] for i in rng.integers(0, len(members), len(members))])
+                for _ in range(_BOOTSTRAPS)
+            ]
+            low, high = np.quantile(draws, (0.05, 0.95)).tolist()
+            metrics |= {name: rate, f"{name}/5%": low, f"{name}/95%": high}
+            rates.append(rate)
+        return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
+
+    def _rate(self, scores: Sequence[ItemScore]) -> float:
+        if self.options["style"] == "raw":
+            return 100.0 * sum(s.values["won"] for s in scores) / sum(s.values["games"] for s in scores)
+        contrasts = np.array([[s.values.get(f"style/{name}", 0.0) for name in STYLES] for s in scores])
+        spread = contrasts.std(0)
+        contrasts = contrasts / np.where(spread > 0.0, spread, 1.0)
+        games = [("model", "baseline", s.values["won"] / s.values["games"]) for s in scores]
+        fitted = ratings(games, weights=[s.values["games"] for s in scores], contrasts=contrasts, prior=1e-3)
+        return 100.0 * fitted.win_rate("model", "baseline")
+
+
+def _contrast_styles(item: Row) -> dict[str, float]:
+    """Style of the model's answer against the baseline's: (a − b)/(a + b)."""
+    style = item.get("metadata")
+    baseline_style = item.get("baseline_metadata")
+    if not style or not baseline_style:
+        return {}
+    contrasts = {}
+    for name in STYLES:
+        a = _count(style.get(name, 0))
+        b = _count(baseline_style.get(name, 0))
+        contrasts[f"style/{name}"] = (a - b) / (a + b) if a + b else 0.0
+    return contrasts
+
+
+def _count(value: Any) -> float:
+    """A count, or the sum of counts by kind, such as headings by level."""
+    return float(sum(value.values()) if isinstance(value, Mapping) else value)
+
+
+# --------------------------------------------------------------------------------------------------------- EQ-Bench
+
+CRITERIA = word_list("""
+    depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
+    overall_eq
+""")
+PRIOR = 1.0
+COUNTED = word_list("""
+    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
+    theory_of_mind subtext_identification intellectual_grounding correctness
+""")
+"""Criteria on which more is better; the others describe a style."""
+_MOST_PLUSES = 5
+_WINNER = re.compile(r"\s*(A?\w+?)\s*(\+{1,5})\s*")
+_ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One judged comparison of two models on a scenario."""
+
+    test: str
+    other: str
+    pluses: tuple[int, int]
+    """For the test model, and for the other, over all criteria."""
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1: a half, moved by the difference of the pluses over the most that there can be."""
+        won, lost = self.pluses
+        return 0.5 + 0.5 * (won - lost) / (_MOST_PLUSES * len(CRITERIA))
+
+
+def read_comparison(row: Row) -> Comparison | None:
+    """A row of published comparisons; None if the judge failed.
+
+    "depth_of_insight": "A0488+++"        the respondent A0488 wins that criterion by three pluses
+    """
+    reply = row.get("judge_response")
+    order = _ORDER.fullmatch(str(row.get("order", "")))
+    if row.get("error") or not reply or order is None:
+        return None
+    test = order[1] if order[2] == "test" else order[3]
+    won = 0
+    lost = 0
+    for vote in reply.values():
+        match = _WINNER.fullmatch(str(vote))
+        if match is None:
+            continue
+        if match[1] == test:
+            won += len(match[2])
+        else:
+            lost += len(match[2])
+    pair: Any = row["pair"]
+    return Comparison(str(pair["test_model"]), str(pair["neighbor_model"]), (won, lost))
+
+
+class EQBench(Benchmark):
+    """45 scenarios of several turns: emotional intelligence in role-play.
+
+    Rubric: criteria from 0 to 20, of which those count on which more is better, × 5. Comparisons: eight criteria, each
+    with a winner and one to five pluses, in both orders. Published ratings come from a TrueSkill that depends on the
+    order of the games; here a Bradley–Terry model is fitted to the difference of the pluses, which does not.
+    """
+
+    name = "eqbench3"
+    title = "EQ-Bench 3"
+    capability = "open-ended"
+    headline = "rubric score"
+    per_cent = 1.0
+    judge = "Claude 3.7 Sonnet"
+    licence = "MIT"
+    data = DataFile("scenario_prompts.txt", "git clone EQ-bench/eqbench3; data/scenario_prompts.txt")
+    settings: ClassVar = {
+        "form": Setting("rubric", ("rubric", "pairwise"), "grades from 0 to 20, or games against other models")
+    }
+
+    def item_id(self, row: Row) -> str:
+        """The scenario; for a comparison with the models and the order."""
+        if "pair" in row:
+            pair: Any = row["pair"]
+            return f"{row['scenario_id']}/{pair['test_model']}/{pair['neighbor_model']}/{row.get('order')}"
+        return str(row["scenario_id"]) if "scenario_id" in row else super().item_id(row)
+
+    def published_score(self, item: Row, row: Row) -> ItemScore | None:
+        """A published comparison, or grades in the row."""
+        if "pair" in row:
+            comparison = read_comparison(row)
+            if comparison is None:
+                return self.missing_score(row, str(row.get("error") or "no comparison")[:200])
+            values = {"plus for test": float(comparison.pluses[0]), "plus for other": float(comparison.pluses[1])}
+            labels = {"test": comparison.test, "other": comparison.other}
+            return ItemScore(self.item_id(row), {**values, "share": comparison.share}, labels=labels)
+        if not row.get("rubric_scores"):
+            return None
+        return self._score_grades(row, row["rubric_scores"])
+
+    def questions(self, item: Row, output: str) -> list[Messages]:
+        """Grades for every criterion."""
+        criteria = "\n".join(item.get("criteria") or COUNTED)
+        return [fill_prompt("eqbench", scenario=item.get("scenario", ""), response=output, criteria=criteria)]
+
+    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """The mean of the grades that count, × 5."""
+        answer = answers[0]
+        grades = parse_json_object(answer.text)
+        if grades is None:
+            return self.missing_score(item, answer.reason or "the judge's reply contains no grades")
+        return self._score_grades(item, grades)
+
+    def _score_grades(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
+        try:
+            counted = [float(grades[name]) for name in COUNTED if name in grades]
+        except (TypeError, ValueError):
+            return self.missing_score(row, "a grade is not a number")
+        if not counted or not all(0.0 <= grade <= 20.0 for grade in counted):
+            return self.missing_score(row, "grades from 0 to 20 are missing")
+        return ItemScore(self.item_id(row), {"rubric": 5.0 * mean(counted)})
+
+    def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
+        """The mean rubric score, or the ratings of the models."""
+        games = [(s.labels["test"], s.labels["other"], s.values["share"]) for s in scores if "test" in s.labels]
+        metrics: Metrics = {}
+        graded = [score.values["rubric"] for score in scores if "rubric" in score.values]
+        if graded:
+            metrics["rubric score"] = mean(graded)
+        if games:
+            fitted = ratings(games, prior=PRIOR)
+            ordered = sorted(fitted.strength.items(), key=lambda pair: -pair[1])
+            metrics |= {f"rating/{name}": value for name, value in ordered}
+            metrics["plus counts"] = sum(s.values["plus for test"] + s.values["plus for other"] for s in scores)
+        return metrics
