@@ -15,15 +15,20 @@ import re
 from collections.abc import Iterator
 
 from rubrank.drafting.constraint import Constraint
-from rubrank.verifiers.shared.language_names import find_request
+from rubrank.verifiers.shared.language_names import find_request, language_code
 from rubrank.verifiers.shared.numerals import read_han
 
 # ---- clauses -------------------------------------------------------------------------------------------------------
 
 _SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-# Quotations of more than 30 characters are material, not keywords.
-_MATERIAL = re.compile(r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""')
+# Quotations of more than 30 characters, and whole sentences, are material, not keywords.
+_MATERIAL = re.compile(r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{7,}[。！？][^”]*”')
+# 把下面的句子翻译成英文：…  The rest of the line is material.
+_GIVEN_TEXT = re.compile(
+    r"((?:翻译|译成|改写|润色|修改|总结|概括|判断|分析|分类|改正|纠正|语病|点评|评价)[^。：:\n]{0,30}[：:])[^\n]+"
+    r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
+)
 _CONDITION = re.compile(
     r"如果|若(?!干)|倘若|假如|否则|(?:当|在)[^，。]{1,40}(?:时|的情况下|之后)[，,]|只有当|的话[，,]|不然|情况下"
 )
@@ -47,6 +52,7 @@ def _find_clauses(prompt: str) -> Iterator[str]:
     """The sentences that ask something of the whole response."""
     has_steps = _STEPS.search(prompt) is not None
     text = _MATERIAL.sub("〈〉", _CODE.sub("〈〉", prompt))
+    text = _GIVEN_TEXT.sub(lambda match: f"{match[1] or match[2]}〈〉", text)
     for sentence in _SENTENCE_END.split(text):
         sentence = sentence.strip()
         if not sentence or len(sentence) > 200 or not _REQUEST.search(sentence) or _CONDITION.search(sentence):
@@ -115,8 +121,13 @@ _ASKS_FOR_LIST = re.compile(r"分|列")
 _NOT_POINTS = re.compile(r"新闻|评论|规定|短信|消息")
 
 
+_QUOTED_WORDS = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\"")
+
+
 def _find_counts(clause: str) -> Iterator[Constraint]:
-    for match in _COUNT.finditer(clause):
+    # “请用三句话回答”: a quoted number asks for nothing.
+    unquoted = _QUOTED_WORDS.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
+    for match in _COUNT.finditer(unquoted):
         low = _read_number(match["low"])
         relation = _find_relation(match["before"], match["after"])
         unit = match["unit"].removeprefix("个")
@@ -177,6 +188,20 @@ _INCLUDED = re.compile(
 )
 _END = re.compile(rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)")
 _START = re.compile(rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)")
+# 结尾必须是“…”, 最后一句话是“…”
+_END_IS = re.compile(
+    rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+)
+_START_IS = re.compile(
+    rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+)
+# “森林”一词至少出现3次
+_FREQUENCY = re.compile(
+    rf"{_STRING}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
+    rf"(?P<before>{_AT_LEAST}|{_AT_MOST}|{_LESS_THAN}|{_MORE_THAN}|{_EXACTLY})?(?:出现|使用|用到?|提到)"
+    rf"(?P<before_2>{_AT_LEAST}|{_AT_MOST}|{_LESS_THAN}|{_MORE_THAN}|{_EXACTLY})?(?:了)?\s*(?P<count>{_NUMBER})\s*次"
+    rf"(?P<after>{_AFTER_AT_LEAST}|{_AFTER_AT_MOST})?"
+)
 _NO_MARK = re.compile(
     r"(?:不要|不能|不得|不可以?|禁止|避免|不允许|不使用|不用|没有|无)(?:使用|出现|包含|用|带|有)?(?:任何)?(?P<mark>逗号|感叹号|问号|标点符号|标点|数字|阿拉伯数字|英文字母"
     r"|英文|表情符号|emoji)(?!不|错)"
@@ -207,7 +232,8 @@ def _find_words(clause: str) -> Iterator[Constraint]:
         yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden}, clause)
     included = []
     for match in _INCLUDED.finditer(clause):
-        before = clause[max(0, match.start() - 14) : match.start() + 2]
+        # A negation before a comma belongs to something else: 不超过20字，且必须包含…
+        before = re.split(r"[，,；;]", clause[max(0, match.start() - 14) : match.start() + 2])[-1]
         after = clause[match.end() : match.end() + 8]
         is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
         is_no_keyword = re.search(r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分", after)
@@ -223,6 +249,14 @@ def _find_words(clause: str) -> Iterator[Constraint]:
         for match in _START.finditer(clause):
             if not re.search(r"不[要能得]?$", clause[: match.start()]):
                 yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause)
+    for match in _END_IS.finditer(clause):
+        yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]}, clause)
+    for match in _START_IS.finditer(clause):
+        yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause)
+    for match in _FREQUENCY.finditer(clause):
+        relation = _find_relation(match["before"] or match["before_2"], match["after"]) or "exactly"
+        params = {"keyword": match["phrase"], "relation": relation, "frequency": _read_number(match["count"])}
+        yield Constraint("keywords:frequency", params, clause)
     for match in _NO_MARK.finditer(clause):
         if match["mark"] in _MARK_KINDS:
             yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]}, clause)
@@ -254,11 +288,23 @@ def _find_format(clause: str) -> Iterator[Constraint]:
         yield Constraint("FormatRequirement", {"format": "bullets", "only": False}, clause)
 
 
+_WRITTEN_IN = re.compile(
+    r"(?:全文|全部|整篇|通篇|回答|回复)(?:都|均|必须|要|请|需|应)*(?:用|以|使用)(?P<language>[英法德日韩俄]|西班牙|意大利|葡萄牙|阿拉伯)"
+    r"(?:文|语)(?:书写|撰写|写作|写|作答|回答|回复|输出|呈现)"
+)
+
+
 def _find_language(clause: str) -> Iterator[Constraint]:
     if re.search(r"翻译|译成|译为|名称|单词|和英文|中英|双语|英文名|一份", clause):
         return
-    request = find_request(clause)
-    if len(request.asked) == 1 and not _PART.search(clause):
+    # 请用英语回答：什么是机器学习？  The question after the colon asks for no language.
+    request = find_request(re.split(r"[：:]", clause)[0])
+    written_in = _WRITTEN_IN.search(clause)
+    if written_in and not request.asked:
+        yield Constraint(
+            "language:response_language", {"language": language_code(written_in["language"] + "语")}, clause
+        )
+    elif len(request.asked) == 1 and not _PART.search(clause):
         yield Constraint("language:response_language", {"language": next(iter(request.asked))}, clause)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.rules import endings, formats, keywords, lengths, letters, sections
 from rubrank.drafting.rules.patterns import Rule
-from rubrank.drafting.rules.requests import is_request
+from rubrank.drafting.rules.requests import hide_story, is_request
 from rubrank.drafting.sentences import Sentence
 
 RULES: tuple[Rule, ...] = (
@@ -24,8 +25,11 @@ RULES: tuple[Rule, ...] = (
     formats.highlights,
     formats.title,
     formats.json_format,
+    formats.table,
+    formats.numbered_list,
     formats.placeholders,
     formats.postscript,
+    endings.beginning,
     endings.ending,
     endings.quotation,
     endings.constrained_options,
@@ -38,8 +42,10 @@ def compile_english(prompt_text: str, prompt: Sequence[Sentence]) -> list[Constr
     constraints: list[Constraint] = []
     for sentence in prompt:
         if is_request(sentence):
+            shortened = replace(sentence, text=hide_story(sentence.text))
+            sentences = [shortened if other is sentence else other for other in prompt]
             for rule in RULES:
-                constraints += rule(sentence, prompt)
+                constraints += rule(shortened, sentences)
     # What is repeated is a part of the prompt as it was written, so this rule needs the prompt's text.
     constraints += endings.repeat_prompt(prompt_text, prompt)
     return constraints

@@ -74,6 +74,7 @@ def prepare(prompt: str) -> list[Sentence]:
 
     text = prompt.replace("’", "'").replace("‘", "'")
     text = _CODE.sub(lambda match: keep(f"m{len(originals)}", match[0]), text)
+    text = _GIVEN_TEXT.sub(lambda match: match["task"] + keep(f"m{3000 + match.start()}", match["text"]), text)
     text = _EMPHASIS.sub(r"\1", text)
     text = _replace_quotations(text, strings, keep)
     for abbreviation, plain in _ABBREVIATIONS:
@@ -92,6 +93,16 @@ def prepare(prompt: str) -> list[Sentence]:
 # ---- material and quotations ---------------------------------------------------------------------------------------
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+# "Summarise this article: …", "Classify the following instruction: …": what follows is material.
+_GIVEN_TEXT = re.compile(
+    r"(?P<task>^[^.:!?\n]{0,40}\b(?:summari[sz]e|classify|translate|proofread|correct|fix|paraphrase|edit|identify|label"
+    r"|categori[sz]e|detect|evaluate|critique|grade|improve|analy[sz]e|give me feedback)\b[^.:!?\n⟨]{0,80}"
+    r"\b(?:this|these|the following|the sentence|the text|the instruction|grammar)\b[^.:!?\n⟨]{0,60}:[ \t]+)"
+    r"(?P<text>[^\s\"“'‘⟨][^\n]{9,}?)"
+    # … up to a sentence that speaks to the writer of the response again
+    r"(?=$|(?<=[.!?。])\s+(?:do not|don't|your|please|make sure|ensure|include|use|the response|answer|respond)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 _EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 _QUOTATION = re.compile(
     r'"""(?P<triple>.*?)"""'
@@ -190,7 +201,7 @@ _AT_MOST = (
     r"|not exceed|not exceeding|without exceeding|not to exceed|does not exceed|do not exceed|don't exceed"
     r"|less than or equal to|≤|<=|not go over"
 )
-_MORE_THAN = r"more than|longer than|over|above|greater than|exceeding|upwards of|>"
+_MORE_THAN = r"more than|longer than|over|above|beyond|greater than|exceed(?:s|ing)?|surpass(?:es)?|upwards of|>"
 _LESS_THAN = r"less than|shorter than|fewer than|under|below|lower than|smaller than|<"
 _EXACTLY = r"exactly|precisely|just|only|exact|equal to|a total of"
 _AROUND = r"about|around|approximately|roughly|approx|circa|nearly|close to|some|~|≈|in the region of|an average of"
@@ -243,6 +254,28 @@ def read_number(text: str) -> int:
     return factor * (_WORD_VALUES[tens] + _WORD_VALUES[ones])
 
 
+# "do not go over 60", "it should not be longer than 60": at most 60
+_NEGATED_BEFORE = re.compile(
+    r"(?:\bnot|n't|\bnever|\bwithout)\s+(?:(?:be|go|going|run|have|contain|write|use|include|extend|reach|get|stretch|any"
+    r"|it|to)\s+){0,3}$",
+    re.IGNORECASE,
+)
+_NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
+# "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75
+_LIMIT_BEFORE = re.compile(
+    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ed|ing)?|restrict(?:ed)?|confine[ds]?|keep)\b"
+    r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$"
+    r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$|\bwithin\s*$",
+    re.IGNORECASE,
+)
+# "don't limit yourself to 100", "you need not write 100": no constraint at all
+_DENIED_BEFORE = re.compile(
+    r"(?:\bnot|n't|\bnever)\s+(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b"
+    r"[^.,;:!?\n]{0,40}$|\bno need (?:to|for)\b[^.,;:!?\n]{0,30}$|\bneed not\b[^.,;:!?\n]{0,30}$",
+    re.IGNORECASE,
+)
+
+
 def _find_relation(words: str | None) -> Relation:
     if not words:
         return "plain"
@@ -261,6 +294,13 @@ def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callab
     def replace(match: re.Match[str]) -> str:
         low = read_number(match["low"])
         relation = _find_relation(match["relation"])
+        before = match.string[max(0, match.start() - 80) : match.start()]
+        if _DENIED_BEFORE.search(before):
+            return match[0]
+        if _NEGATED_BEFORE.search(before):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
+        elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
+            relation = "at most"
         if match["high"]:
             high = read_number(match["high"])
             joined_by_and = re.search(r"\band\b", match[0], re.IGNORECASE)

@@ -91,6 +91,48 @@ def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrain
             yield Constraint("startend:end_checker", {"end_phrase": phrase}, sentence.original)
 
 
+# ---- the first words -----------------------------------------------------------------------------------------------
+
+_BEGINNING = pattern(
+    # "start your answer with the word ⟨s0⟩"
+    r"\b(?:start|begin|open|starting|beginning)\b(?:\s+off)?",
+    rf"(?:\s+(?:your|the|this|it|my|entire|whole|{RESPONSE})){{0,4}}?\s+(?:with|by saying|by writing)\s+",
+    rf"(?P<kind>[^⟨.,]{{0,40}}?):?\s*{STRING}",
+    # "the first word should be ⟨s0⟩", "whose first word is ⟨s0⟩"
+    r"|\b(?:the|whose|its|your)\s+(?:very\s+)?first\s+words?(?:\s+of\s+(?:your|the)\s+(?:entire\s+|whole\s+)?\w+)?",
+    r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*⟨(?P<string_2>s\d+)⟩",
+)
+_BEGINNING_OF_A_PART = pattern(
+    r"\b(?:each|every|all|paragraphs?|sentences?|lines?|sections?|stanzas?|verses?|bullets?|items?|chapters?|titles?"
+    r"|words? that|subject|postscript|file|names?|string|commands?|one of|either|such as|like|eg|end|ending|followed)\b"
+)
+
+
+def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """The word or the words with which the response starts.
+
+    Start your answer with the word "Deep".
+        → first_word:first_word_answer {"first_word": "Deep"}
+    Start each paragraph with the word "Deep".
+        → nothing
+    """
+    text = sentence.text
+    match = _BEGINNING.search(text)
+    if not match:
+        return
+    string = sentence.string(read_group(match, "string"))
+    around = f"{text[max(0, match.start() - 40) : match.start()]} {match[0]} {text[match.end() : match.end() + 25]}"
+    is_denied = re.search(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$", text[: match.start()], re.IGNORECASE)
+    is_word = len(string) > 1 and re.search(r"\w", string) and not _POSTSCRIPT.match(string)
+    if is_denied or not is_word or _BEGINNING_OF_A_PART.search(around):
+        return
+    if len(string.split()) == 1:
+        yield Constraint("first_word:first_word_answer", {"first_word": string.strip(".,!:;")}, sentence.original)
+    else:
+        params = {"pattern": rf"^\s*[\"“*_]*(?i:{re.escape(string)})"}
+        yield Constraint("Regex", params, sentence.original)
+
+
 # ---- quotation marks and fixed answers -----------------------------------------------------------------------------
 
 _QUOTATION_MARKS = pattern(
@@ -121,7 +163,10 @@ def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
 
 
 _IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
-_ONE_OF = pattern(r"\bone of (?:the |these )?(?:following|options|phrases|answers|words|choices)|\bchoose (?:from|one)")
+_ONE_OF = pattern(
+    r"(?:\bone|⟨q\d+⟩) of (?:the |these )?(?:following|\w+ )?(?:options|phrases|answers|words|choices|following)",
+    r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only )?with (?:only |either |just )",
+)
 _ANSWER = pattern(r"\b(?:answer|respond|reply|response)\b")
 _CONTAIN = pattern(r"\b(?:contain|include|end with)\b")
 
@@ -147,7 +192,9 @@ def constrained_options(sentence: Sentence, prompt: Sequence[Sentence]) -> Itera
 # ---- language ------------------------------------------------------------------------------------------------------
 
 # A translation is the task itself, and the answer may say more than the translation.
-_OTHER_USE_OF_LANGUAGE = pattern(r"\btranslat|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b")
+_OTHER_USE_OF_LANGUAGE = pattern(
+    r"\btranslat|翻译|译[成为]|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b"
+)
 _ENGLISH = pattern(r"\benglish\b")
 _ONLY_ENGLISH = pattern(
     r"\b(?:only|entirely|exclusively)\b[^.]{0,15}\benglish\b|\benglish (?:only|language only)",

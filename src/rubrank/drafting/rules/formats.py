@@ -30,7 +30,12 @@ _BULLETS = pattern(
 # "⟨q0⟩ reasons in the form of bullet points"
 _BULLETS_LATER = pattern(
     rf"{QUANTITY}\s+[^.⟨]{{0,60}}?\b(?:using|in|with|as|in the form of)\s+",
-    r"(?:the\s+)?(?:a\s+)?(?:markdown\s+)?(?:list of )?bullet(?:ed)?[- ]?(?:points?|list|s)\b",
+    r"(?:the\s+)?(?:a\s+)?(?:markdown\s+)?(?:list of )?bullet(?:ed)?[- ]?(?:points?|list|s|form|format)\b",
+)
+# "a bulleted list with ⟨q0⟩ items"
+_BULLET_LIST_OF = pattern(
+    rf"\bbullet(?:ed)?[- ]?(?:point )?list\s+(?:of|with|containing|that has|having)\s+{QUANTITY}",
+    r"\s+(?:[\w'-]+\s){0,2}?(?:items?|points?|entries|bullets?|elements?|lines?|ideas|reasons|tips|steps|examples)\b",
 )
 _SUB_BULLETS = re.compile("sub-?bullets?")
 _WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
@@ -45,11 +50,11 @@ def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         → BulletCount {"relation": "at least", "count": 4}
     """
     text = sentence.text
-    for match in [*_BULLETS.finditer(text), *_BULLETS_LATER.finditer(text)]:
+    for match in [*_BULLETS.finditer(text), *_BULLETS_LATER.finditer(text), *_BULLET_LIST_OF.finditer(text)]:
         has_sub_bullets = "sub-bullet" in text or _SUB_BULLETS.search(match[0])
         if has_sub_bullets or is_about_a_part(text, match.start(), match.end("quantity")):
             continue
-        before_bullet = match[0].split("bullet")[0]
+        before_bullet = match[0].lower().split("bullet")[0]
         if _WORDS_OR_SENTENCES.search(before_bullet):
             continue  # "20 words as bullet points" counts words
         quantity = sentence.quantity(match["quantity"])
@@ -162,6 +167,69 @@ def json_format(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
     text = sentence.text
     if _JSON.search(text) and _ASKS_FOR_OUTPUT.search(text) and not _ABOUT_JSON.search(text):
         yield Constraint("detectable_format:json_format", {}, sentence.original)
+
+
+# ---- tables and numbered lists -------------------------------------------------------------------------------------
+
+_TABLE = pattern(
+    r"\b(?:as|in|into|using|use|with|form of)\s+(?:an?\s+|one\s+)?(?:single\s+|simple\s+|short\s+|comparison\s+)*",
+    r"(?:markdown\s+|md\s+|\S+-column\s+|comparison\s+)*",
+    r"(?:table(?:\s+form(?:at)?)?|tabular\s+form(?:at)?)\b(?!\s+(?:of contents|named|called|salt|\w\b|\d))",
+)
+_NO_TABLE_OF_THE_RESPONSE = pattern(
+    r"\b",
+    any_word("sql database html latex excel spreadsheet query periodic dinner wooden coffee css pandas function code"),
+    r"\b",
+)
+_ASKS_TO_SHOW = pattern(
+    r"\b",
+    any_word(
+        """
+        present compare list give show organi[sz]e format summari[sz]e provide create write display put return output
+        respond answer make arrange structure contrast reply use describe lay
+        """
+    ),
+    r"\w*\b",
+)
+_DENIAL = pattern(r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$")
+
+
+def table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A table, with or without text beside it.
+
+    Compare Python and Ruby in a markdown table.
+        → FormatRequirement {"format": "table", "only": False}
+    Do not use a table.
+        → nothing
+    """
+    text = sentence.text
+    match = _TABLE.search(text)
+    if not match or _NO_TABLE_OF_THE_RESPONSE.search(text) or not _ASKS_TO_SHOW.search(text[: match.end()]):
+        return
+    if not _DENIAL.search(text[: match.start()]):
+        yield Constraint("FormatRequirement", {"format": "table", "only": False}, sentence.original)
+
+
+_NUMBERED_LIST = pattern(
+    r"\b(?:as|in|into|using|use|with|form of|make|create|write|give(?: me)?|provide)\s+(?:an?\s+|the\s+)?",
+    rf"(?:[\w'-]+\s)?(?:numbered|enumerated)\s+list\b(?:\s+(?:of|with|containing)\s+(?:{QUANTITY}|\S+))?",
+)
+
+
+def numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A numbered list, and how many items it has.
+
+    Explain it in a numbered list.
+        → FormatRequirement {"format": "numbered", "only": False}
+    """
+    text = sentence.text
+    match = _NUMBERED_LIST.search(text)
+    if not match or _DENIAL.search(text[: match.start()]) or is_about_a_part(text, match.start(), match.end()):
+        return
+    yield Constraint("FormatRequirement", {"format": "numbered", "only": False}, sentence.original)
+    if match["quantity"]:
+        quantity = sentence.quantity(match["quantity"])
+        yield count_constraint(quantity, sentence.original, public=None, general="BulletCount")
 
 
 # ---- placeholders and postscript -----------------------------------------------------------------------------------

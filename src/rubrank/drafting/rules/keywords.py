@@ -104,7 +104,9 @@ _FORBIDDEN = pattern(
     # "the word ⟨s0⟩ should not appear"
     rf"|{_THE_WORDS}\s+",
     _string_list("strings_2"),
-    rf"\s+(?:\w+\s){{0,3}}?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    rf"\s+(?:(?:\w+\s){{0,3}}?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
+    # "the words ⟨s0⟩ and ⟨s1⟩ are not allowed", "… are forbidden"
+    r"|(?:is|are)\s+(?:strictly\s+)?(?:not (?:allowed|permitted)|forbidden|banned|prohibited|off[- ]limits|taboo))",
     _AFTERWARDS_2,
 )
 _FORBIDDEN_BARE = pattern(
@@ -155,8 +157,12 @@ _INCLUDE = pattern(
     rf"|{_THE_WORDS}\s*:?\s*",
     _string_list("strings_2"),
     r"\s+(?:\w+\s){0,2}?(?:should|must|need to|has to|have to)\s+(?:\w+\s)?",
-    r"(?:be (?:used|included|mentioned|in|present)|appear|occur)",
+    r"(?:be (?:used|included|mentioned|in|present)|appear|occur|show up)",
     _AFTERWARDS_2,
+    # "make sure the word ⟨s0⟩ shows up"
+    rf"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?{_THE_WORDS}\s+",
+    _string_list("strings_3"),
+    r"\s+(?:is|are)?\s?(?:appears?|shows? up|occurs?|used|included|mentioned|present)\b",
 )
 # "mention ⟨s0⟩": the prompt does not say that it is a word
 _INCLUDE_STRING = pattern(
@@ -175,6 +181,10 @@ _INCLUDE_BARE = pattern(
     # "keywords: happy, sad"
     r"|\bkey\s?words?\s*:\s+",
     _bare_list("bare_3"),
+    # "make sure the word happy shows up"
+    r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?the\s+words?\s+",
+    _bare_list("bare_4"),
+    r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
 )
 _CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
 _BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")

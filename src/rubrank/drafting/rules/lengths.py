@@ -20,7 +20,8 @@ _NUMBER_THEN_UNIT = pattern(
 _UNIT_THEN_NUMBER = pattern(
     r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)",
     r"|(?P<unit_2>word|sentence|character) (?:count|limit|length))\b",
-    r"(?P<between>[^.⟨]{0,60})",
+    r"(?P<between>(?:\s*(?:of|is|are|:|=|,|in|for|this|your|the|my|essay|response|answer|text|story|article|should|must|will",
+    r"|shall|to|be|has|needs|being|set|at|total|range|maximum|limit|not|within|kept)){0,10}\s*)",
     QUANTITY,
     r"(?!\s*(?:times|bullet))",
 )
@@ -46,6 +47,12 @@ _SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text",
 _NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{_SOME_UNITS_ONLY}")
 # "summarise these 300 words": the length of something in the prompt
 _MATERIAL_BEFORE = pattern(r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$")
+# "essays of ⟨q0⟩-word length", "⟨q0⟩-word essays": texts that the prompt speaks of
+_OTHER_TEXTS = pattern(
+    r"^(?:\s+[\w'-]+)?\s+",
+    any_word("essays articles stories letters reports summaries texts posts poems speeches"),
+    r"\b",
+)
 _OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
 _LIMIT = pattern(r"\blimit|maximum|max\b")
 
@@ -71,7 +78,8 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         if is_about_a_part(text, match.start(), match.end("unit")):
             continue
         before = text[: match.start()]
-        if _MATERIAL_BEFORE.search(before):
+        is_of_other_texts = quantity.relation == "plain" and _OTHER_TEXTS.search(match["after"])
+        if _MATERIAL_BEFORE.search(before) or is_of_other_texts:
             continue
         if quantity.relation == "plain" and not _is_size_of_response(before, match["unit"], quantity):
             continue
@@ -86,7 +94,10 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
 
 
 _REFERENCE_BEFORE = pattern(r"\b(?:the|those|both|any|all|other|between|of|her|its|than|another|next|last)$")
-_SIZE_OF_BEFORE = pattern(r"\b(?:length|total|maximum|minimum|limit) of$")
+_SIZE_OF_BEFORE = pattern(
+    r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up",
+    r"|essay|story|text|poem|article) of$",
+)
 _BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
 _BEFORE_SIZE = pattern(
     r"\b", any_word("in into with using of write give provide compose a be use exactly contain contains have has"), r"$"

@@ -68,14 +68,31 @@ _NARRATION = pattern(
     ),
     r"\b(?!.*\b(?:please|need|want|should|must|like you)\b)",
 )
-_CODE_LINE = pattern(
-    r"^\s*",
-    any_of(
+# Case matters: "Return the result as JSON." is no code.
+_CODE_LINE = re.compile(
+    r"^\s*"
+    + any_of(
         r"#\s*(?:include|define)",
-        r"//|/\*|import |from \w+ import|def |class |return |\w*error:|\$ |>>>|at \w+\.\w+|<\w+",
-    ),
-    r"|[{};]\s*$",
+        r"//|/\*|import |from \w+ import|def |class |return |\w*[Ee]rror:|\$ |>>>|at \w+\.\w+|<\w+",
+    )
+    + r"|[{};]\s*$",
 )
+# "Write a function that returns True if a text has at most 8 characters": demands on a program, not on the response
+_PROGRAM = pattern(
+    r"\b",
+    any_of(
+        "function|method|regex|regular expression|quer(?:y|ies)|macro|formula|validator|program|algorithm|unit tests?",
+        "(?:python|bash|shell|sql|javascript|java|ruby|perl|powershell) (?:script|code|class|snippet)",
+    ),
+    r"\b[^.]{0,60}?\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
+)
+_ABOUT_RESPONSE = pattern(r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b")
+# "My teacher told me to write 500 words": somebody else's demand
+_REPORTED = pattern(
+    r"^\W*(?!please\b)(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b",
+    r"(?:told|asked|instructed|ordered|forced|advised|said|says|recommend(?:s|ed)|argues?|claims?)\b",
+)
+_WISH = pattern(r"\b(?:please|need|want|should|must|like you|help me)\b")
 
 
 def is_request(sentence: Sentence) -> bool:
@@ -83,13 +100,27 @@ def is_request(sentence: Sentence) -> bool:
     text = sentence.text
     if _CODE_LINE.search(sentence.original):
         return False
-    if _NARRATION.search(text):
+    if _NARRATION.search(text) or (_REPORTED.search(text) and not _WISH.search(text)):
+        return False
+    if _PROGRAM.search(text) and not _ABOUT_RESPONSE.search(text):
         return False
     if _QUESTION.search(text) and not _QUESTION_ABOUT_RESPONSE.search(text):
         return False
     if _DIRECTIVE.search(text) or _IMPERATIVE.search(text):
         return True
     return len(text.split()) <= _LONGEST_FRAGMENT
+
+
+# "a story about a boy who was told to write 100 words": what the story tells
+_STORY = pattern(
+    r"\b(?:about|between|where|featuring)\s+(?:(?!\b(?:with|using|in at|that has|that have)\b)[^.,;:⟨]){0,60}?",
+    r"\b(?:who|whom)\b(?:(?!\b(?:in|with|using|of) (?:at|no|exactly|about|around)\b)[^.,;:])*",
+)
+
+
+def hide_story(text: str) -> str:
+    """The sentence without what a story, a dialogue or a speech is to be about."""
+    return _STORY.sub("about ⟨m⟩", text)
 
 
 _CLAUSE_START = re.compile(r"[.;:,]|\band\b|\bbut\b")
