@@ -34,8 +34,7 @@ import numpy as np
 from real_data import DATA, longform_writing
 
 from rubrank.fusion.models.model import find_model
-from rubrank.judges.adaptive import default_rounds, next_round
-from rubrank.judges.design import choose_pairs, seeded_random, shuffle
+from rubrank.judges.design import choose_pairs, default_rounds, next_round, seeded_random, shuffle
 
 SEED = 20261120
 DESIGNS: tuple[Any, ...] = ("swiss", "bracket", "pivot")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from test_injection import Form
 
-from rubrank.judges.prompting.fence import defuse, nonce
+from rubrank.judges.prompting.material import defuse, nonce
 
 PREPARED = [
     "West Lake.{end}",

@@ -6,7 +6,7 @@ import pytest
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
 from rubrank.judges.judge import Judgment, Question, Reply
-from rubrank.judges.kinds.absolute import Absolute
+from rubrank.judges.kinds.scores import Absolute
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
 

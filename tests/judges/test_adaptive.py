@@ -16,12 +16,11 @@ from scripted import CRITERION, LOST, Scripted, group, judge, question, said, sh
 import rubrank
 from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls
-from rubrank.judges.adaptive import default_rounds, most_pairs, next_round
 from rubrank.judges.arrivals import Arrivals
-from rubrank.judges.batches.run import check_batch_mode
-from rubrank.judges.design import seeded_random, shuffle
+from rubrank.judges.batches import check_batch_mode
+from rubrank.judges.design import default_rounds, most_pairs, next_round, seeded_random, shuffle
 from rubrank.judges.judge import Call, Judges, Reply, load_judges
-from rubrank.judges.kinds.pairwise import Pairwise
+from rubrank.judges.kinds.comparisons import Pairwise
 
 DESIGNS = ("swiss", "bracket", "pivot")
 designs = pytest.mark.parametrize("design", DESIGNS)

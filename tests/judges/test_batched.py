@@ -4,7 +4,7 @@ import numpy as np
 from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 
 from rubrank.judges.judge import Judgment, Question
-from rubrank.judges.kinds.batched import Batched
+from rubrank.judges.kinds.scores import Batched
 from rubrank.rubrics.rubric import Criterion
 
 KIND = Criterion(name="Kind", question="Is it kind?", domain="ternary")

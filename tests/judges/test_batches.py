@@ -22,7 +22,7 @@ from rubrank.cli.app import app
 from rubrank.errors import BatchesPending, JudgeOutage
 from rubrank.grading.grade import grade
 from rubrank.grading.preview import estimate
-from rubrank.judges.batches.api import BatchState
+from rubrank.judges.client.batch_api import BatchState
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.usage import Account
 

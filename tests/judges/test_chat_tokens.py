@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fence import UNSEEN, defuse
+from rubrank.judges.prompting.material import UNSEEN, defuse
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 

@@ -17,7 +17,7 @@ from server import Answer, Asked, Server
 import rubrank
 from rubrank.errors import InvalidInput
 from rubrank.grading.preview import estimate, show_calls
-from rubrank.judges.clients import check_judges
+from rubrank.judges.client.runtime import check_judges
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Price, Reply, load_judges
 from rubrank.judges.kinds.decision import Decision
 from rubrank.rollouts.rollout import Group, Rollout

@@ -14,7 +14,7 @@ from cases import Cases
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_listwise, read_pairwise
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fence import defuse, nonce
+from rubrank.judges.prompting.material import defuse, nonce
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 

@@ -5,7 +5,7 @@ import pytest
 from scripted import CRITERION, LOST, Scripted, group, judge, names, question, said
 
 from rubrank.judges.judge import Judgment, Question, Reply
-from rubrank.judges.kinds.listwise import Listwise
+from rubrank.judges.kinds.comparisons import Listwise
 from rubrank.rubrics.rubric import Criterion
 
 NAN = np.nan

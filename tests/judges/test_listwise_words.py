@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rubrank.judges.judge import Reply
-from rubrank.judges.kinds.listwise import name_rollouts
+from rubrank.judges.kinds.comparisons import name_rollouts
 from rubrank.judges.parsing import read_listwise
 
 ORDER = [7, 5, 0, 3]

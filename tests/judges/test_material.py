@@ -13,7 +13,7 @@ from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.fence import defuse, fence, nonce
+from rubrank.judges.prompting.material import defuse, fence, nonce
 from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt, prompt_names
 from rubrank.rubrics.rubric import Criterion
 
@@ -145,7 +145,7 @@ def test_a_code_that_occurs_is_not_used(monkeypatch):
         def hexdigest(self) -> str:
             return next(codes)
 
-    monkeypatch.setattr("rubrank.judges.prompting.fence.blake2b", Digest)
+    monkeypatch.setattr("rubrank.judges.prompting.material.blake2b", Digest)
     assert nonce("guessed: aaaaaaaaaaaa") == "bbbbbbbbbbbb"
 
 

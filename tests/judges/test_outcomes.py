@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scripted import LOST, Scripted, group, judge, question, said
 
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
+from rubrank.judges.kinds.comparisons import disagreement, distinct_rollouts, mean_outcomes
 
 ANSWERS = st.lists(st.sampled_from("abcdef"), max_size=8)
 

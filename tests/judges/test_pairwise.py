@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scripted import CRITERION, LOST, Scripted, group, judge, names, question, said
 
 from rubrank.judges.judge import Judgment, Question, Reply
-from rubrank.judges.kinds.pairwise import Pairwise
+from rubrank.judges.kinds.comparisons import Pairwise
 from rubrank.rubrics.rubric import Criterion
 
 NAN = np.nan

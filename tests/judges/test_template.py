@@ -13,8 +13,8 @@ from scripted import Scripted, group, question, said
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.judge import Judge, load_judges
-from rubrank.judges.kinds.absolute import Absolute
 from rubrank.judges.kinds.panel import complete_members
+from rubrank.judges.kinds.scores import Absolute
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rubrics.rubric import Criterion

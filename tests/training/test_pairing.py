@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from judges.scripted import shown_in
 from judges.server import Answer, Server
 
-import rubrank.judges.clients as askers
+import rubrank.judges.client.runtime as askers
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, RewardEngine, StepRewards

@@ -32,9 +32,8 @@ import numpy as np
 from rubrank.drafting.writers import Templates, WrittenItem, WrittenItems, ask_json
 from rubrank.fusion.control.markdown import markdown_density
 from rubrank.grading.grade import grade
-from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.runtime import open_clients, runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.clients import open_clients
 from rubrank.judges.judge import Judges
 from rubrank.scores.table import GroupScores
 

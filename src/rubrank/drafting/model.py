@@ -33,7 +33,7 @@ from rubrank.drafting.writers import Templates, ask_json
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.clients import JudgeClients, open_clients
+from rubrank.judges.client.runtime import JudgeClients, open_clients
 from rubrank.judges.judge import Asker, Judge, Judges
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED

@@ -29,9 +29,8 @@ from typing import Any
 
 from rubrank.drafting.lint import find_two_questions
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.clients import JudgeClients, open_clients
 from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
 from rubrank.rubrics.files import read_settings
 

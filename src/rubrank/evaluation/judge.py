@@ -27,8 +27,7 @@ from string import Template
 from typing import Any
 
 from rubrank.evaluation.benchmark import Answer, Messages
-from rubrank.judges.client.runtime import runtime
-from rubrank.judges.clients import check_judges, open_clients
+from rubrank.judges.client.runtime import check_judges, open_clients, runtime
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, load_judges
 
 PROMPTS_VERSION = "1"

@@ -32,7 +32,7 @@ import numpy as np
 from rubrank.errors import only_our_errors
 from rubrank.grading.cache import VerdictCache, digest_rollout, make_key
 from rubrank.grading.missing import count_missing
-from rubrank.grading.plan import GradeOptions, GroupPlan, PlannedCheck, Task, Timeout, describe_disallowed, plan_groups
+from rubrank.grading.plan import GradeOptions, GroupPlan, PlannedCheck, Task, Timeout, plan_checks, plan_groups
 from rubrank.grading.progress import Bar
 from rubrank.judges.judge import JUDGED, Judges, load_judges
 from rubrank.rollouts.rollout import Group, Rollout
@@ -146,7 +146,7 @@ def _grade(
 ) -> tuple[ScoreTable, _GradeRun]:
     ask: Callable[..., Any] | None = None
     if batch is not None:
-        from rubrank.judges.batches.run import check_batch_mode, judge_in_batches
+        from rubrank.judges.batches import check_batch_mode, judge_in_batches
 
         check_batch_mode(batch, options.judges)  # what batches cannot do is refused before anything is graded or spent
         ask = partial(judge_in_batches, wait=batch == "wait")
@@ -405,16 +405,12 @@ def grade_group_criteria(
     for scored, group, of_group in zip(table.groups, groups, criteria, strict=True):
         scores = scored.scores.copy()
         reasons = [list(row) for row in scored.reasons]
-        for column, criterion in enumerate(of_group):
-            if criterion.judged or not criterion.decided_by.sees_group:
+        for check in plan_checks(of_group, GradeOptions()):
+            if check.decide_group is None:
                 continue
-            verifier = criterion.decided_by
-            decide = verifier.bind_group(verifier.check_parameters(dict(criterion.params)))
-            for row, (value, reason) in enumerate(decide(group)):
-                if value is not None and not criterion.value_domain.holds(value):
-                    reason = describe_disallowed(verifier, value)
-                    value = None
-                scores[row, column] = math.nan if value is None else value
-                reasons[row][column] = reason
+            for row, verdict in enumerate(check.decide_group(group)):
+                value, reason = check.read_verdict(verdict)
+                scores[row, check.column] = math.nan if value is None else value
+                reasons[row][check.column] = reason
         graded.append(replace(scored, scores=scores, reasons=tuple(map(tuple, reasons))))
     return replace(table, groups=tuple(graded))

@@ -104,12 +104,7 @@ class PlannedCheck:
         value, reason = verdict
         if value is None or self.domain is self.verifier.domain or self.domain.holds(value):
             return value, reason
-        return None, describe_disallowed(self.verifier, value)
-
-
-def describe_disallowed(verifier: Verifier, value: float) -> str:
-    """The reason of a cell whose value the verifier may give but the criterion does not allow."""
-    return f"{verifier.name} gave {value:g}, which the criterion does not allow"
+        return None, f"{self.verifier.name} gave {value:g}, which the criterion does not allow"
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +212,7 @@ def _find_rubric(group: Group, shared: Rubric | None) -> Rubric:
 
 def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
     """Validate the parameters of all criteria that verifiers decide, and bind the verifiers."""
-    checks = []
-    for column, criterion in enumerate(rubric.criteria):
-        if not criterion.judged:
-            checks.append(_plan_check(column, criterion, options))
+    checks = plan_checks(rubric.criteria, options)
     return GroupPlan(
         rubric,
         tuple(CriterionData.of(criterion) for criterion in rubric.criteria),
@@ -229,17 +221,25 @@ def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
     )
 
 
-def _plan_check(column: int, criterion: Criterion, options: GradeOptions) -> PlannedCheck:
-    verifier = criterion.decided_by
-    params = verifier.check_parameters(dict(criterion.params))
-    # If a package is not installed, every score would be missing: raise before anything is graded.
-    criterion.check_installed()
-    return PlannedCheck(
-        column,
-        verifier,
-        params=dict(criterion.params),
-        domain=criterion.value_domain,
-        digest=digest_check(verifier, params, options.compat, options.mode),
-        decide=verifier.bind(params, options.compat, options.mode),
-        decide_group=verifier.bind_group(params) if verifier.sees_group else None,
-    )
+def plan_checks(criteria: Sequence[Criterion], options: GradeOptions) -> list[PlannedCheck]:
+    """The checks of the criteria that verifiers decide."""
+    checks = []
+    for column, criterion in enumerate(criteria):
+        if criterion.judged:
+            continue
+        verifier = criterion.decided_by
+        params = verifier.check_parameters(dict(criterion.params))
+        # If a package is not installed, every score would be missing: raise before anything is graded.
+        criterion.check_installed()
+        checks.append(
+            PlannedCheck(
+                column,
+                verifier,
+                params=dict(criterion.params),
+                domain=criterion.value_domain,
+                digest=digest_check(verifier, params, options.compat, options.mode),
+                decide=verifier.bind(params, options.compat, options.mode),
+                decide_group=verifier.bind_group(params) if verifier.sees_group else None,
+            )
+        )
+    return checks

@@ -17,7 +17,7 @@ judges that compare. Without rollouts, placeholders stand in for the query and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
@@ -32,7 +32,7 @@ from rubrank.grading.judge_table import cells_to_judge
 from rubrank.grading.plan import find_rubrics
 from rubrank.judges import COMPARES
 from rubrank.judges.asker import AskerOf
-from rubrank.judges.batches.api import batch_endpoint, batch_price
+from rubrank.judges.client.batch_api import batch_endpoint, batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
 from rubrank.judges.step import judge_groups
@@ -224,7 +224,7 @@ def _make_calls(
 # --------------------------------------------------------------------------------------------------------- show_calls
 
 
-@dataclass(frozen=True)
+@dataclass
 class ShownCall:
     """One call as it would be sent."""
 
@@ -236,7 +236,7 @@ class ShownCall:
     """Tokens of each message."""
     schema: Mapping[str, Any] | None
     version: str
-    times: int = 1
+    times: int = 0
     """How often the same call is sent, for samples or members of a panel."""
 
 
@@ -290,7 +290,7 @@ def show_calls(
         allowed = f"from 0 to {size - 1} in group {shown_group.id!r}"
         raise InvalidInput(_OWNER, "rollout", allowed, str(rollout), "")
 
-    recorded: dict[tuple[str, ...], _RecordedCall] = {}
+    shown_calls: dict[tuple[str, ...], ShownCall] = {}
     criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in criteria]
     for compares in (False, True):
         columns_of_kind = [judge is not None and (judge.kind in COMPARES) == compares for judge in criterion_judges]
@@ -299,22 +299,13 @@ def show_calls(
         chosen = cells & np.array(columns_of_kind, dtype=bool) & rows[:, None]
         if chosen.any():
             _make_calls(
-                [shown_group], [criteria], [chosen], loaded_judges, lambda judge: _CallRecorder(judge, recorded)
+                [shown_group],
+                [criteria],
+                [chosen],
+                loaded_judges,
+                lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
-    calls = [
-        ShownCall(
-            judge=record.judge.name,
-            kind=record.judge.kind,
-            purpose=record.call.purpose,
-            messages=record.call.messages,
-            tokens=tuple(count_tokens(message["content"]) for message in record.call.messages),
-            schema=record.call.schema,
-            version=record.call.prompt_version,
-            times=record.times,
-        )
-        for record in recorded.values()
-    ]
-    return Shown(tuple(calls), tokenizer_name)
+    return Shown(tuple(shown_calls.values()), tokenizer_name)
 
 
 def _placeholder_group() -> Group:
@@ -332,23 +323,29 @@ def _find_group(groups: Sequence[Group], id: str | None) -> Group:
     raise UnknownName.of(_OWNER, "group", id, [group.id for group in groups])
 
 
-@dataclass
-class _RecordedCall:
-    judge: Judge
-    call: Call
-    times: int = 0
-
-
 class _CallRecorder:
     """A client that records calls instead of answering them; identical calls are counted."""
 
-    def __init__(self, judge: Judge, recorded: dict[tuple[str, ...], _RecordedCall]) -> None:
+    def __init__(
+        self, judge: Judge, count_tokens: Callable[[str], int], shown_calls: dict[tuple[str, ...], ShownCall]
+    ) -> None:
         self._judge = judge
-        self._recorded = recorded
+        self._count_tokens = count_tokens
+        self._shown_calls = shown_calls
 
     async def ask(self, call: Call) -> Reply:
         """Record the call; there is no answer."""
-        key = (self._judge.name, *(message["content"] for message in call.messages))
-        record = self._recorded.setdefault(key, _RecordedCall(self._judge, call))
-        record.times += 1
+        texts = [message["content"] for message in call.messages]
+        key = (self._judge.name, *texts)
+        if key not in self._shown_calls:
+            self._shown_calls[key] = ShownCall(
+                judge=self._judge.name,
+                kind=self._judge.kind,
+                purpose=call.purpose,
+                messages=call.messages,
+                tokens=tuple(map(self._count_tokens, texts)),
+                schema=call.schema,
+                version=call.prompt_version,
+            )
+        self._shown_calls[key].times += 1
         return Reply(None, "not asked", attempts=0)

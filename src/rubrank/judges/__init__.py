@@ -2,7 +2,8 @@
 
     judge.py      configuration and contract: Judge, Judges, Call, Reply, Question, Judgment
     step.py       one step: which cells are judged, all judges at once, what is missing
-    kinds/        absolute, batched, decision, pairwise, listwise, panel; cascade.py: a better judge for what is unsure
+    kinds/        scores.py: absolute, batched; decision.py; comparisons.py: pairwise, listwise; panel.py
+    confidence.py calibrated probabilities; a better judge for what is unsure
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
     client/       Call → Reply over HTTP, with a cache, limits and retries; batches/: the same through batch APIs
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, str | type] = {
     "decision": "rubrank.judges.kinds.decision:Decision",
-    "absolute": "rubrank.judges.kinds.absolute:Absolute",
-    "batched": "rubrank.judges.kinds.batched:Batched",
-    "pairwise": "rubrank.judges.kinds.pairwise:Pairwise",
-    "listwise": "rubrank.judges.kinds.listwise:Listwise",
+    "absolute": "rubrank.judges.kinds.scores:Absolute",
+    "batched": "rubrank.judges.kinds.scores:Batched",
+    "pairwise": "rubrank.judges.kinds.comparisons:Pairwise",
+    "listwise": "rubrank.judges.kinds.comparisons:Listwise",
 }
 """Every kind: its class, or where to import it from."""
 
@@ -142,7 +143,7 @@ def count_calls(question: Question, judge: Judge) -> int:
     kind = find_kind(judge.kind)
     calls = Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
     if judge.fallback is not None:
-        from rubrank.judges.kinds.cascade import most_escalated
+        from rubrank.judges.confidence import most_escalated
 
         calls += min(most_escalated(question, judge), count_calls(question, judge.fallback))
     return calls
@@ -160,16 +161,13 @@ async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) ->
         judgment = await Panel(kind).judge(question, judge, asker_of)
     else:
         judgment = await kind.judge(question, judge, asker_of(judge))
-    if judge.calibration:
-        from rubrank.judges.calibration import calibrate_judgment
+    from rubrank.judges.confidence import calibrate_judgment, choose_escalated, merge_judgments
 
-        calibrate_judgment(judgment, question, judge)
+    calibrate_judgment(judgment, question, judge)
     if judge.fallback is None:
         return judgment
-    from rubrank.judges.kinds.cascade import choose_escalated, merge_judgments
-
     escalated = choose_escalated(question, judge, judgment)
     if not escalated.any():
         return judgment
     second = await judge_question(replace(question, wanted=escalated), judge.fallback, asker_of)
-    return merge_judgments(question, judgment, second)
+    return merge_judgments(judgment, second)

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.judges.asker import AskerOf, report_unreadable
+from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.design import Pair
 from rubrank.judges.judge import JUDGED, Asker, Call, Judge, Judges, Reply
-from rubrank.judges.kinds.pairwise import plan_pairs
+from rubrank.judges.kinds.comparisons import plan_pairs
 from rubrank.judges.kinds.panel import complete_members
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -52,9 +52,9 @@ class Memo:
         return lambda leaf: _RememberingAsker(asker_of(leaf), leaf, names[id(leaf)], self)
 
 
-class _RememberingAsker:
+class _RememberingAsker(WrappedAsker):
     def __init__(self, asker: Asker, judge: Judge, name: str, memo: Memo) -> None:
-        self._asker = asker
+        super().__init__(asker)
         self._keys = CallKeys(judge)
         self._name = name
         self._memo = memo
@@ -70,7 +70,7 @@ class _RememberingAsker:
         future = asyncio.get_running_loop().create_future()
         replies[key] = future
         try:
-            reply = await self._asker.ask(call)
+            reply = await super().ask(call)
         except BaseException:
             del replies[key]
             future.cancel()
@@ -82,7 +82,7 @@ class _RememberingAsker:
         key = (self._name, self._keys.key(call))
         if key not in self._memo.unreadable:  # a reply is parsed when it comes, and again with the whole group
             self._memo.unreadable.add(key)
-            report_unreadable(self._asker, call, reply)
+            super().unreadable(call, reply)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
     SampledAsker(asker, 3)    the fourth answer to every call
     throttle.admit(calls)     limits how many calls of a judge are in flight
-    ask_and_parse(…)          ask, parse, and report a reply that cannot be parsed
+    report_if_unreadable(…)   report a reply in which a verdict could not be found
     gather_all(…)             run several coroutines at the same time; the first error cancels the rest
 
 An `Asker` answers a call with a reply: the client of an endpoint, a local model, or a script in tests.
@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.judge import Asker, Call, Judge, JudgeKind, Judgment, Question, Reply
+from rubrank.judges.judge import Asker, Call, Declined, Judge, JudgeKind, Judgment, Question, Reply
 from rubrank.verifiers.verifier import Verdict
 
 T = TypeVar("T")
@@ -27,7 +27,6 @@ T = TypeVar("T")
 AskerOf: TypeAlias = Callable[[Judge], Asker]
 """Returns the asker of a judge, or of a member of a panel."""
 
-_UNDERSTOOD = ("refused", "the judge cannot tell")  # reasons of replies that were parsed, but have no verdict
 _NUMBERS = (int, float, np.number, type(None))
 
 
@@ -52,19 +51,14 @@ def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
         asker.unreadable(call, reply)
 
 
-async def ask_and_parse(
-    asker: Asker, call: Call, parse: Callable[[Reply], T], problems: Callable[[T], Iterable[str]]
-) -> T:
-    """The parsed reply. problems: lists the reasons why answers are missing in it.
+def report_if_unreadable(asker: Asker, call: Call, reply: Reply, verdicts: Iterable[Verdict]) -> None:
+    """Report a reply in which a verdict could not be found, so that the next run sends the call again.
 
-    A reply that cannot be parsed is reported to the asker, so that the next run sends the call again. A reply that
-    refuses, or says that it cannot tell, is not reported: it was understood.
+    A judge that declined was understood, and is not asked again.
     """
-    reply = await asker.ask(call)
-    parsed = parse(reply)
-    if reply.failure is None and any(not reason.startswith(_UNDERSTOOD) for reason in problems(parsed)):
+    unreadable = [verdict for verdict in verdicts if verdict.value is None and not isinstance(verdict, Declined)]
+    if unreadable and reply.failure is None:
         report_unreadable(asker, call, reply)
-    return parsed
 
 
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -74,20 +68,35 @@ async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-class SampledAsker:
+class WrappedAsker:
+    """Passes calls on to another asker; subclasses change the calls, or look at the replies."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    async def ask(self, call: Call) -> Reply:
+        """The reply of the other asker."""
+        return await self._asker.ask(call)
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """Tell the other asker."""
+        report_unreadable(self._asker, call, reply)
+
+
+class SampledAsker(WrappedAsker):
     """Asks for answer number `sample` to every call."""
 
     def __init__(self, asker: Asker, sample: int) -> None:
-        self._asker = asker
+        super().__init__(asker)
         self._sample = sample
 
     async def ask(self, call: Call) -> Reply:
         """The reply to this sample of the call."""
-        return await self._asker.ask(replace(call, sample=self._sample))
+        return await super().ask(replace(call, sample=self._sample))
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         """Report it for this sample of the call."""
-        report_unreadable(self._asker, replace(call, sample=self._sample), reply)
+        super().unreadable(replace(call, sample=self._sample), reply)
 
 
 # ----------------------------------------------------------------------------------------------------------- throttle
@@ -151,18 +160,15 @@ class AdmittedCalls:
         self._remaining = 0
 
 
-class _CountedAsker:
+class _CountedAsker(WrappedAsker):
     def __init__(self, asker: Asker, admitted: AdmittedCalls) -> None:
-        self._asker = asker
+        super().__init__(asker)
         self._admitted = admitted
 
     async def ask(self, call: Call) -> Reply:
-        reply = await self._asker.ask(call)
+        reply = await super().ask(call)
         self._admitted.note_answer(reply)
         return reply
-
-    def unreadable(self, call: Call, reply: Reply) -> None:
-        report_unreadable(self._asker, call, reply)
 
 
 # ---------------------------------------------------------------------------------------------------------- contracts

@@ -19,8 +19,8 @@ From a question to its answer:
 
     Question (cells of a group) → Call → Reply → Judgment (verdicts, or outcomes of comparisons)
 
-A *kind* (`kinds/absolute.py`, `batched.py`, `pairwise.py`, `listwise.py`, `panel.py`) turns the cells of a group that
-need a judge into `Call`s, hands them to an `Asker`, and parses its `Reply`s. The asker (`judges/client/`) knows about
+A *kind* (`kinds/`) turns the cells of a group that need a judge into `Call`s, hands them to an `Asker`, and parses its
+`Reply`s. The asker (`judges/client/`) knows about
 endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a reason*,
 never a number; what was spent on it is counted.
 """
@@ -39,7 +39,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_valid
 
 from rubrank._plain import Strict, validated
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.judges import COMPARES, kind_names
+from rubrank.judges import COMPARES, KINDS, kind_names
 from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
@@ -60,6 +60,23 @@ Structured: TypeAlias = Literal["auto", "json_schema", "json_object", "text"]
 Order: TypeAlias = Literal["question_first", "data_first"]
 ApiProtocol: TypeAlias = Literal["chat", "systemone"]
 OnOutage: TypeAlias = Literal["wait", "stop", "continue"]
+
+
+# Settings that only some kinds of the library use. With another kind they are refused instead of ignored.
+_KINDS_WITH_PROMPTS = ("absolute", "batched", "pairwise", "listwise")
+_KINDS_OF_SETTING: dict[str, tuple[str, ...]] = {
+    "order": _KINDS_WITH_PROMPTS,
+    "prompt": _KINDS_WITH_PROMPTS,
+    "examples": _KINDS_WITH_PROMPTS,
+    "expected": ("absolute", "decision"),
+    "probabilities": ("absolute", "batched"),
+    "request_tokens": ("decision",),
+    "state_tokens": ("decision",),
+    "both_orders": ("pairwise",),
+    "pairs": ("pairwise",),
+    "rounds": ("pairwise",),
+    "passes": ("listwise",),
+}
 
 
 class _Confidential(Strict):
@@ -187,15 +204,6 @@ class Escalation(_Confidential):
         return value
 
 
-_OUR_KINDS = ("batched", "absolute", "decision", "pairwise", "listwise")
-_SETTINGS_OF_KIND = {
-    "pairwise": ("both_orders", "pairs", "rounds"),
-    "listwise": ("passes",),
-    "decision": ("request_tokens", "state_tokens"),
-}
-"""Settings that only one kind uses; with another kind they would be ignored."""
-
-
 class Judge(_Confidential):
     """One judge: what it decides, how it is asked, and its endpoints."""
 
@@ -231,7 +239,7 @@ class Judge(_Confidential):
     both_orders: bool = True
     pairs: Annotated[int, Field(ge=1)] | Literal["swiss", "bracket", "pivot"] | None = None
     """Pairs to compare in a group; None: all. "swiss", "bracket", "pivot": chosen round by round from what was
-    answered so far (`judges/adaptive.py`)."""
+    answered so far (`judges/design.py`)."""
     rounds: int | None = Field(default=None, ge=1)
     """Of such a design; None: as many as it takes by default."""
     # listwise
@@ -287,23 +295,14 @@ class Judge(_Confidential):
             raise self.wrong("endpoints", "at least one, or members that have some", "none", "Add an endpoint.")
         if self.endpoints and self.members:
             raise self.wrong("members", "left out if endpoints are given", "both", "A panel asks its members.")
-        if self.expected and self.kind not in ("absolute", "decision"):
-            allowed = 'used with kind "absolute" or "decision"'
-            raise self.wrong("expected", allowed, f"kind {self.kind!r}", "Set kind: absolute.")
-        if self.kind == "decision":
-            for name in ("prompt", "examples"):
-                if getattr(self, name):
-                    raise self.wrong(name, "left out with kind 'decision'", "given", "It takes questions alone.")
-        if self.probabilities and self.kind not in ("absolute", "batched"):
-            allowed = 'used with kind "absolute" or "batched"'
-            raise self.wrong("probabilities", allowed, f"kind {self.kind!r}", "Leave it out.")
+        for setting, kinds in _KINDS_OF_SETTING.items():
+            is_set = getattr(self, setting) != type(self).model_fields[setting].get_default(call_default_factory=True)
+            # A user's own kind may use any setting.
+            if is_set and self.kind not in kinds and isinstance(KINDS[self.kind], str):
+                names = " or ".join(f'"{kind}"' for kind in kinds)
+                remedy = f"Leave it out, or set kind: {kinds[0]}."
+                raise self.wrong(setting, f"used with kind {names}", f"kind {self.kind!r}", remedy)
         self._check_cascade()
-        for kind, settings in _SETTINGS_OF_KIND.items():
-            # Kinds that were registered from outside may use any of them.
-            for name in settings if self.kind in _OUR_KINDS and self.kind != kind else ():
-                if getattr(self, name) != type(self).model_fields[name].default:
-                    allowed = f"used with kind {kind!r}"
-                    raise self.wrong(name, allowed, f"kind {self.kind!r}", f"Set kind: {kind}, or leave it out.")
         if self.rounds is not None and not isinstance(self.pairs, str):
             allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
             raise self.wrong("rounds", allowed, f"pairs: {self.pairs}", "Leave it out.")
@@ -532,6 +531,14 @@ class Asker(Protocol):
 
 
 # ---------------------------------------------------------------------------------------------------------- judgments
+
+
+@dataclass(frozen=True)
+class Declined(Verdict):
+    """A missing verdict, because the judge refuses or says that it cannot tell; asking again would not help.
+
+    Any other missing verdict from a reply means that the reply could not be read: the next run sends the call again.
+    """
 
 
 @dataclass(frozen=True, eq=False)

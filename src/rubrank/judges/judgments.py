@@ -112,7 +112,7 @@ class Judgments:
             "input_tokens": account.input_tokens,
             "output_tokens": account.output_tokens,
             "cost": account.cost,
-            "failures": dict(account.failures),
+            "failures": dict(account.failures.most_common()),
             "asked": self.asked,
             "missing": self.lost,
         }

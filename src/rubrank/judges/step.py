@@ -226,8 +226,8 @@ class _Step:
 
     async def run(self, asker_of: AskerOf | None) -> Account:
         """Ask all judges at the same time; returns the usage."""
+        from rubrank.judges.client.runtime import open_clients
         from rubrank.judges.client.usage import Account
-        from rubrank.judges.clients import open_clients
 
         if not self._plans:
             return Account()

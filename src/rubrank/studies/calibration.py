@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.judges.calibration import Knots, calibrate_distribution, fit_isotonic
+from rubrank.judges.confidence import Knots, calibrate_distribution, complete_distribution, fit_isotonic
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
@@ -194,7 +194,9 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
             for i, distribution in enumerate(distributions):
                 reference = group.score(i, name)
                 score = cheap.score(i, name)
-                if not distribution and not math.isnan(score):
+                if distribution:
+                    distribution = complete_distribution(distribution, next(iter(careful.variants(name))).domain.values)
+                elif not math.isnan(score):
                     # A server that left out log-probabilities once: the cascade takes such an answer as certain.
                     distribution = ((score, 1.0),)
                 if not math.isnan(reference):

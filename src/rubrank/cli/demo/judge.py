@@ -26,7 +26,7 @@ import numpy as np
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.judges.client.cache import CallKeys, ReplyCache
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Question, Reply
-from rubrank.judges.kinds.listwise import make_orders
+from rubrank.judges.kinds.comparisons import make_orders
 from rubrank.judges.prompting import absolute_call, listwise_call
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.files import load_yaml

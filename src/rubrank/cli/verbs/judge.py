@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (rubrank help judges).")]) -> None:
     """Read a file of judges and check that every endpoint is healthy, before any money is spent."""
-    from rubrank.judges.clients import check_judges
+    from rubrank.judges.client.runtime import check_judges
     from rubrank.judges.judge import load_judges
 
     judges = load_judges(file)
@@ -290,7 +290,7 @@ def show_account(account: Account) -> None:
             rows += [_usage_row(name, line) for name, line in lines.items()]
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
     table("usage", headings, rows)
-    for reason, times in account.failures.items():
+    for reason, times in account.failures.most_common():
         print_line(f"failed {times} times: {reason}")
 
 

@@ -293,6 +293,7 @@ _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
 _CHECK_QUESTION = '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
 _CHECK_DECISION = Call(({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE)
 _KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
+_PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
 _CHECK_PAUSES = (0.3, 1.0)  # seconds between attempts, so that a single network error does not stop a run
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
@@ -444,34 +445,33 @@ class JudgeEndpoint:
     async def check(self, on_paid: OnPaid) -> None:
         """Check that the server answers, accepts the key and serves the model; InvalidInput if not."""
         for pause in (*_CHECK_PAUSES, None):
-            try:
-                await self._check_once(on_paid)
+            failure = await self._find_failure(on_paid)
+            if failure is None:
                 return
-            except InvalidInput as error:
-                is_transient = error.parameter == "base_url" and "redirect" not in error.got
-                if pause is None or not is_transient:
-                    raise
-                await asyncio.sleep(pause)
+            if pause is None or failure.kind in _PERMANENT:
+                raise self.explain_refusal(failure)
+            await asyncio.sleep(pause)
 
-    async def _check_once(self, on_paid: OnPaid) -> None:
+    async def _find_failure(self, on_paid: OnPaid) -> RequestOutcome | None:
+        """The request that shows that the endpoint is not usable; None: it is."""
         models = await self._list_models()
         if isinstance(models, RequestOutcome):
-            self._raise_if_unusable(models)
-            models = []
+            if _shows_failure(models):
+                return models
+            models = []  # the server has no list of models
         if self.endpoint.model in models:
-            return
+            return None
         # Some servers answer to names that they do not list: a completion of one token decides.
         check_call = _CHECK_DECISION if self._judge.kind == "decision" else _CHECK_CALL
         outcome = await self.request(check_call, max_tokens=1)
-        if outcome is None:  # the breaker is open
-            raise self._judge.wrong("base_url", "an endpoint that answers", self.where, "Start the server.")
+        if outcome is None:
+            return no_response("its circuit breaker is open")
         await on_paid(check_call, outcome.reply)
         if outcome.next == "done" or outcome.kind is FailureKind.EMPTY:
-            return
-        self._raise_if_unusable(outcome)
-        if models:
+            return None
+        if models and not _shows_failure(outcome):
             raise UnknownName.of(f"judge {self._judge.name!r}", "model", self.endpoint.model, models)
-        raise self.explain_refusal(outcome)
+        return outcome
 
     async def _list_models(self) -> list[str] | RequestOutcome:
         """The models that the server lists, or the outcome if it did not answer with 200."""
@@ -492,10 +492,6 @@ class JudgeEndpoint:
         except (ValueError, KeyError, TypeError, RecursionError):
             return []  # not a list of models
 
-    def _raise_if_unusable(self, outcome: RequestOutcome) -> None:
-        if outcome.kind in (*_KEY_REFUSED, FailureKind.REDIRECTED) or outcome.next == "retry":
-            raise self.explain_refusal(outcome)
-
     def explain_refusal(self, outcome: RequestOutcome) -> InvalidInput:
         """The error about the setting that makes this endpoint fail, and what can be done about it."""
         failure = self.state.address.hide_secrets(outcome.reply.failure or "")
@@ -512,6 +508,11 @@ class JudgeEndpoint:
             return self._judge.wrong("model", f"one that {self.where} serves", got, "Ask the server for its models.")
         remedy = "Start the server, or correct the URL."
         return self._judge.wrong("base_url", "an endpoint that answers", got, remedy)
+
+
+def _shows_failure(outcome: RequestOutcome) -> bool:
+    """Does a failed request show that no other request would succeed now?"""
+    return outcome.kind in (*_KEY_REFUSED, FailureKind.REDIRECTED) or outcome.next == "retry"
 
 
 def choose_endpoint(endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]) -> JudgeEndpoint | None:

@@ -5,9 +5,17 @@
     runtime().endpoints                     limits, circuit breakers and connections, shared by all judges
     with runtime().cache(path) as cache:    a reply cache, shared by all who have it open
 
+    async with AsyncExitStack() as stack:                                   in the event loop of the runtime
+        clients = await open_clients(judges, active_judges, stack, None)    a client for every judge of a step
+        clients.asker_of(judge)                                             who answers for a judge, or a member
+        clients.account()                                                   usage of all of them
+
 All steps, groups and trainers of a process use it, so that the limits of an endpoint hold for all of them together,
 connections stay open from step to step, and what was learnt about a server is known to all. A forked process makes its
 own runtime.
+
+A caller may bring its own askers (a model in this process, a script in tests). They get the deadline and the usage
+meter that a client has by itself; the cache, retries and limits are the client's alone.
 """
 
 from __future__ import annotations
@@ -17,15 +25,19 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, RLock, Thread, current_thread
 from typing import Any, TypeVar
 
+from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.client.cache import ReplyCache
+from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline, OutagePolicy
 from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.client.limits import LEASE, Demand, Report
+from rubrank.judges.client.usage import Account, UsageMeter
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
@@ -207,3 +219,98 @@ def _forget_runtime() -> None:
 atexit.register(close_runtime)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_runtime)
+
+
+# --------------------------------------------------------------------------------------------------- clients of a step
+
+
+class JudgeClients:
+    """The asker and the usage meter of every judge in a step."""
+
+    def __init__(self) -> None:
+        self._askers: dict[int, Asker] = {}  # by the id of the judge: two judges may be equal
+        self._meters: list[UsageMeter] = []
+
+    def add(self, judge: Judge, asker: Asker, meter: UsageMeter) -> None:
+        """Add the asker of a judge."""
+        self._askers[id(judge)] = asker
+        self._meters.append(meter)
+
+    def asker_of(self, judge: Judge) -> Asker:
+        """Who answers for a judge."""
+        return self._askers[id(judge)]
+
+    def account(self) -> Account:
+        """Usage so far."""
+        return Account.merge([meter.account() for meter in self._meters])
+
+
+async def open_clients(
+    judges: Judges, active_judges: Iterable[Judge], stack: AsyncExitStack, asker_of: AskerOf | None
+) -> JudgeClients:
+    """A client for each judge that has questions in this step; the stack closes them.
+
+    asker_of: the caller's askers, which are used instead of clients.
+    """
+    clients = JudgeClients()
+    deadline = Deadline(judges.deadline)
+    leaves = [leaf for judge in active_judges for leaf in judge.leaves]
+    if asker_of is not None:
+        for leaf in leaves:
+            timed = _TimedAsker(asker_of(leaf), deadline)
+            clients.add(leaf, timed, timed.meter)
+        return clients
+    cache = None
+    if judges.cache is not None:
+        # A cache that is only read should be opened read-only. But if another run is writing, or was killed, the latest
+        # replies are in SQLite's write-ahead log, which only a connection that may write can read.
+        has_log = Path(f"{judges.cache}-wal").exists()
+        cache = stack.enter_context(runtime().cache(judges.cache, read_only=judges.cache_only and not has_log))
+    for leaf in leaves:
+        client = Client(
+            leaf,
+            cache=cache,
+            cache_only=judges.cache_only,
+            deadline=deadline,
+            endpoints=runtime().endpoints,
+            processes=judges.processes,
+            outage=OutagePolicy(judges.on_outage, judges.outage_wait),
+            check_first=True,
+            spending=judges.spending,
+            most_cost=None if judges.most_cost is None else judges.most_cost / judges.processes,
+        )
+        clients.add(leaf, await stack.enter_async_context(client), client.meter)
+    return clients
+
+
+def check_judges(judges: Judges) -> None:
+    """Check the health of every endpoint; InvalidInput if one is down, or refuses the key or the model."""
+
+    async def check_all() -> None:
+        for judge in judges.judges:
+            for leaf in judge.leaves:
+                async with Client(leaf, endpoints=runtime().endpoints) as client:
+                    await client.check()
+
+    runtime().run(check_all())
+
+
+class _TimedAsker(WrappedAsker):
+    """An asker with a deadline and a usage meter."""
+
+    def __init__(self, asker: Asker, deadline: Deadline) -> None:
+        super().__init__(asker)
+        self.meter = UsageMeter()
+        self._deadline = deadline
+
+    async def ask(self, call: Call) -> Reply:
+        try:
+            async with asyncio.timeout(self._deadline.remaining()):
+                reply = await self._asker.ask(call)
+        except TimeoutError:
+            reply = Reply(None, DEADLINE_PASSED, attempts=0)
+        if reply.cached:
+            self.meter.add_hit(call, reply)
+        else:
+            self.meter.add(call, reply, reply.attempts)
+        return reply

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def failure_kind(failure: str) -> str:
     return failure.partition(":")[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class UsageLine:
     """Usage of some calls."""
 
@@ -48,85 +49,78 @@ class UsageLine:
     """Calls that were sent to a server; each may have taken several requests."""
     requests: int = 0
     hits: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """By kind; those that were never sent (deadline passed, not in the cache) are included."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     """Input tokens that were in the server's prefix cache."""
     cost: float = 0.0
-    latencies: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
-    """Seconds of every call, sorted."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """By kind; those that were never sent (deadline passed, not in the cache) are included."""
+    latencies: array[float] = field(default_factory=lambda: array("d"), repr=False)
+    """Seconds of every call."""
+
+    def add(self, other: UsageLine) -> None:
+        """Add the usage of other calls."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.failures.update(other.failures)
+        self.latencies.extend(other.latencies)
 
     def latency(self, share: float) -> float | None:
         """Seconds within which this share of the calls was done; None without calls."""
-        if not len(self.latencies):
+        if not self.latencies:
             return None
         rank = max(ceil(share * len(self.latencies)) - 1, 0)
-        return float(self.latencies[rank])
+        return float(np.partition(np.array(self.latencies), rank)[rank])
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-serialisable values, with percentiles instead of all latencies."""
         values: dict[str, Any] = {name: getattr(self, name) for name in _SUMS}
-        values["failures"] = dict(self.failures)
+        values["failures"] = dict(self.failures.most_common())
         for share in _PERCENTILES:
             values[f"latency_p{share * 100:g}"] = self.latency(share)
         return values
 
 
-def _sum_fields(lines: Iterable[UsageLine]) -> dict[str, Any]:
-    """The fields of a line that sums up these lines."""
-    lines = list(lines)
-    fields: dict[str, Any] = {name: sum(getattr(line, name) for line in lines) for name in _SUMS}
-    failures: Counter[str] = Counter()
-    for line in lines:
-        failures.update(line.failures)
-    fields["failures"] = dict(failures.most_common())
-    fields["latencies"] = np.sort(np.concatenate([np.empty(0), *(line.latencies for line in lines)]))
-    return fields
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Account(UsageLine):
     """Usage in total, and by model, purpose and endpoint."""
 
-    models: Mapping[str, UsageLine] = field(default_factory=dict)
-    purposes: Mapping[str, UsageLine] = field(default_factory=dict)
-    endpoints: Mapping[str, UsageLine] = field(default_factory=dict)
-    _lines: Mapping[LineKey, UsageLine] = field(default_factory=dict, repr=False)
+    models: dict[str, UsageLine] = field(default_factory=dict)
+    purposes: dict[str, UsageLine] = field(default_factory=dict)
+    endpoints: dict[str, UsageLine] = field(default_factory=dict)
+    _lines: dict[LineKey, UsageLine] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, cache: ReplyCache) -> Self:
+    def read(cls, cache: ReplyCache) -> Account:
         """The usage of all runs that used a reply cache."""
         meter = UsageMeter()
         for call, reply, requests, final in cache.ledger():
             meter.add(call, reply, requests, final=final)
         for purpose, model, endpoint, hits in cache.hits():
             meter.add_hit(Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits)
-        return cls._of_lines(meter.lines())
+        return meter.account()
 
     @classmethod
-    def merge(cls, accounts: Iterable[Account]) -> Self:
+    def merge(cls, accounts: Iterable[Account]) -> Account:
         """Several accounts as one."""
-        lines_by_key: dict[LineKey, list[UsageLine]] = {}
+        lines: dict[LineKey, UsageLine] = {}
         for account in accounts:
             for key, line in account._lines.items():
-                lines_by_key.setdefault(key, []).append(line)
-        return cls._of_lines({key: UsageLine(**_sum_fields(lines)) for key, lines in lines_by_key.items()})
+                lines.setdefault(key, UsageLine()).add(line)
+        return cls._of_lines(lines)
 
     @classmethod
-    def _of_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Self:
-        # By model, purpose and endpoint. A call that was never sent has no model, and is in the total only.
-        breakdowns: list[dict[str, UsageLine]] = []
-        for part in range(3):
-            by_name: dict[str, list[UsageLine]] = {}
-            for key, line in lines.items():
-                if key[part]:
-                    by_name.setdefault(key[part], []).append(line)
-            breakdowns.append({name: UsageLine(**_sum_fields(by_name[name])) for name in sorted(by_name)})
-        models, purposes, endpoints = breakdowns
-        total = _sum_fields(lines.values())
-        return cls(**total, models=models, purposes=purposes, endpoints=endpoints, _lines=lines)
+    def _of_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Account:
+        account = cls()
+        for key, line in lines.items():
+            account.add(line)
+            account._lines.setdefault(key, UsageLine()).add(line)  # a copy: a meter goes on counting
+        for part, by_name in enumerate((account.models, account.purposes, account.endpoints)):
+            for key in sorted(lines, key=itemgetter(part)):
+                if key[part]:  # a call that was never sent has no model, and is in the total only
+                    by_name.setdefault(key[part], UsageLine()).add(lines[key])
+        return account
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON-serialisable values."""
@@ -136,63 +130,36 @@ class Account(UsageLine):
         return values
 
 
-@dataclass
-class _Counts:
-    """A mutable `UsageLine`, for counting."""
-
-    calls: int = 0
-    requests: int = 0
-    hits: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: float = 0.0
-    failures: Counter[str] = field(default_factory=Counter)
-    latencies: array[float] = field(default_factory=lambda: array("d"))
-
-
 class UsageMeter:
     """Counts calls as they are answered."""
 
     def __init__(self) -> None:
-        self._counts: dict[LineKey, _Counts] = {}
+        self._lines: dict[LineKey, UsageLine] = {}
 
-    def _counts_of(self, call: Call, reply: Reply) -> _Counts:
-        key = (reply.model, call.purpose, reply.endpoint)
-        if key not in self._counts:
-            self._counts[key] = _Counts()
-        return self._counts[key]
+    def _line_of(self, call: Call, reply: Reply) -> UsageLine:
+        return self._lines.setdefault((reply.model, call.purpose, reply.endpoint), UsageLine())
 
     def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
         """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
-        counts = self._counts_of(call, reply)
+        line = self._line_of(call, reply)
         usage = reply.usage
-        counts.requests += requests
-        counts.input_tokens += usage.input_tokens
-        counts.output_tokens += usage.output_tokens
-        counts.cached_tokens += usage.cached_tokens
-        counts.cost += usage.cost
+        line.requests += requests
+        line.input_tokens += usage.input_tokens
+        line.output_tokens += usage.output_tokens
+        line.cached_tokens += usage.cached_tokens
+        line.cost += usage.cost
         if not final:
             return
         if reply.attempts:  # else nothing was sent
-            counts.calls += 1
-            counts.latencies.append(reply.latency)
+            line.calls += 1
+            line.latencies.append(reply.latency)
         if reply.failure is not None:
-            counts.failures[failure_kind(reply.failure)] += 1
+            line.failures[failure_kind(reply.failure)] += 1
 
     def add_hit(self, call: Call, reply: Reply, number: int = 1) -> None:
         """Count calls that were answered without a request."""
-        self._counts_of(call, reply).hits += number
-
-    def lines(self) -> dict[LineKey, UsageLine]:
-        """The usage so far, by model, purpose and endpoint."""
-        lines = {}
-        for key, counts in self._counts.items():
-            sums = {name: getattr(counts, name) for name in _SUMS}
-            latencies = np.sort(np.array(counts.latencies))
-            lines[key] = UsageLine(**sums, failures=dict(counts.failures), latencies=latencies)
-        return lines
+        self._line_of(call, reply).hits += number
 
     def account(self) -> Account:
         """The usage so far."""
-        return Account._of_lines(self.lines())
+        return Account._of_lines(self._lines)

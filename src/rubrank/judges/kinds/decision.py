@@ -1,21 +1,91 @@
-"""All judged criteria of one response in one call to a decision model, which answers with probabilities and no text.
+"""Kind "decision": all judged criteria of a response in one call to a decision model, which returns probabilities.
 
     8 rollouts × 3 judged criteria → 8 calls → 24 verdicts, each with a distribution over its levels
 
-Decision models speak the System One protocol, hosted or self-hosted (`prompting/decisions.py`). They read the response
-once for all questions and write nothing, so a call costs its input alone. There are no reasons beyond the
-probabilities. Criteria that do not fit into one request are asked in several; a response that is too long by itself is
-missing with a reason, without a call. Duplicate rollouts that are judged on the same criteria share a call.
+A decision model reads the response once for all questions and writes nothing, so a call costs its input alone, without
+reasons beyond the probabilities. It speaks the System One protocol, hosted or self-hosted:
+
+    POST {base_url}/systemone
+    {"model": "jev-latest",
+     "state": {"conversation": […], "response": "West Lake."},
+     "questions": {"Tone": {"type": "noul", "instructions": "Is it polite?", "criteria": {"true": …, "false": …}},
+                   "Depth": {"type": "score", "instructions": "How deep is it?", "criteria": ["shallow", …, "deep"]}}}
+
+    {"answers": {"Tone": {"type": "noul", "noul": 0.83},
+                 "Depth": {"type": "score", "score": 1.6, "probabilities": {"0": 0.1, …}}}}
+
+A criterion is asked as the type that fits its scale:
+
+    two values                        noul: the probability of the better one
+    three to ten values, or a range   score: one level for each value, or for each anchor of a range
+    more, or criteria of the library  choice: one option for each value, and "cannot be judged"
+    that need material
+
+The score is the likeliest level (of equally likely ones the least favourable), or the mean if the criterion is a range
+or the judge is asked for expected values. An answer that is missing, of another type, or whose probabilities are not
+those of the levels is missing with a reason.
+
+Requests are limited in size (`Judge.request_tokens`, `Judge.state_tokens`): criteria that do not fit into one request
+are asked in several, each with the whole state. A response that is too long by itself is missing, without a call.
+Duplicate rollouts that are judged on the same criteria share a call.
 """
 
 from __future__ import annotations
 
-from rubrank.judges.asker import ask_and_parse, gather_all
-from rubrank.judges.judge import Asker, Judge, Judgment, Question
-from rubrank.judges.kinds.batched import Request, list_missing, request_of_rollout
-from rubrank.judges.parsing.decisions import read_decisions
-from rubrank.judges.prompting.decisions import DecisionRequest, make_requests
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rubrank._plain import shortened
+from rubrank.errors import InvalidInput
+from rubrank.judges.asker import gather_all, report_if_unreadable
+from rubrank.judges.judge import SYSTEM_ONE, Asker, Call, Declined, Judge, Judgment, Question, Reply
+from rubrank.judges.kinds.scores import Request, judge_requests, list_requests
+from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
+from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
+from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
+from rubrank.judges.prompting.reply_form import ReplyForm, batch_keys, make_form, spell
+from rubrank.judges.prompting.tokens import estimated_tokens
+from rubrank.rollouts.rollout import Rollout, ToolCall
+from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.distribution import Distribution, make_distribution, mean_of, most_probable
 from rubrank.verifiers.verifier import Verdict, missing
+
+_CANNOT_JUDGE = "cannot be judged"  # the option of a choice that gives no verdict
+_MAX_SCORE_LEVELS = 10
+_VERSION = "decision 1"
+_DENSER = 4 / 3  # JSON has more tokens for its length than prose, by which tokens are estimated
+
+
+@dataclass(frozen=True)
+class _DecisionQuestion:
+    """One criterion as a question to a decision model."""
+
+    criterion: Criterion
+    key: str
+    body: Mapping[str, Any]
+    values: tuple[float, ...]
+    """The score of each level, lowest first."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names under which the answer has its probabilities, in the order of `values`."""
+        if self.body["type"] == "noul":
+            return ("false", "true")
+        if self.body["type"] == "score":
+            return tuple(str(level) for level in range(len(self.values)))
+        return tuple(self.body["criteria"])[: len(self.values)]
+
+
+@dataclass(frozen=True)
+class _DecisionRequest:
+    """Some questions about one response, and the call that asks them; or why it cannot be made."""
+
+    questions: tuple[_DecisionQuestion, ...]
+    call: Call | None
+    problem: str = ""
 
 
 class Decision:
@@ -24,40 +94,216 @@ class Decision:
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every different rollout with a wanted cell; more if its criteria do not fit into one request."""
         calls = 0
-        for request in set(request_of_rollout(question).values()):
-            calls += sum(part.call is not None for part in _split(question, request, judge))
+        for request in {request for _, request in list_requests(question)}:
+            calls += sum(part.call is not None for part in _split_request(question, request, judge))
         return calls
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A verdict for every wanted cell."""
-        request_of = request_of_rollout(question)
-        requests = list(dict.fromkeys(request_of.values()))
-        answers = await gather_all(_ask(question, request, judge, asker) for request in requests)
-        answer_of = dict(zip(requests, answers, strict=True))
-        verdicts = {}
-        for i, request in request_of.items():
-            for name, verdict in answer_of[request].items():
-                verdicts[i, name] = verdict
-        lost = sum(verdict.value is None for verdict in verdicts.values())
-        return Judgment(verdicts, asked=len(verdicts), lost=lost)
+
+        async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
+            if part.call is None:
+                return {part_question.criterion.name: missing(part.problem) for part_question in part.questions}
+            reply = await asker.ask(part.call)
+            verdicts = _read_answers(reply, part.questions, judge.expected)
+            report_if_unreadable(asker, part.call, reply, verdicts.values())
+            return verdicts
+
+        async def ask(request: Request) -> dict[str, Verdict]:
+            verdicts: dict[str, Verdict] = {}
+            for verdicts_of_part in await gather_all(map(ask_part, _split_request(question, request, judge))):
+                verdicts |= verdicts_of_part
+            return verdicts
+
+        return await judge_requests(list_requests(question), ask)
 
 
-def _split(question: Question, request: Request, judge: Judge) -> list[DecisionRequest]:
+# ----------------------------------------------------------------------------------------------------------- requests
+
+
+def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionRequest]:
+    """The requests about one response: one, or several if the criteria do not fit into one."""
     i, columns = request
-    return make_requests([question.criteria[k] for k in columns], question.group.rollouts[i], judge)
+    rollout = question.group.rollouts[i]
+    criteria = [question.criteria[k] for k in columns]
+    language = choose_language(judge.language, rollout)
+    state = _make_state(criteria, rollout, language)
+    state_tokens = _count_tokens(state)
+    limit, limit_name = min((judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens"))
+    requests: list[_DecisionRequest] = []
+    batch: list[_DecisionQuestion] = []
+    batch_tokens = state_tokens
+
+    def end_batch() -> None:
+        nonlocal batch_tokens
+        if batch:
+            requests.append(_DecisionRequest(tuple(batch), _make_call(state, batch)))
+        batch.clear()
+        batch_tokens = state_tokens
+
+    for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+        criterion_question = _make_question(key, criterion, language)
+        tokens = _count_tokens(criterion_question.body)
+        if state_tokens + tokens > limit:
+            end_batch()
+            total = f"about {state_tokens + tokens:,} tokens, at most {limit:,} ({limit_name})"
+            requests.append(_DecisionRequest((criterion_question,), None, f"too long for the judge: {total}"))
+            continue
+        if batch_tokens + tokens > judge.request_tokens:
+            end_batch()
+        batch.append(criterion_question)
+        batch_tokens += tokens
+    end_batch()
+    return requests
 
 
-async def _ask(question: Question, request: Request, judge: Judge, asker: Asker) -> dict[str, Verdict]:
-    """The verdicts about one response."""
+def _make_call(state: Mapping[str, Any], questions: Sequence[_DecisionQuestion]) -> Call:
+    body = {"state": state, "questions": {question.key: question.body for question in questions}}
+    names = ", ".join(question.criterion.name for question in questions)
+    return Call(
+        ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
+        prompt_version=_VERSION,
+        purpose=f"{shortened(names, 80)} (decision)",
+        protocol=SYSTEM_ONE,
+    )
 
-    async def ask_part(part: DecisionRequest) -> dict[str, Verdict]:
-        if part.call is None:
-            return {criterion.name: missing(part.problem) for criterion in part.criteria}
-        return await ask_and_parse(
-            asker, part.call, lambda reply: read_decisions(reply, part, expected=judge.expected), list_missing
-        )
 
-    verdicts: dict[str, Verdict] = {}
-    for answered in await gather_all(ask_part(part) for part in _split(question, request, judge)):
-        verdicts |= answered
+def _make_state(criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage) -> dict[str, Any]:
+    """What all questions are about: conversation, tools, references, the response."""
+    state: dict[str, Any] = {}
+    if any(criterion.question is not None for criterion in criteria):
+        state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
+    conversation = []
+    for message in rollout.prompt:
+        entry = {"role": message.role, "content": defuse(message.content)}
+        if message.tool_calls:
+            entry["tool_calls"] = _show_tool_calls(message.tool_calls)
+        conversation.append(entry)
+    if conversation:
+        state["conversation"] = conversation
+    if rollout.tools:
+        state["tools"] = defuse("\n".join(map(as_json, rollout.tools)))
+    prompts = [find_prompt(criterion, language) for criterion in criteria]
+    references = group_references(criteria, prompts, [rollout])
+    if references:
+        state["reference"] = {names: defuse(text) for names, text in references.items()}
+    if rollout.tool_calls:
+        state["tool_calls"] = _show_tool_calls(rollout.tool_calls)
+    state["response"] = defuse(rollout.answer)
+    return state
+
+
+def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
+    return defuse(as_json([call.model_dump(exclude_defaults=True) for call in calls]))
+
+
+def _make_question(key: str, criterion: Criterion, language: PromptLanguage) -> _DecisionQuestion:
+    """The question about one criterion, of the type that fits its scale."""
+    prompt = find_prompt(criterion, language)
+    form = make_form(criterion, prompt, whole=True)
+    instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
+    levels = _list_levels(criterion, form)
+    texts = [text for _, _, text in levels]
+    # A user's question can nearly always be answered; criteria of the library that need material say when not.
+    may_abstain = bool(form.cannot_judge) and criterion.question is None
+    options: Any
+    if may_abstain or len(levels) > _MAX_SCORE_LEVELS:
+        type_name = "choice"
+        options = {name: text for _, name, text in levels}
+        if may_abstain:
+            options[_CANNOT_JUDGE] = form.cannot_judge
+    elif len(levels) == 2:
+        type_name = "noul"
+        options = {"true": texts[1], "false": texts[0]}
+    else:
+        type_name = "score"
+        options = texts
+    body = {"type": type_name, "instructions": instructions, "criteria": options}
+    return _DecisionQuestion(criterion, key, body, tuple(value for value, _, _ in levels))
+
+
+def _list_levels(criterion: Criterion, form: ReplyForm) -> list[tuple[float, str, str]]:
+    """(score, name, meaning) of every level, lowest first; for a range its anchors."""
+    scale = form.scale
+    if not scale.steps:
+        meanings = [text for _, text in reversed(form.lines)]
+        return [(value, spell(n), text) for n, value, text in zip(scale.asked, scale.scores, meanings, strict=True)]
+    domain = criterion.value_domain
+    levels = []
+    for label, text in reversed(form.lines):  # such as ("7–8", "good, with lapses")
+        numbers = [float(number) for number in label.split("–")]
+        share = math.fsum(numbers) / len(numbers) / scale.asked[-1]
+        levels.append((round(domain.low + share * (domain.high - domain.low), 8), label, text))
+    return levels
+
+
+def _count_tokens(data: Any) -> int:
+    """About how many tokens a part of a request has; rather too many than too few."""
+    return math.ceil(_DENSER * estimated_tokens(json.dumps(data, ensure_ascii=False)))
+
+
+# ------------------------------------------------------------------------------------------------------------ answers
+
+
+def _read_answers(reply: Reply, questions: Sequence[_DecisionQuestion], expected: bool) -> dict[str, Verdict]:
+    """A verdict, or missing, for every criterion by its name."""
+    answers: Any = None
+    problem = reply.failure or ""
+    if not problem:
+        try:
+            answers = json.loads(reply.text or "")
+        except ValueError:
+            problem = f"malformed reply: {(reply.text or '')[:100]}"
+        if not problem and not isinstance(answers, Mapping):
+            problem = "malformed reply: no answers"
+    verdicts = {}
+    for question in questions:
+        name = question.criterion.name
+        verdicts[name] = missing(problem) if problem else _read_answer(answers.get(question.key), question, expected)
     return verdicts
+
+
+def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Verdict:
+    if not isinstance(answer, Mapping):
+        return missing("no answer about it in the reply")
+    question_type = question.body["type"]
+    if answer.get("type") != question_type:
+        return missing(f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {question_type!r}")
+    try:
+        probabilities = _read_probabilities(answer, question)
+    except (InvalidInput, TypeError, ValueError) as error:
+        return missing(f"unusable answer: {error}")
+    undecided = probabilities.pop(_CANNOT_JUDGE, 0.0)
+    if undecided > max(probabilities.values()):
+        return Declined(None, f"the judge cannot tell: {undecided:.0%} for {_CANNOT_JUDGE!r}")
+    total = math.fsum(probabilities.values())
+    if not total > 0.0:
+        return missing("unusable answer: no probability on any level")
+    levels = zip(question.values, question.options, strict=True)
+    distribution: Distribution = tuple((value, probabilities[option] / total) for value, option in levels)
+    if expected or not question.criterion.value_domain.values:
+        value = mean_of(distribution)
+    else:
+        value = most_probable(distribution, question.criterion.direction == "higher")
+    likeliest = sorted(distribution, key=lambda pair: -pair[1])[:5]
+    return Verdict(value, ", ".join(f"{level:g}: {p:.2f}" for level, p in likeliest), distribution)
+
+
+def _read_probabilities(answer: Mapping[str, Any], question: _DecisionQuestion) -> dict[str, float]:
+    """Option → probability, for all options of the question; raises if the answer does not have them."""
+    if question.body["type"] == "noul":
+        yes = answer.get("noul")
+        if isinstance(yes, bool) or not isinstance(yes, int | float) or not 0.0 <= yes <= 1.0:
+            raise ValueError(f"the probability of yes is {yes!r}")
+        return {"false": 1.0 - float(yes), "true": float(yes)}
+    probabilities = answer.get("probabilities")
+    options = question.options
+    if question.body["type"] == "choice" and _CANNOT_JUDGE in question.body["criteria"]:
+        options = (*options, _CANNOT_JUDGE)
+    if not isinstance(probabilities, Mapping) or set(map(str, probabilities)) != set(options):
+        raise ValueError("its probabilities are not those of the levels that were asked for")
+    by_name = {str(name): probability for name, probability in probabilities.items()}
+    if any(isinstance(probability, bool) for probability in by_name.values()):
+        raise ValueError("its probabilities are not numbers")
+    checked = make_distribution({number: by_name[option] for number, option in enumerate(options)})
+    return {option: probability for option, (_, probability) in zip(options, checked, strict=True)}

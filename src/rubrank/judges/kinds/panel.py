@@ -36,7 +36,7 @@ import numpy as np
 from rubrank._plain import word_list
 from rubrank.judges.asker import AskerOf, CountedKind, SampledAsker, gather_all
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
-from rubrank.judges.outcomes import disagreement, distinct_rollouts, mean_outcomes
+from rubrank.judges.kinds.comparisons import disagreement, distinct_rollouts, mean_outcomes
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing

@@ -1,8 +1,9 @@
 """Reply → verdict, ranks, or missing with a reason."""
 
+from rubrank.judges.parsing.statements import NoVerdict
 from rubrank.judges.parsing.verdicts import (
     add_probabilities,
-    missing_reasons,
+    parse_ranks,
     read_absolute,
     read_batched,
     read_expected,
@@ -11,8 +12,9 @@ from rubrank.judges.parsing.verdicts import (
 )
 
 __all__ = [
+    "NoVerdict",
     "add_probabilities",
-    "missing_reasons",
+    "parse_ranks",
     "read_absolute",
     "read_batched",
     "read_expected",

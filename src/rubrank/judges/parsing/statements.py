@@ -30,9 +30,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rubrank.judges.judge import Call, Reply
-from rubrank.judges.prompting.fence import UNSEEN
+from rubrank._plain import encodable, shortened
+from rubrank.judges.judge import Call, Declined, Reply
+from rubrank.judges.prompting.material import UNSEEN
 from rubrank.texts.reasoning import TAGS, split_reasoning
+from rubrank.verifiers.verifier import Verdict, missing
 
 Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Does an object have a verdict?"""
@@ -76,15 +78,35 @@ _REFUSAL_START = re.compile(
 )
 
 
+class NoVerdict(Exception):  # noqa: N818 - not an error of the program
+    """Why a reply gives no verdict.
+
+    declined: the judge refuses, or says that it cannot tell; it was understood, and would say so again.
+    """
+
+    def __init__(self, reason: str, *, declined: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = shorten_reason(reason)
+        self.declined = declined
+
+    def as_verdict(self) -> Verdict:
+        """A missing verdict with this reason."""
+        return Declined(None, self.reason) if self.declined else missing(self.reason)
+
+
+def shorten_reason(text: str, limit: int = 400) -> str:
+    """The text on one line, cut to so many characters."""
+    return shortened(" ".join(encodable(text[: 4 * limit]).split()), limit)
+
+
 @dataclass(frozen=True)
 class Statements:
-    """The statements of a reply in order: objects, and the values of verdict lines; or the problem."""
+    """The statements of a reply in order: objects, and the values of verdict lines."""
 
     text: str
-    values: tuple[dict[str, Any] | str, ...] = ()
+    values: tuple[dict[str, Any] | str, ...]
     finding: str = ""
     """From a line "Finding: …"."""
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,68 +118,60 @@ class _Statement:
 
 
 def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
-    """The judge's own statements: objects that `accept` accepts, and verdict lines. The last one ends the reply."""
+    """The judge's own statements: objects that `accept` accepts, and verdict lines. The last one ends the reply.
+
+    Raises NoVerdict if there is none.
+    """
     if reply.failure is not None or reply.text is None:
-        return Statements("", problem=reply.failure or "there is no reply")
+        raise NoVerdict(reply.failure or "there is no reply")
     text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_WIDE)
     if not text.strip():
-        return Statements("", problem="the reply is empty")
+        raise NoVerdict("the reply is empty")
     if len(text) > _MAX_LENGTH:
-        return Statements("", problem=f"the reply has {len(text)} characters")
+        raise NoVerdict(f"the reply has {len(text)} characters")
     data = _normalize_data(call)
-    copied = f"the verdict is copied from the text under judgment: {text.strip()}"
+    copied = NoVerdict(f"the verdict is copied from the text under judgment: {text.strip()}")
 
     whole = _parse_whole(text) or _repair_whole(text)
     if whole is not None and accept(whole):
         if _is_copied(text, data) or _has_copied_end(text, data):
-            return Statements(text, problem=copied)
+            raise copied
         return Statements(text, (whole,))
 
     if data:
         final = _find_final(text, accept)
-        if final is not None and not _is_own(text, final, data):
-            final = None
-        if final is not None:
+        if final is not None and _is_own(text, final, data):
             before = text[: final.outer_span[0]]
             earlier = [statement for statement in _scan(before, accept)[0] if _is_own(text, statement, data)]
-            return _make_statements(text, [*earlier, final], _check_end(text, [*earlier, final]))
+            return _check_end(text, [*earlier, final])
 
     statements, has_quoted, is_broken = _scan(text, accept)
     if is_broken:
-        return Statements(text, problem=f"broken JSON: {text.strip()}")
+        raise NoVerdict(f"broken JSON: {text.strip()}")
     own_statements = [statement for statement in statements if _is_own(text, statement, data)]
     if own_statements:
-        problem = _check_end(text, own_statements)
-    elif statements:
-        problem = copied
-    elif _REFUSAL.search(text[:400]):
-        problem = f"refused: {text.strip()}"
-    elif has_quoted:
-        problem = f"the only verdict is in a quotation: {text.strip()}"
-    else:
-        problem = f"no verdict in the reply: {text.strip()}"
-    return _make_statements(text, own_statements, problem)
+        return _check_end(text, own_statements)
+    if statements:
+        raise copied
+    if _REFUSAL.search(text[:400]):
+        raise NoVerdict(f"refused: {text.strip()}", declined=True)
+    if has_quoted:
+        raise NoVerdict(f"the only verdict is in a quotation: {text.strip()}")
+    raise NoVerdict(f"no verdict in the reply: {text.strip()}")
 
 
-def _make_statements(text: str, statements: Sequence[_Statement], problem: str) -> Statements:
-    if problem:
-        return Statements(text, problem=problem)
-    findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
-    values = tuple(statement.value for statement in statements)
-    return Statements(text, values, findings[-1] if findings else "")
-
-
-def _check_end(text: str, statements: Sequence[_Statement]) -> str:
-    """The problem if the last statement does not stand alone at the end of the reply, or the reply refuses; else ""."""
+def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
+    """The statements, if the last one stands alone at the end of the reply, and the reply does not refuse."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
-        return f"refused: {text.strip()}"
+        raise NoVerdict(f"refused: {text.strip()}", declined=True)
     line_start = text.rfind("\n", 0, start) + 1
     if len(statements) > 1:
         line_start = max(line_start, statements[-2].outer_span[1])
     if text[end:].strip() or text[line_start:start].strip():
-        return f"no verdict at the end of the reply: {text.strip()}"
-    return ""
+        raise NoVerdict(f"no verdict at the end of the reply: {text.strip()}")
+    findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
+    return Statements(text, tuple(statement.value for statement in statements), findings[-1] if findings else "")
 
 
 def is_refusal(text: str) -> bool:

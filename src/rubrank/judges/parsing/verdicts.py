@@ -24,16 +24,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, cast
 
-from rubrank._plain import encodable
+from rubrank._plain import shortened
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.items import items_form, value_of_items
 from rubrank.judges.parsing.logprobs import read_distribution
-from rubrank.judges.parsing.statements import Statements, find_statements, is_refusal
+from rubrank.judges.parsing.statements import NoVerdict, Statements, find_statements, is_refusal, shorten_reason
 from rubrank.judges.prompting.reply_form import (
     batch_keys,
     fold_word,
@@ -41,9 +42,9 @@ from rubrank.judges.prompting.reply_form import (
     numbers_of_pairwise_findings,
     spell,
 )
-from rubrank.rubrics.rubric import Criterion, shortened
+from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mean_of
-from rubrank.verifiers.verifier import Domain, Verdict, missing
+from rubrank.verifiers.verifier import Domain, Verdict
 
 _MAX_REASON = 400  # characters
 _MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
@@ -59,7 +60,6 @@ _FIELD_NAMES = {
     "items": "items",
     "criterion": "criterion",
 }
-_CANNOT_TELL = "the judge cannot tell"
 
 NumbersOfFindings: TypeAlias = Mapping[str, tuple[float, ...]]
 """Every word for a finding → the numbers that agree with it."""
@@ -75,39 +75,51 @@ class _Entry:
     has_items: bool = False
     items: Any = None
     """A list, or null for "cannot tell"."""
-    problem: str = ""
+
+
+_P = ParamSpec("_P")
+
+
+def _missing_without_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
+    """Make a function that may raise NoVerdict return a missing verdict instead."""
+
+    @wraps(read)
+    def read_or_missing(*args: _P.args, **kwargs: _P.kwargs) -> Verdict:
+        try:
+            return read(*args, **kwargs)
+        except NoVerdict as problem:
+            return problem.as_verdict()
+
+    return read_or_missing
 
 
 # ---------------------------------------------------------------------------------------------------------- the kinds
 
 
 @only_our_errors
+@_missing_without_verdict
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """A value of the criterion's domain, or missing."""
     items_schema = _find_items_schema(call)
     statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
-    if statements.problem:
-        return _missing(statements.problem)
-    numbers = numbers_of_findings(criterion)
-    verdicts = []
-    for value in statements.values:
-        entry = _read_object(value) if isinstance(value, dict) else _read_line(value, _NUMBER, numbers, statements)
-        verdicts.append(_score_entry(entry, criterion, items_schema))
-    return _unite(verdicts, statements)
+    return _unite(
+        [_score_statement(value, criterion, items_schema, statements) for value in statements.values], statements
+    )
 
 
+@_missing_without_verdict
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """The mean of the domain's values, weighted by their probabilities at the place of the verdict; or missing."""
     verdict = read_absolute(reply, criterion, call=call)
     if verdict.value is None:
         return verdict
     if not reply.logprobs:
-        return missing("there are no log-probabilities")
+        raise NoVerdict("there are no log-probabilities")
     distribution, explanation = read_distribution(reply.logprobs, criterion.scale, verdict.value)
     if not distribution:
-        return _missing(explanation)
+        raise NoVerdict(explanation)
     mean = min(max(mean_of(distribution), distribution[0][0]), distribution[-1][0])
-    return Verdict(mean, _shorten(f"expected from {explanation}: {verdict.reason}"), distribution)
+    return Verdict(mean, shorten_reason(f"expected from {explanation}: {verdict.reason}"), distribution)
 
 
 def add_probabilities(verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None) -> Verdict:
@@ -127,55 +139,54 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
             return True
         return len(criteria) == 1 and (_has_verdict(value) or _has_items(value))
 
-    statements = find_statements(reply, accept, call)
-    problem = statements.problem
-    objects = [_unwrap_batch(value) for value in statements.values if isinstance(value, dict)]
-    if not problem and len(objects) < len(statements.values):
-        problem = f"no JSON in the reply: {statements.text}"
-    verdicts = {}
-    for i, (criterion, key) in enumerate(zip(criteria, batch_keys(criteria), strict=True)):
-        if problem:
-            verdicts[criterion.name] = _missing(problem)
-            continue
-        entries, entry_problem = fields.find_entries(objects, i)
-        if entry_problem:
-            verdicts[criterion.name] = _missing(f"{entry_problem}: {statements.text}")
-            continue
+    @_missing_without_verdict
+    def read_criterion(i: int, key: str) -> Verdict:
         items_schema = _find_items_schema(call, key)
-        scored = [_score_entry(entry, criterion, items_schema) for entry in entries]
-        verdicts[criterion.name] = _unite(scored, statements)
-    return verdicts
+        entries = fields.find_entries(objects, i, statements.text)
+        return _unite([_score_content(entry, criteria[i], items_schema) for entry in entries], statements)
+
+    try:
+        statements = find_statements(reply, accept, call)
+        objects = [_unwrap_batch(value) for value in statements.values if isinstance(value, dict)]
+        if len(objects) < len(statements.values):
+            raise NoVerdict(f"no JSON in the reply: {statements.text}")
+    except NoVerdict as problem:
+        return {criterion.name: problem.as_verdict() for criterion in criteria}
+    return {criteria[i].name: read_criterion(i, key) for i, key in enumerate(batch_keys(criteria))}
 
 
+@_missing_without_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     """1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
     statements = find_statements(reply, _has_verdict, call)
-    if statements.problem:
-        return _missing(statements.problem)
-    numbers = numbers_of_pairwise_findings()
-    verdicts = []
-    for value in statements.values:
-        entry = _read_object(value) if isinstance(value, dict) else _read_line(value, _CHOICE, numbers, statements)
-        verdicts.append(_score_choice(entry, numbers))
-    return _unite(verdicts, statements)
+    return _unite([_score_choice(value, statements) for value in statements.values], statements)
 
 
 def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tuple[int, ...] | None, str]:
     """Dense ranks of the n responses in the order shown (1 = best), and the reason; None: missing."""
+    try:
+        return parse_ranks(reply, n, call)
+    except NoVerdict as problem:
+        return None, problem.reason
+
+
+def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...], str]:
+    """The same; raises NoVerdict if the ranks are missing."""
     statements = find_statements(reply, _has_verdict, call)
-    if statements.problem:
-        return None, _shorten(statements.problem)
-    rankings = [_read_ranks(_read_object(value), n) for value in statements.values if isinstance(value, dict)]
-    if len(rankings) < len(statements.values):
-        return None, _shorten(f"no JSON in the reply: {statements.text}")
-    if len({ranks for ranks, _ in rankings}) > 1:
-        return None, _shorten(f"two different verdicts: {statements.text}")
-    return rankings[-1]
-
-
-def missing_reasons(verdict: Verdict) -> list[str]:
-    """The reason in a list if the verdict is missing; else an empty list."""
-    return [verdict.reason] if verdict.value is None else []
+    if not all(isinstance(value, dict) for value in statements.values):
+        raise NoVerdict(f"no JSON in the reply: {statements.text}")
+    rankings: list[tuple[tuple[int, ...], str] | NoVerdict] = []
+    for value in statements.values:
+        try:
+            rankings.append(_read_ranks(_read_object(cast(Mapping[str, Any], value)), n))
+        except NoVerdict as problem:
+            rankings.append(problem)
+    if len({None if isinstance(ranking, NoVerdict) else ranking[0] for ranking in rankings}) > 1:
+        raise NoVerdict(f"two different verdicts: {statements.text}")
+    last = rankings[-1]
+    if isinstance(last, NoVerdict):
+        raise last
+    return last
 
 
 # ------------------------------------------------------------------------------------------------ statement → entry
@@ -199,18 +210,18 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     for name, content in value.items():
         field = _field_of(name)
         if field is None:
-            return _Entry(problem=f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}")
+            raise NoVerdict(f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}")
         if field in fields:
             problem = "two different verdicts" if field == "verdict" else f"twice {name}"
-            return _Entry(problem=f"{problem}: {value}")
+            raise NoVerdict(f"{problem}: {value}")
         fields[field] = content
     reasoning = fields.get("reasoning")
     if reasoning is None:
         reasoning = ""
     if not isinstance(reasoning, str):
-        return _Entry(problem=f"not the form that was asked for: reasoning that is no text: {value}")
+        raise NoVerdict(f"not the form that was asked for: reasoning that is no text: {value}")
     if is_refusal(reasoning):
-        return _Entry(problem=f"refused: {reasoning}")
+        raise NoVerdict(f"refused: {reasoning}", declined=True)
     return _Entry(fields.get("verdict"), fields.get("finding"), reasoning, "items" in fields, fields.get("items"))
 
 
@@ -221,7 +232,7 @@ def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, 
     rest = None if match is None else _REST_OF_LINE.fullmatch(line[match.end() :])
     finding = "" if rest is None else rest["finding"] or ""
     if match is None or rest is None or (finding and fold_word(finding) not in numbers):
-        return _Entry(problem=f"no verdict in the line “{shortened(line, 60)}”: {statements.text}")
+        raise NoVerdict(f"no verdict in the line “{shortened(line, 60)}”: {statements.text}")
     value = match[1] if pattern is _CHOICE else match[0]
     return _Entry(value, finding or statements.finding, statements.text.strip())
 
@@ -229,22 +240,44 @@ def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, 
 # ---------------------------------------------------------------------------------------------------- entry → verdict
 
 
+@_missing_without_verdict
+def _score_statement(
+    value: dict[str, Any] | str, criterion: Criterion, items_schema: Mapping[str, Any] | None, statements: Statements
+) -> Verdict:
+    """The verdict of an object or a line."""
+    if isinstance(value, dict):
+        entry = _read_object(value)
+    else:
+        entry = _read_line(value, _NUMBER, numbers_of_findings(criterion), statements)
+    return _score_entry(entry, criterion, items_schema)
+
+
+@_missing_without_verdict
+def _score_content(content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
+    """The verdict of a field of a batch: an object, or the bare value."""
+    entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
+    return _score_entry(entry, criterion, items_schema)
+
+
 def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
-    """The value of an entry on the criterion's scale, or missing."""
-    if entry.problem:
-        return _missing(entry.problem)
+    """The value of an entry on the criterion's scale."""
     if items_schema is not None or entry.has_items:
         return _score_items(entry, criterion, items_schema)
-    if entry.verdict is None:
-        return _missing(f"{_CANNOT_TELL}: {entry.reasoning}")
+    _check_given(entry.verdict, entry)
     scale = criterion.scale
     number = _parse_number(entry.verdict, criterion.value_domain)
     value = None if number is None else scale.score(number)
     if number is None or value is None:
         allowed = "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.asked))
-        return _missing(f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}")
-    contradiction = _check_finding(entry, number, numbers_of_findings(criterion))
-    return contradiction or Verdict(value, _reason_of(entry))
+        raise NoVerdict(f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}")
+    _check_finding(entry, number, numbers_of_findings(criterion))
+    return Verdict(value, _reason_of(entry))
+
+
+def _check_given(answer: Any, entry: _Entry) -> None:
+    """Null is the answer of a judge that cannot tell."""
+    if answer is None:
+        raise NoVerdict(f"the judge cannot tell: {entry.reasoning}", declined=True)
 
 
 def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
@@ -265,38 +298,34 @@ def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str
 def _score_items(entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
     """The value that is computed from a list of items."""
     if not entry.has_items:
-        return _missing("not the form that was asked for: no list of items")
+        raise NoVerdict("not the form that was asked for: no list of items")
     if entry.verdict is not None or items_form(criterion) is None:
-        return _missing("not the form that was asked for: items")
-    if entry.items is None:
-        return _missing(f"{_CANNOT_TELL}: {entry.reasoning}")
+        raise NoVerdict("not the form that was asked for: items")
+    _check_given(entry.items, entry)
     count = None if items_schema is None else items_schema.get("minItems")
     value, explanation = value_of_items(entry.items, criterion, count)
     if value is None:
-        return _missing(f"{explanation}: {entry.reasoning}")
-    return Verdict(value, _shorten(f"{explanation}: {entry.reasoning}".rstrip(": ")))
+        raise NoVerdict(f"{explanation}: {entry.reasoning}")
+    return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
 
 
-def _score_choice(entry: _Entry, numbers: NumbersOfFindings) -> Verdict:
-    """1, 0.5 or 0 for A, tie or B, or missing."""
-    if entry.problem:
-        return _missing(entry.problem)
-    if entry.verdict is None:
-        return _missing(f"{_CANNOT_TELL}: {entry.reasoning}")
+@_missing_without_verdict
+def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
+    """1, 0.5 or 0 for A, tie or B."""
+    numbers = numbers_of_pairwise_findings()
+    entry = _read_object(value) if isinstance(value, dict) else _read_line(value, _CHOICE, numbers, statements)
+    _check_given(entry.verdict, entry)
     match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
     if match is None:
-        return _missing(f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}")
-    value = _CHOICES[match[1].lower()]
-    contradiction = _check_finding(entry, value, numbers)
-    return contradiction or Verdict(value, _reason_of(entry))
+        raise NoVerdict(f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}")
+    score = _CHOICES[match[1].lower()]
+    _check_finding(entry, score, numbers)
+    return Verdict(score, _reason_of(entry))
 
 
-def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...] | None, str]:
-    """Dense ranks and the reason; None: missing."""
-    if entry.problem:
-        return None, _shorten(entry.problem)
-    if entry.verdict is None:
-        return None, _shorten(f"{_CANNOT_TELL}: {entry.reasoning}")
+def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
+    """Dense ranks and the reason."""
+    _check_given(entry.verdict, entry)
     by_number = entry.verdict
     if isinstance(by_number, list):
         by_number = {str(i): rank for i, rank in enumerate(by_number, 1)}
@@ -308,24 +337,22 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...] | None, str]:
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
         got = shortened(str(by_number), 120)
-        return None, _shorten(f"not a rank from 1 to {n} for each response: {got}: {entry.reasoning}")
+        raise NoVerdict(f"not a rank from 1 to {n} for each response: {got}: {entry.reasoning}")
     order = sorted(set(ranks))
     dense_ranks = tuple(order.index(rank) + 1 for rank in ranks)
     best = entry.finding if isinstance(entry.finding, list) else []
     if any(number not in range(1, n + 1) or dense_ranks[int(number) - 1] != 1 for number in best):
         problem = f"verdict contradicts its reasoning: best are {best}, ranks {ranks}"
-        return None, _shorten(f"{problem}: {entry.reasoning}")
-    reason = _shorten(entry.reasoning, max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE))
-    return dense_ranks, reason or "the judge gave no reason"
+        raise NoVerdict(f"{problem}: {entry.reasoning}")
+    return dense_ranks, _reason_of(entry, max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE))
 
 
-def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> Verdict | None:
-    """Missing if the finding agrees only with other numbers; None if it fits, or is in the judge's own words."""
+def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> None:
+    """Raise if the finding agrees only with other numbers. One in the judge's own words agrees with all."""
     agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
-    if agreeing_numbers is None or any(abs(number - agreeing) <= 5e-5 for agreeing in agreeing_numbers):
-        return None
-    contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
-    return _missing(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
+    if agreeing_numbers is not None and all(abs(number - agreeing) > 5e-5 for agreeing in agreeing_numbers):
+        contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
+        raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 
 
 def _parse_number(verdict: Any, domain: Domain) -> float | None:
@@ -342,9 +369,9 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
 def _unite(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
     """The verdict, if all statements agree."""
     if not verdicts:
-        return _missing(f"no verdict in the reply: {statements.text}")
+        raise NoVerdict(f"no verdict in the reply: {statements.text}")
     if len({verdict.value for verdict in verdicts}) > 1:
-        return _missing(f"two different verdicts: {statements.text}")
+        raise NoVerdict(f"two different verdicts: {statements.text}")
     return verdicts[-1]
 
 
@@ -389,8 +416,8 @@ class _BatchFields:
             return self._exact[field]
         return self._loose.get(_fold_name(field))
 
-    def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int) -> tuple[list[_Entry], str]:
-        """The entries about criterion i, or the problem."""
+    def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int, text: str) -> list[Any]:
+        """The contents of the fields about criterion i. text: the reply, for errors."""
         names = [_fold_name(name) for name, number in self._exact.items() if number == i]
         entries: list[Any] = []
         for value in objects:
@@ -399,28 +426,17 @@ class _BatchFields:
                 if criterion == i and content is not None:
                     entries += content if isinstance(content, _SeveralEntries) else (content,)
                 elif criterion is None and any(_fold_name(field).startswith(name) for name in names):
-                    return [], "two different verdicts"  # "Tone (final)" beside "Tone"
+                    raise NoVerdict(f"two different verdicts: {text}")  # "Tone (final)" beside "Tone"
         if not entries and set(self._exact.values()) == {i}:  # a batch of one: its verdict may come without the name
             entries = [value for value in objects if _has_verdict(value) or _has_items(value)]
         if not entries:
-            return [], "no verdict about it in the reply"
-        return [_read_object(entry) if isinstance(entry, Mapping) else _Entry(entry) for entry in entries], ""
+            raise NoVerdict(f"no verdict about it in the reply: {text}")
+        return entries
 
 
 def _fold_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
 
 
-# ------------------------------------------------------------------------------------------------------------- reasons
-
-
-def _reason_of(entry: _Entry) -> str:
-    return _shorten(entry.reasoning) or "the judge gave no reason"
-
-
-def _missing(reason: str) -> Verdict:
-    return missing(_shorten(reason))
-
-
-def _shorten(text: str, limit: int = _MAX_REASON) -> str:
-    return shortened(" ".join(encodable(text[: 4 * limit]).split()), limit)
+def _reason_of(entry: _Entry, limit: int = _MAX_REASON) -> str:
+    return shorten_reason(entry.reasoning, limit) or "the judge gave no reason"

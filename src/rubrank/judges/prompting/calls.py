@@ -25,16 +25,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language, Order
-from rubrank.judges.prompting.examples import examples_of_entry, examples_of_list, examples_of_pair
-from rubrank.judges.prompting.fence import defuse
 from rubrank.judges.prompting.material import (
     choose_language,
     count_references,
+    defuse,
     group_references,
     one_line,
     show_conversation,
@@ -43,12 +42,16 @@ from rubrank.judges.prompting.material import (
 )
 from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill, load_prompt, prompt_names, prompt_of
 from rubrank.judges.prompting.reply_form import (
+    Example,
     ReplyForm,
     batch_keys,
     cannot_judge_word,
     describe_numbers,
     describe_scale,
     entry_schema,
+    examples_of_entry,
+    examples_of_list,
+    examples_of_pair,
     join_options,
     listwise_schema,
     make_form,
@@ -58,8 +61,6 @@ from rubrank.judges.prompting.reply_form import (
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
-
-Example: TypeAlias = Mapping[str, Any]
 
 
 def has_prompt(name: str) -> bool:
@@ -88,18 +89,16 @@ def absolute_call(
     count = count_references(criterion, prompt, [rollout])
     form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
     reply_form = fill(frame[_reply_kind(form)], values=describe_numbers(form.scale, prompt_language))
-    parts = _PromptParts(
-        prompt_language,
-        "absolute",
-        [prompt],
-        task=frame["task"],
-        criteria=[_describe_criterion(criterion, prompt, form)],
+    parts = _parts_about_criterion(
+        frame,
+        criterion,
+        prompt,
+        form,
+        [rollout],
+        description=_describe_criterion(criterion, prompt, form),
         reply=_join_lines(fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)),
         examples=examples_of_entry(criterion, prompt, form, examples),
-        data=_show_data([criterion], [prompt], [rollout]),
         responses={"response": _show_single_response(rollout, prompt_language)},
-        end=fill(frame["end"], name=one_line(criterion.name)),
-        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
     return parts.make_call(entry_schema(form, prompt_language), criterion.name, order, template)
 
@@ -130,14 +129,13 @@ def batched_call(
         example_texts.append(examples_of_entry(criterion, prompt, form, examples_of_criterion))
     prompts = [entry.prompt for entry in entries]
     parts = _PromptParts(
-        prompt_language,
-        "batched",
+        frame,
         prompts,
         task=fill(frame["task"], count=len(criteria)),
         criteria=[*_describe_questions(frame, entries), *_describe_library_criteria(entries)],
         reply=_describe_batch_reply(frame, entries),
         examples=_join_parts(example_texts),
-        data=_show_data(criteria, prompts, [rollout]),
+        shared_data=_show_data(criteria, prompts, [rollout]),
         responses={"response": _show_single_response(rollout, prompt_language)},
         end=frame["end"],
     )
@@ -166,22 +164,20 @@ def pairwise_call(
     cannot_judge = _describe_cannot_judge(form, prompt_language, section="cannot")
     response_a = show_response(first, labels, "_A")
     response_b = show_response(second, labels, "_B")
-    parts = _PromptParts(
-        prompt_language,
-        "pairwise",
-        [prompt],
-        task=frame["task"],
-        criteria=[_describe_comparison(criterion, prompt, form, frame)],
+    parts = _parts_about_criterion(
+        frame,
+        criterion,
+        prompt,
+        form,
+        [first, second],
+        description=_describe_comparison(criterion, prompt, form, frame),
         reply=_join_lines(fill(frame["reply"], findings=findings), cannot_judge),
         examples=examples_of_pair(criterion, prompt, examples),
-        data=_show_data([criterion], [prompt], [first, second]),
         responses={
             "responses": f"{frame['heading']}\n\n{response_a}\n\n{response_b}",
             "response_a": response_a,
             "response_b": response_b,
         },
-        end=fill(frame["end"], name=one_line(criterion.name)),
-        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
     return parts.make_call(pairwise_schema(prompt, prompt_language), criterion.name, order, template)
 
@@ -206,18 +202,16 @@ def listwise_call(
     form = make_form(criterion, prompt, whole=True)
     responses = [show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)]
     cannot_judge = fill(frame["cannot"], reason=form.cannot_judge) if form.cannot_judge else ""
-    parts = _PromptParts(
-        prompt_language,
-        "listwise",
-        [prompt],
-        task=frame["task"],
-        criteria=[_describe_comparison(criterion, prompt, form, frame)],
+    parts = _parts_about_criterion(
+        frame,
+        criterion,
+        prompt,
+        form,
+        rollouts,
+        description=_describe_comparison(criterion, prompt, form, frame),
         reply=_join_lines(frame["reply"], cannot_judge),
         examples=examples_of_list(criterion, prompt, examples),
-        data=_show_data([criterion], [prompt], rollouts),
         responses={"responses": "\n\n".join([frame["heading"], *responses])},
-        end=fill(frame["end"], name=one_line(criterion.name), count=len(rollouts)),
-        criterion_slots=_fill_criterion_slots(criterion, prompt, form),
     )
     return parts.make_call(listwise_schema(prompt, len(rollouts)), criterion.name, order, template)
 
@@ -226,25 +220,18 @@ def listwise_call(
 
 
 @dataclass(frozen=True)
-class _SharedData:
-    """What all responses to a query share."""
-
-    conversation: str
-    reference: str
-
-
-@dataclass(frozen=True)
 class _PromptParts:
     """The texts that a call is made of."""
 
-    language: PromptLanguage
-    kind: str
+    frame: Prompt
+    """Of the kind of judge."""
     prompts: Sequence[Prompt]
     task: str
     criteria: Sequence[str]
     reply: str
     examples: str
-    data: _SharedData
+    shared_data: tuple[str, str]
+    """Conversation and reference material, which all responses to a query share."""
     responses: Mapping[str, str]
     """Text by template slot; the first one contains all responses."""
     end: str
@@ -253,10 +240,12 @@ class _PromptParts:
 
     def make_call(self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None) -> Call:
         """The call, with the parts in this order, or in the slots of the template."""
-        common = load_prompt("_common", self.language)
+        kind = self.frame.name.strip("_")
+        common = load_prompt("_common", self.frame.language)
         rules = f"{common['role']}\n{common['data']}"
-        data = [self.data.conversation, self.data.reference, next(iter(self.responses.values()))]
-        files = [common, load_prompt(f"_{self.kind}", self.language), *self.prompts]
+        conversation, reference = self.shared_data
+        data = [conversation, reference, next(iter(self.responses.values()))]
+        files = [common, self.frame, *self.prompts]
         versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
         if template is not None:
             slots = {
@@ -266,8 +255,8 @@ class _PromptParts:
                 "criteria": _join_parts(self.criteria),
                 "examples": self.examples,
                 "reply": self.reply,
-                "conversation": self.data.conversation,
-                "reference": self.data.reference,
+                "conversation": conversation,
+                "reference": reference,
                 **self.responses,
                 **self.criterion_slots,
             }
@@ -288,11 +277,47 @@ class _PromptParts:
         return Call(
             tuple({"role": message["role"], "content": defuse(message["content"])} for message in messages),
             schema,
-            f"{self.kind}-{self.language} {', '.join(versions)}",
-            purpose=f"{shortened(about, 80)} ({self.kind})",
+            f"{kind}-{self.frame.language} {', '.join(versions)}",
+            purpose=f"{shortened(about, 80)} ({kind})",
             shares_data=order == "data_first" and template is None,
             data=defuse(_join_parts(data)),
         )
+
+
+def _parts_about_criterion(
+    frame: Prompt,
+    criterion: Criterion,
+    prompt: Prompt,
+    form: ReplyForm,
+    rollouts: Sequence[Rollout],
+    *,
+    description: str,
+    reply: str,
+    examples: str,
+    responses: Mapping[str, str],
+) -> _PromptParts:
+    """The parts of a call about one criterion."""
+    labels = load_prompt("_common", prompt.language).labels
+    name = one_line(criterion.name)
+    anchors = _describe_values(form, labels)
+    if form.items is None:
+        anchors = anchors[1:]  # without the heading
+    return _PromptParts(
+        frame,
+        [prompt],
+        task=frame["task"],
+        criteria=[description],
+        reply=reply,
+        examples=examples,
+        shared_data=_show_data([criterion], [prompt], rollouts),
+        responses=responses,
+        end=fill(frame["end"], name=name, count=len(rollouts)),
+        criterion_slots={
+            "name": name,
+            "question": _question_of(criterion, prompt),
+            "anchors": "\n".join(anchors),
+        },
+    )
 
 
 def _join_parts(parts: Sequence[str]) -> str:
@@ -303,7 +328,9 @@ def _join_lines(*lines: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _show_data(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]) -> _SharedData:
+def _show_data(
+    criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
+) -> tuple[str, str]:
     """Conversation and reference material."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
         raise InvalidInput("judge", "rollouts", "of one query", "different prompts", "Compare responses to the same.")
@@ -312,7 +339,7 @@ def _show_data(criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollout
         f"{fill(labels['reference'], name=names)}\n{text}"
         for names, text in group_references(criteria, prompts, rollouts).items()
     ]
-    return _SharedData(show_conversation(rollouts[0], labels), _join_parts(references))
+    return show_conversation(rollouts[0], labels), _join_parts(references)
 
 
 def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
@@ -375,19 +402,6 @@ def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     if form.item_count is not None:
         heading = f"{heading} {fill(labels['items_count'], count=form.item_count)}"
     return [heading, *(f'"{word}": {meaning}' for word, meaning in form.items.words.values())]
-
-
-def _fill_criterion_slots(criterion: Criterion, prompt: Prompt, form: ReplyForm) -> dict[str, str]:
-    """The slots of a template that a call about one criterion fills."""
-    labels = load_prompt("_common", prompt.language).labels
-    lines = _describe_values(form, labels)
-    if form.items is None:
-        lines = lines[1:]  # without the heading
-    return {
-        "name": one_line(criterion.name),
-        "question": _question_of(criterion, prompt),
-        "anchors": "\n".join(lines),
-    }
 
 
 def _reply_kind(form: ReplyForm) -> str:

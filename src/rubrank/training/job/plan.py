@@ -147,7 +147,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     start = start_of(job, sizes, resume, branch)
     judges = reward.engine.judges
     if judges is not None and not judges.cache_only:
-        from rubrank.judges.clients import check_judges
+        from rubrank.judges.client.runtime import check_judges
 
         check_judges(judges)
     plan = Plan(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -237,7 +238,7 @@ def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: Reward
         return None
     sums = {name: sum(usage[name] for usage in usages) for name in _SUMS}
     latencies = [seconds for usage in usages for seconds in usage["latencies"]]
-    account = Account(**sums, latencies=np.sort(np.array(latencies, dtype=float)))
+    account = Account(**sums, latencies=array("d", latencies))
     whole = Judgments(tuple(judgments), account)
     reasons: Counter[str] = Counter()
     for usage in usages:

@@ -15,28 +15,34 @@ server rejects a parameter. With wait=False, a round that leaves batches open ra
 function again later continues from there.
 
 Replies go to the same cache as those of ordinary calls, under the same keys, so that neither pays for what the other
-has. Only keys are held in memory. A batch is closed in the book when all of its replies are in the cache, so that a
-kill loses nothing.
+has. Only keys are held in memory.
+
+The book, a file beside the cache, says which requests are in which batch, so that a kill loses nothing, and no request
+is submitted twice. A batch is entered before it is created, gets its id when it has one, and is closed when all of its
+replies are in the cache. A batch without an id may exist on the server, because the process may have been killed before
+it wrote the id; so it is looked for (`BatchApi.find`) before it is created again. Only one process at a time can open a
+book; others get InvalidInput.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
 
 from rubrank._folders import make_folder
 from rubrank.errors import BatchesPending, InvalidInput, JudgeOutage, JudgingInterrupted, UnknownName
-from rubrank.judges.batches.api import (
+from rubrank.judges.client.batch_api import (
     BatchApi,
     BatchState,
     NotFound,
@@ -45,10 +51,9 @@ from rubrank.judges.batches.api import (
     batch_price,
     read_lines,
 )
-from rubrank.judges.batches.book import BatchBook, OpenBatch
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.outcome import FailureKind, RequestOutcome, classify_status, read_completion, shorten
+from rubrank.judges.client.outcome import FailureKind, RequestOutcome, classify_status, read_completion, read_error
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import Address
 from rubrank.judges.client.usage import Account, UsageMeter
@@ -57,6 +62,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import Progress, check_judgments, judge_groups
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
+from rubrank.store import Store, lock_file
 
 _MAX_ROUNDS = 32
 _REPLIES_PER_COMMIT = 500
@@ -452,17 +458,13 @@ class BatchRun:
             error = body.get("error", body) if isinstance(body, dict) else body
             if not isinstance(error, dict):
                 error = line.get("error")
-            if not isinstance(error, dict):
-                error = {}
-            code = error.get("code")
-            message = shorten(error.get("message") or code or "no answer")
+            message, parameter, code = read_error(json.dumps(error).encode())
+            message = message or code or "no answer"
             if isinstance(status, int):
-                code = code if isinstance(code, str) else None
                 outcome = classify_status(status, message, code, {}, judge.retry)
                 if key in self.unanswered:
                     asker, parameters = self.unanswered[key]
-                    explanation = f"{error.get('param') or ''} {message}"
-                    is_rejected = asker.capabilities.learn(parameters, status, explanation)
+                    is_rejected = asker.capabilities.learn(parameters, status, f"{parameter} {message}")
             else:  # expired, or lost by the server
                 outcome = RequestOutcome(Reply(None, f"batch: {message}"), "retry", healthy=False)
         failure = outcome.reply.failure
@@ -496,3 +498,95 @@ def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(response_format, dict):
         parameters["response_format"] = {"type": response_format.get("type")}
     return parameters
+
+
+# ----------------------------------------------------------------------------------------------------------- the book
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS batches (
+    number INTEGER PRIMARY KEY, token TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, file TEXT NOT NULL,
+    batch TEXT, at REAL NOT NULL, done INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS requests (
+    number INTEGER NOT NULL, key BLOB NOT NULL, purpose TEXT NOT NULL, PRIMARY KEY (number, key)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class OpenBatch:
+    """A batch whose replies are not in the cache yet."""
+
+    number: int
+    token: str
+    endpoint: str
+    model: str
+    file: str
+    batch_id: str | None
+    """None: not known whether it was created."""
+
+
+class BatchBook:
+    """A file of batches."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = lock_file(f"{path}.lock")
+        except BlockingIOError:
+            allowed = "used by one run at a time for a cache"
+            remedy = "Wait for it, or give this run a cache of its own."
+            raise InvalidInput("grade", "batch", allowed, f"another uses {path}", remedy) from None
+        self._store = Store(self.path, _SCHEMA, name="grade batches")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def add(self, token: str, endpoint: str, model: str, file: str, requests: Mapping[bytes, str]) -> int:
+        """Record a batch that is about to be created; requests: key → purpose. Returns its number."""
+
+        def insert(db: sqlite3.Connection) -> int:
+            values = (token, endpoint, model, file, time.time())
+            columns = "token, endpoint, model, file, at"
+            cursor = db.execute(f"INSERT INTO batches ({columns}) VALUES (?, ?, ?, ?, ?)", values)
+            number = int(cursor.lastrowid or 0)
+            rows = [(number, key, purpose) for key, purpose in requests.items()]
+            db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
+            return number
+
+        number: int = self._store.write(insert).result()
+        return number
+
+    def set_batch_id(self, number: int, batch_id: str) -> None:
+        """The batch was created."""
+        update = "UPDATE batches SET batch = ? WHERE number = ?"
+        self._store.write(lambda db: db.execute(update, (batch_id, number))).result()
+
+    def close_batch(self, number: int) -> None:
+        """All replies of the batch are in the cache, or will never come."""
+
+        def close(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE batches SET done = 1 WHERE number = ?", (number,))
+            db.execute("DELETE FROM requests WHERE number = ?", (number,))
+
+        self._store.write(close).result()
+
+    def open_batches(self) -> list[OpenBatch]:
+        """All open batches, in the order in which they were added."""
+        columns = "number, token, endpoint, model, file, batch"
+        rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
+        return [OpenBatch(*row) for row in rows]
+
+    def requests(self, number: int) -> dict[bytes, str]:
+        """The requests of a batch: key → purpose."""
+        return dict(self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,)))
+
+    def submitted_keys(self) -> dict[bytes, int]:
+        """The requests of all open batches: key → number of the batch."""
+        return dict(self._store.read("SELECT key, number FROM requests"))

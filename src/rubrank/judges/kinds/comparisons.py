@@ -1,0 +1,366 @@
+"""Kinds of judges that compare responses: "pairwise" shows two in a call, "listwise" the whole group.
+
+    8 rollouts, pairwise, all pairs       28 pairs × 2 orders = 56 calls per criterion
+                          pairs: 12       12 pairs × 2 orders = 24 calls; every rollout is in three pairs
+                          pairs: swiss    3 rounds × 4 pairs × 2 orders; each round is chosen from the answers so far
+    8 rollouts, listwise                  1 call: ranks 1, 3, 3, 2, …
+                          passes: 2       2 calls, the second in the opposite order
+
+The result is one matrix of outcomes for each criterion:
+
+    G    rollouts of the group
+    P    observations of the same pairs: orders of a pair, passes over a list, members of a panel
+
+    1 = row beats column, 0.5 = tie, 0 = column beats row, NaN = not compared
+
+Matrices are consistent: o(i, j) + o(j, i) = 1; the diagonal is NaN. Outcomes say which rollout is *better* on the
+criterion: if its direction is "lower", they must not be inverted again.
+
+A judge that always prefers the response it sees first contradicts itself when it sees the pair in the other order. The
+pair then counts as a tie, which cancels the position bias. How often the first one wins, and how much the orders
+disagree, is reported. If one of two answers is lost, the other counts alone; if both are, the pair is not compared.
+
+Which pairs are compared depends only on the size of the group (`plan_pairs`), so that a pair can be judged before all
+rollouts are there (`judges/arrivals.py`). Pairs of rollouts that take no part are replaced
+(`design.choose_pairs_among`). Duplicate rollouts are shown once: they tie, and share the outcomes of the one shown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rubrank.judges.asker import gather_all, report_if_unreadable, report_unreadable
+from rubrank.judges.design import (
+    Pair,
+    choose_pairs,
+    choose_pairs_among,
+    default_rounds,
+    find_duplicates,
+    most_pairs,
+    next_round,
+    seeded_random,
+    shuffle,
+)
+from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.parsing import NoVerdict, parse_ranks, read_pairwise
+from rubrank.judges.prompting import listwise_call, pairwise_call, prompt_options
+from rubrank.verifiers.verifier import Verdict
+
+# ----------------------------------------------------------------------------------------------------------- outcomes
+
+
+def duplicate_classes(question: Question, column: int) -> list[list[int]]:
+    """The rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
+    first_of = find_duplicates(question.group.rollouts)
+    classes: dict[int, list[int]] = {}
+    for i in np.flatnonzero(question.wanted[:, column]).tolist():
+        classes.setdefault(first_of[i], []).append(i)
+    return sorted(classes.values())
+
+
+def distinct_rollouts(question: Question, column: int) -> list[int]:
+    """The rollouts that are shown: the first of each class of duplicates."""
+    return [duplicates[0] for duplicates in duplicate_classes(question, column)]
+
+
+def mean_outcomes(observed_P: np.ndarray) -> np.ndarray:
+    """The mean over the first axis, without NaN; NaN where nothing was observed."""
+    count = (~np.isnan(observed_P)).sum(0)
+    return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
+
+
+def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
+    """The mean distance of two observations of the same value: 0 = always equal, 1 = always at opposite ends.
+
+    A tie against a win counts half. NaN if nothing was observed twice.
+    """
+    if not len(observed_P):
+        return float("nan")
+    flat = np.stack([np.ravel(observed) for observed in observed_P])
+    first, second = np.triu_indices(len(flat), 1)
+    distances = np.abs(flat[first] - flat[second])
+    distances = distances[~np.isnan(distances)]
+    return float(distances.mean()) if distances.size else float("nan")
+
+
+def _spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
+    """Copy the outcomes of the rollouts that were shown to their duplicates; duplicates tie with each other."""
+    first_of = np.arange(len(outcomes_GG))
+    for duplicates in duplicate_classes(question, column):
+        first_of[duplicates] = duplicates[0]
+    spread_GG = outcomes_GG[np.ix_(first_of, first_of)]
+    spread_GG[first_of[:, None] == first_of] = 0.5
+    absent = ~question.wanted[:, column]
+    spread_GG[absent, :] = np.nan
+    spread_GG[:, absent] = np.nan
+    np.fill_diagonal(spread_GG, np.nan)
+    return spread_GG
+
+
+@dataclass
+class _Comparisons:
+    """The answers about one criterion, as they are counted up."""
+
+    observed_PGG: np.ndarray
+    asked: int
+    """Pairs or lists asked for."""
+    lost: list[str]
+    """Reasons of those without an answer."""
+    first_wins: float
+    """Wins of the response shown first, ties counted half."""
+    comparisons: int
+
+    def add_to(self, judgment: Judgment, question: Question, column: int) -> None:
+        """Add them to the judgment."""
+        name = question.criteria[column].name
+        judgment.outcomes[name] = _spread_to_duplicates(mean_outcomes(self.observed_PGG), question, column)
+        judgment.asked += self.asked
+        judgment.lost += len(self.lost)
+        if self.lost:
+            judgment.missing[name] = self.lost
+        observed_disagreement = disagreement(self.observed_PGG)
+        if not math.isnan(observed_disagreement):
+            judgment.disagreement[name] = observed_disagreement
+        if self.comparisons:
+            judgment.first_wins[name] = (self.first_wins, self.comparisons)
+
+
+# ----------------------------------------------------------------------------------------------------------- pairwise
+
+
+class Pairwise:
+    """Kind "pairwise"."""
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """Pairs × orders, over all criteria."""
+        pairs = 0
+        for k in range(len(question.criteria)):
+            n = len(distinct_rollouts(question, k))
+            all_pairs = n * (n - 1) // 2
+            if isinstance(judge.pairs, str):
+                pairs += most_pairs(judge.pairs, n, judge.rounds or default_rounds(judge.pairs, n))
+            else:
+                pairs += all_pairs if judge.pairs is None else min(all_pairs, judge.pairs)
+        return 2 * pairs if judge.both_orders else pairs
+
+    async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
+        """A matrix of outcomes for every criterion."""
+        columns = range(len(question.criteria))
+        verdicts_of_columns = await gather_all(_compare_pairs(question, k, judge, asker) for k in columns)
+        judgment = Judgment()
+        for k, verdicts in enumerate(verdicts_of_columns):
+            _add_pairs(judgment, question, k, verdicts)
+        return judgment
+
+
+def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
+    """The pairs of places in a group of this size, before it is known which rollouts come; None: all."""
+    assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
+    if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
+        return None
+    return set(choose_pairs(size, judge.pairs, seeded_random(judge.seed, group, criterion)))
+
+
+async def _compare_pairs(question: Question, column: int, judge: Judge, asker: Asker) -> dict[Pair, Verdict]:
+    """The verdict of every call of one criterion: (shown first, shown second) → 1 if the first is better."""
+    criterion = question.criteria[column]
+    group = question.group
+    examples = judge.examples.get(criterion.name, ())
+    rollouts = distinct_rollouts(question, column)
+
+    async def ask(order: Pair) -> Verdict:
+        first, second = (group.rollouts[i] for i in order)
+        call = pairwise_call(criterion, first, second, examples=examples, **prompt_options(judge))
+        reply = await asker.ask(call)
+        verdict = read_pairwise(reply, call=call)
+        report_if_unreadable(asker, call, reply, [verdict])
+        return verdict
+
+    async def ask_all(pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
+        """Each pair in both orders, or in one that is drawn. pairs: as indices of `rollouts`."""
+        orders: list[Pair] = []
+        for i, j in pairs:
+            pair = (rollouts[i], rollouts[j])
+            if judge.both_orders:
+                orders += [pair, pair[::-1]]
+            else:
+                orders.append(_draw_order(question, criterion.name, judge.seed, pair))
+        return dict(zip(orders, await gather_all(map(ask, orders)), strict=True))
+
+    if not isinstance(judge.pairs, str):
+        slots, size = question.places
+        slots_of_classes = [[slots[i] for i in duplicates] for duplicates in duplicate_classes(question, column)]
+        random = seeded_random(judge.seed, group.id, criterion.name)
+        return await ask_all(choose_pairs_among(slots_of_classes, size, judge.pairs, random))
+
+    n = len(rollouts)
+    rank = shuffle(n, seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
+    verdicts: dict[Pair, Verdict] = {}
+    answers: dict[Pair, float] = {}
+    for number in range(judge.rounds or default_rounds(judge.pairs, n)):
+        pairs = next_round(judge.pairs, n, answers, number, rank)
+        if not pairs:
+            break
+        verdicts |= await ask_all(pairs)
+        for i, j in pairs:
+            answers[i, j] = _mean_outcome(verdicts, rollouts[i], rollouts[j])
+    return verdicts
+
+
+def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
+    """A random order that depends on the texts of the two responses, not on their places, which duplicates share."""
+    texts = {i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls)) for i in pair}
+    first, second = sorted(pair, key=texts.__getitem__)
+    random = seeded_random(seed, question.group.id, criterion, texts[first], texts[second])
+    return (first, second) if random.random() < 0.5 else (second, first)
+
+
+def _mean_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> float:
+    """The mean outcome of a pair over its orders: 1 = the first is better; NaN without an answer."""
+    outcomes = []
+    if (first, second) in verdicts:
+        outcomes.append(verdicts[first, second].score)
+    if (second, first) in verdicts:
+        outcomes.append(1.0 - verdicts[second, first].score)
+    answered = [outcome for outcome in outcomes if not math.isnan(outcome)]
+    return math.fsum(answered) / len(answered) if answered else math.nan
+
+
+def _add_pairs(judgment: Judgment, question: Question, column: int, verdicts: dict[Pair, Verdict]) -> None:
+    """Add the verdicts of one criterion to the judgment."""
+    name = question.criteria[column].name
+    size = len(question.group.rollouts)
+    # Two observations of each pair: with the smaller number shown first, and the other way round.
+    observed = np.full((2, size, size), np.nan)
+    first_wins = []
+    for (first, second), verdict in verdicts.items():
+        order = int(first > second)
+        observed[order, first, second] = verdict.score
+        observed[order, second, first] = 1.0 - verdict.score
+        if verdict.value is not None:
+            first_wins.append(verdict.value)
+            judgment.words.setdefault((first, name), f"shown as A, {second} as B: {verdict.reason}")
+            judgment.words.setdefault((second, name), f"shown as B, {first} as A: {verdict.reason}")
+    pairs = sorted({(min(order), max(order)) for order in verdicts})
+    lost = []
+    for pair in pairs:
+        if np.isnan(observed[:, pair[0], pair[1]]).all():
+            reasons = [verdicts[order].reason for order in (pair, pair[::-1]) if order in verdicts]
+            lost.append("; ".join(dict.fromkeys(reasons)))
+    comparisons = _Comparisons(observed, len(pairs), lost, float(sum(first_wins)), len(first_wins))
+    comparisons.add_to(judgment, question, column)
+
+
+# ----------------------------------------------------------------------------------------------------------- listwise
+
+_NUMBER = re.compile(r"\d{1,4}")
+# "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
+_AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
+_RESPONSES = re.compile(rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)")
+
+
+@dataclass(frozen=True)
+class _RankedList:
+    """The answer of one pass."""
+
+    order: list[int]
+    """Rollouts in the order shown."""
+    ranks: tuple[int, ...] | None
+    """Ranks of the rollouts in this order; None: missing."""
+    reason: str
+
+
+class Listwise:
+    """Kind "listwise"."""
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """One for every pass and every criterion with two different responses to rank."""
+        ranked = [k for k in range(len(question.criteria)) if len(distinct_rollouts(question, k)) > 1]
+        return judge.passes * len(ranked)
+
+    async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
+        """A matrix of outcomes for every criterion."""
+        passes = [(k, order) for k in range(len(question.criteria)) for order in make_orders(question, k, judge)]
+        lists = await gather_all(_rank(question, k, order, judge, asker) for k, order in passes)
+        judgment = Judgment()
+        for k in range(len(question.criteria)):
+            lists_of_criterion = [ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k]
+            _add_lists(judgment, question, k, lists_of_criterion)
+        return judgment
+
+
+def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]]:
+    """The rollouts as each pass of a listwise judge shows them: shuffled, and every second pass backwards.
+
+    So two passes show each pair both ways.
+    """
+    rollouts = distinct_rollouts(question, column)
+    if len(rollouts) < 2:
+        return []
+    orders: list[list[int]] = []
+    for number in range(judge.passes):
+        if number % 2:
+            orders.append(orders[-1][::-1])
+        else:
+            random = seeded_random(judge.seed, question.group.id, question.criteria[column].name, number)
+            orders.append([rollouts[i] for i in shuffle(len(rollouts), random)])
+    return orders
+
+
+async def _rank(question: Question, column: int, order: list[int], judge: Judge, asker: Asker) -> _RankedList:
+    criterion = question.criteria[column]
+    rollouts = [question.group.rollouts[i] for i in order]
+    examples = judge.examples.get(criterion.name, ())
+    call = listwise_call(criterion, rollouts, examples=examples, **prompt_options(judge))
+    reply = await asker.ask(call)
+    try:
+        ranks, reason = parse_ranks(reply, len(order), call)
+    except NoVerdict as problem:
+        if reply.failure is None and not problem.declined:
+            report_unreadable(asker, call, reply)
+        return _RankedList(order, None, problem.reason)
+    return _RankedList(order, ranks, reason)
+
+
+def _add_lists(judgment: Judgment, question: Question, column: int, lists: list[_RankedList]) -> None:
+    """Add the lists of one criterion to the judgment."""
+    name = question.criteria[column].name
+    size = len(question.group.rollouts)
+    observed = np.full((len(lists) + 1, size, size), np.nan)  # + 1: there may be no list
+    first_wins = 0.0
+    comparisons = 0
+    lost = []
+    for number, ranked in enumerate(lists):
+        if ranked.ranks is None:
+            lost.append(ranked.reason)
+            continue
+        # Between the positions of the list: 1 = row beats column. A smaller rank is better; the same rank ties.
+        ranks = np.array(ranked.ranks)
+        wins = 0.5 * (1.0 + np.sign(ranks[None, :] - ranks[:, None]))
+        observed[number][np.ix_(ranked.order, ranked.order)] = wins
+        np.fill_diagonal(observed[number], np.nan)
+        earlier, later = np.triu_indices(len(ranks), 1)
+        first_wins += float(wins[earlier, later].sum())
+        comparisons += len(earlier)
+        words = f"of the whole list: {name_rollouts(ranked.reason, ranked.order)}"
+        for i in ranked.order:
+            judgment.words.setdefault((i, name), words)
+    _Comparisons(observed, len(lists), lost, first_wins, comparisons).add_to(judgment, question, column)
+
+
+def name_rollouts(reason: str, order: list[int]) -> str:
+    """The reason with the numbers of rollouts instead of positions in the list: "response 2" → "rollout 5"."""
+
+    def rename(match: re.Match[str]) -> str:
+        positions = [int(number) for number in _NUMBER.findall(match[1])]
+        if not all(0 < position <= len(order) for position in positions):
+            return match[0]  # some other number, not a position in this list
+        numbers = _NUMBER.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
+        return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
+
+    return _RESPONSES.sub(rename, reason)
