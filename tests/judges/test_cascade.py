@@ -217,3 +217,19 @@ def test_calibration_changes_probabilities_scores_and_what_is_escalated():
     assert careful.asked == ["a"]
     assert judgment.verdicts[0, "Clear"].reason.startswith("escalated (0 by a margin of 0.10)")
     assert judgment.verdicts[1, "Clear"].probabilities[1][1] == pytest.approx(0.45 + 0.19 / 0.2 * 0.55)
+
+
+def test_a_unanimous_panel_is_calibrated():
+    """Three samples say 1. By the calibration, what nobody says is right in 30% of the cases, so the margin is 0.4."""
+    calibration = {"Clear": [[0.0, 0.0], [1.0, 0.7]]}
+    settings = {"kind": "absolute", "samples": 3, "endpoints": [ENDPOINT], "calibration": calibration}
+    judge = load_judges(settings).judges[0]
+
+    class Sure:
+        async def ask(self, call: Call) -> Reply:
+            return Reply('{"reasoning": "Plain.", "finding": "holds", "verdict": 1}')
+
+    judgment = asyncio.run(judge_question(question(group("a"), (CRITERION,)), judge, lambda _: Sure()))
+    verdict = judgment.verdicts[0, "Clear"]
+    assert verdict.value == 1.0
+    assert np.array(verdict.probabilities) == pytest.approx(np.array([[0.0, 0.3], [1.0, 0.7]]))

@@ -38,16 +38,18 @@ def test_importing_is_light() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "setting"),
+    ("kind", "setting", "value"),
     [
-        ("absolute", {"pairs": "swiss"}),
-        ("batched", {"pairs": 3}),
-        ("listwise", {"both_orders": False}),
-        ("pairwise", {"passes": 2}),
-        ("absolute", {"request_tokens": 10}),
+        ("absolute", "pairs", "swiss"),
+        ("listwise", "pairs", 4),
+        ("batched", "both_orders", False),
+        ("pairwise", "passes", 2),
+        ("batched", "state_tokens", 100),
+        ("decision", "order", "data_first"),
+        ("decision", "prompt", "Judge it.\n{response}"),
     ],
 )
-def test_a_setting_of_another_kind_is_refused(kind, setting):
-    data = {"name": "j", "kind": kind, "endpoints": [{"base_url": "http://127.0.0.1:1/v1", "model": "m"}], **setting}
-    with pytest.raises(InvalidInput, match=f"{next(iter(setting))} must be used with kind"):
-        load_judges({"judges": [data]})
+def test_a_setting_that_a_kind_would_ignore_is_refused(kind: str, setting: str, value: object) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    with pytest.raises(InvalidInput, match=f"{setting} must be used with kind .*got kind '{kind}'"):
+        load_judges({"kind": kind, "endpoints": [endpoint], setting: value})

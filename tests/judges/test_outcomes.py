@@ -26,7 +26,8 @@ def test_whatever_is_answered_a_matrix_fits_itself(
             return LOST
         return random.choice(["A", "B", "tie"]) if kind == "pairwise" else ranks(shown, random)
 
-    who = judge(kind=kind, passes=times, samples=times, pairs=budget, both_orders=both_orders)
+    settings = {"passes": times} if kind == "listwise" else {"pairs": budget, "both_orders": both_orders}
+    who = judge(kind=kind, samples=times, **settings)
     takes_part = np.array([random.random() < 0.8 for _ in answers], dtype=bool)
     asker, about = Scripted(script), question(group(*answers), wanted=takes_part[:, None])
     judgment = asyncio.run(judge_question(about, who, lambda _: asker))

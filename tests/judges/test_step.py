@@ -180,7 +180,8 @@ def test_order_of_groups_does_not_matter(kind: Any) -> None:
 
     def asked(order: list[int]) -> tuple[dict[str, Any], Counter[Call]]:
         asker = Scripted(answer)
-        judges = Judges(judges=(judge(kind=kind, pairs=7, passes=2),))
+        settings = {"pairwise": {"pairs": 7}, "listwise": {"passes": 2}}.get(kind, {})
+        judges = Judges(judges=(judge(kind=kind, **settings),))
         judgments = run([groups[i] for i in order], asker, judges)
         found = {f"q{i}": one for i, one in zip(order, judgments.groups, strict=True)}
         return found, Counter(repr(call.messages) for call in asker.calls)

@@ -31,9 +31,8 @@ from rubrank.drafting.round_trip import find_foreign_parameter
 from rubrank.drafting.sentences import fold_text, stands_outside_quotations
 from rubrank.drafting.writers import Templates, ask_json
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.client.runtime import JudgeClients, open_clients
 from rubrank.judges.judge import Asker, Judge, Judges
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
