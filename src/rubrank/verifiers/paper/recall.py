@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import Field
@@ -32,9 +33,11 @@ _BAG = 8  # words: fewer may be a heading or a list entry
 _MOSTLY = 0.6  # share of a point's words from which a sentence is about the point
 _WINDOW = 3  # sentences over which one point may be spread
 _MOST_SENTENCES = 20_000  # of the answer are read
+_INSTRUCTION = 300  # characters that a prompt may have beside a list of points
+_ORDERED = 5  # words of a point in one sentence from which their order matters
 
 
-@verifier("SummaryRecall", family="format", domain=UNIT, version=4)
+@verifier("SummaryRecall", family="format", domain=UNIT, version=5)
 def summary_recall(
     rollout: Rollout,
     *,
@@ -51,8 +54,9 @@ def summary_recall(
     answer breaks the limit `relation words` (copying everything recalls everything). The points come from `points`,
     the sentences of `reference`, or the rollout's metadata of these names. Passes with 1: every point in its own words.
     Fails with 0: nothing of them. A sentence that denies a point ("did not rise" for "rose in May"), or states flatly
-    what the point denies, recalls nothing of it; nor do words without sentences (a bag of words), or entries that
-    repeat a list of points that the prompt gives. Not covered: other words for the same thing, opposites ("fell").
+    what the point denies, recalls nothing of it; nor do questions, words without sentences (a bag of words, or a
+    point's words in another order: at least two must follow each other as there), or sentences that repeat points
+    which the prompt lists. Not covered: other words for the same thing, opposites ("fell").
     """
     reference_points = _find_points(rollout, points, reference)
     if not reference_points:
@@ -66,7 +70,10 @@ def summary_recall(
     usual = _measure_connection("\n".join(reference_points))
     answer = []
     for sentence in sentences(shown)[:_MOST_SENTENCES]:
-        if not _is_bag_of_words(sentence, usual) and _normalise(sentence) not in given:
+        normalised = _normalise(sentence)
+        is_echo = any(point in normalised for point in given)
+        is_question = sentence.rstrip("*_\"'”’)） ").endswith(("?", "？"))
+        if not (is_echo or is_question or _is_bag_of_words(sentence, usual)):
             answer.append(_Sentence.parse(sentence, language))
     recalls = [_measure_recall(point, answer) for point in reference_points]
     if threshold is not None:
@@ -94,9 +101,19 @@ def _normalise(text: str) -> str:
 
 
 def _find_given_points(points: list[str], question: str) -> set[str]:
-    """The points, if the prompt itself lists them: then an answer that repeats the list recalls nothing."""
+    """The points, if the prompt itself lists them: then an answer that repeats the list recalls nothing.
+
+    They are lines of the prompt, or follow each other in a prompt that says little else. In a longer prompt they may be
+    sentences of the text that is to be summarised, and copying those is allowed.
+    """
+    normalised = [_normalise(point) for point in points]
     lines = {_normalise(line) for line in question[:100_000].splitlines()}
-    listed = {_normalise(point) for point in points} & lines
+    prompt = _normalise(question[:100_000])
+    in_row = re.sub(r"(?<!\S)\d{1,2} ", "", prompt)  # without the numbers of entries
+    is_in_row = " ".join(re.sub(r"(?<!\S)\d{1,2} ", "", point) for point in normalised) in in_row
+    if is_in_row and len(normalised) >= 2 and len(prompt) <= 2 * sum(map(len, normalised)) + _INSTRUCTION:
+        return set(normalised)
+    listed = set(normalised) & lines
     return listed if len(listed) >= 2 and len(listed) >= 0.8 * len(points) else set()
 
 
@@ -122,6 +139,7 @@ def _is_bag_of_words(sentence: str, usual: float) -> bool:
 class _Sentence:
     """A sentence of the answer: its words; for each clause that denies something, its words and the first denied."""
 
+    words: tuple[str, ...]
     tokens: frozenset[str]
     denials: tuple[tuple[frozenset[str], str], ...]
 
@@ -129,7 +147,8 @@ class _Sentence:
     def parse(cls, sentence: str, language: str) -> _Sentence:
         clauses = find_denials(sentence, language or None)
         denials = tuple((frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses)
-        return cls(frozenset(_tokenize(sentence)), denials)
+        words = _split_words(sentence)
+        return cls(tuple(dict.fromkeys(words)), frozenset(words), denials)
 
     def contradicts(self, point: set[str], is_negated: bool) -> bool:
         """Tell whether the sentence says the opposite of a point, given by its words."""
@@ -139,12 +158,25 @@ class _Sentence:
         return any(first in point or len(point & clause) >= enough for clause, first in self.denials)
 
 
+    def scrambles(self, point: list[str]) -> bool:
+        """Tell whether the sentence has many words of a point, given in order, and hardly two of them in that order."""
+        if len(self.tokens & set(point)) < _ORDERED or any(map(_is_unspaced, point)):
+            return False
+        in_point = [word for word in dict.fromkeys(point) if word in self.tokens]
+        in_sentence = [word for word in self.words if word in point]
+        return len(set(pairwise(in_point)) & set(pairwise(in_sentence))) < 2
+
+
 def _measure_recall(point: str, answer: list[_Sentence]) -> float:
     """Return the largest share of the point's words in neighbouring sentences that do not contradict it."""
-    point_tokens = _tokenize(point)
+    point_words = _split_words(point)
+    point_tokens = set(point_words)
     is_negated = has_denial(point)
     no_tokens: frozenset[str] = frozenset()
-    tokens = [no_tokens if sentence.contradicts(point_tokens, is_negated) else sentence.tokens for sentence in answer]
+    tokens = []
+    for sentence in answer:
+        is_useless = sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(point_words)
+        tokens.append(no_tokens if is_useless else sentence.tokens)
     best = 0
     for start in range(max(1, len(tokens) - _WINDOW + 1)):
         window = no_tokens.union(*tokens[start : start + _WINDOW])
@@ -164,13 +196,18 @@ def _first_token(scope: str) -> str:
 
 def _tokenize(text: str) -> set[str]:
     """Return word stems, and in scripts without spaces pairs of characters."""
-    tokens: set[str] = set()
+    return set(_split_words(text))
+
+
+def _split_words(text: str) -> list[str]:
+    """Return the same in the order of the text."""
+    words: list[str] = []
     for token in _TOKEN.findall(fold_visible(text)):
         if _is_unspaced(token):
-            tokens.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
+            words += [token[i : i + 2] for i in range(max(1, len(token) - 1))]
         elif token not in _STOP:
-            tokens.add(_SUFFIX.sub("", token))
-    return tokens
+            words.append(_SUFFIX.sub("", token))
+    return words
 
 
 def _is_unspaced(token: str) -> bool:

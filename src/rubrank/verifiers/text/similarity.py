@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -25,6 +26,7 @@ from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.negation import find_denials
 from rubrank.verifiers.shared.statements import is_denied
+from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
@@ -83,15 +85,16 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=3)
+@verifier("ContainsAny", family="similarity", domain=BINARY, version=4)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:
     """The answer contains one of the references (or all of them), as whole tokens and in order.
 
     Passes: "I think it was Paris." for ["Paris", "Lutetia"]; 西湖 in 杭州西湖. Fails: "Parisian" for "Paris"; one of
-    two with `need="all"`; a reference that is only denied ("not Paris", "Paris is wrong"), only in a comment, an
-    address or hidden text, or only in a list of five and more that were not asked for (every capital of Europe).
+    two with `need="all"`; a reference that is only denied or doubted ("not Paris", "Paris is wrong", "I doubt that it
+    is Paris"), only in a question, a comment, an address, hidden or struck text, or only in a list of five and more
+    that were not asked for (every capital of Europe, with commas or without).
     Missing: no reference. Not covered: another wrong statement about the reference (GroundTruthMatch).
     """
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
@@ -109,28 +112,54 @@ def contains_any(
 
 
 _COMMENT = re.compile(r"(?s:/\*.{0,2000}?\*/)|(?m:(?:^|(?<=\s))(?://|#|--\s)[^\n]*)")
-_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
-_ENTRY = re.compile(r"[,，、;；/|]|\b(?:and|or)\b|和")
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]{1,64}@[\w-]{1,63}\.\w\S*")
+_STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
+_ENTRY = re.compile(r"[,，、;；/|#•·]|\s[-–—]\s|\)\s*\(|(?:^|\s)\d{1,3}[.)]|\b(?:and|or)\b|和")
 _MANY_ENTRIES = 5
 _SHORT_ENTRY = 4  # tokens
+_BAG = 8  # tokens without a small word among them: a list without commas
+_SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
+_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
-    """The sentences that state something: no comments, addresses, denials, nor lists of more than `most_entries`."""
-    outside, blocks, _ = split_code(rollout.text.shown.raw)
+    """The sentences that state something: no comments, addresses, questions, denials, nor lists of too many entries."""
+    outside, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
     code_lines = [line for _, code in blocks for line in _COMMENT.sub(" ", code).splitlines()]
     entries = [line for line in outside if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
     lines = outside if len(entries) <= most_entries else [line for line in outside if line not in entries]
+    sentences = _drop_runs_of_short_lines(lines, most_entries)
     statements = []
-    for sentence in [*split_sentences("\n".join(lines)), *code_lines]:
+    for sentence in [*sentences, *code_lines]:
         statement = _ADDRESS.sub(" ", sentence)
-        short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
-        if short_entries > most_entries:
+        if statement.rstrip("*_\"'”’)） ").endswith(("?", "？")) or _is_list(statement, most_entries):
             continue
         for clause, _ in find_denials(statement):
             statement = statement.replace(clause, " ")
         statements.append(statement)
     return statements
+
+
+def _drop_runs_of_short_lines(lines: Sequence[str], most_entries: int) -> list[str]:
+    """The sentences of the lines, without runs of more than `most_entries` short ones: Paris. London. Berlin. …"""
+    texts = ["\n".join(lines)]
+    if sum(0 < len(tokenize(line)) <= _SHORT_ENTRY for line in lines) > most_entries:
+        texts = list(lines)  # a word in each line: not the lines of a paragraph
+    sentences = [sentence for text in texts for sentence in split_sentences(text) if tokenize(sentence)]
+    kept: list[str] = []
+    for is_short, run in groupby(sentences, key=lambda sentence: len(tokenize(sentence)) <= _SHORT_ENTRY):
+        run_sentences = list(run)
+        if not is_short or len(run_sentences) <= most_entries:
+            kept += run_sentences
+    return kept
+
+
+def _is_list(statement: str, most_entries: int) -> bool:
+    """Are there too many short parts between commas, or many words and not one that connects them?"""
+    short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
+    tokens = tokenize(statement)
+    is_bag = len(tokens) >= max(_BAG, 2 * most_entries) and _SMALL_WORDS.isdisjoint(tokens)
+    return short_entries > most_entries or (is_bag and not _HAS_UNSPACED.search(statement))
 
 
 def _is_stated(reference: str, statements: Sequence[str]) -> bool:
