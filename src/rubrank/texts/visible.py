@@ -12,7 +12,7 @@ Markdown and HTML are read as they are rendered:
   structure.
 
 A text without any of this is returned unchanged, and that is decided fast. Not covered: letters that look like others,
-style sheets, letters of the colour of a background that is not white.
+style sheets, letters of the colour of a background that another element has.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ _MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
 _FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _COMMENT = re.compile(r"<!--(?:-?>|.*?-->)|(?:^|(?<=\n))[ \t]{0,3}<!--.*|<!\[CDATA\[.*?\]\]>", re.DOTALL)
-_DROPPED = ("script", "style", "template", "noscript", "head", "datalist", "object", "iframe")
+_DROPPED = ("script", "style", "template", "noscript", "head", "datalist", "object", "iframe", "desc", "metadata")
 _HIDDEN_STYLE = (
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])"
     r"|color\s*:\s*transparent|text-indent\s*:\s*-\d{3}|(?:left|top)\s*:\s*-\d{3}"
+    r"|font-size\s*:\s*[01]?(?:\.\d+)?\s*(?:px|pt)\b|opacity\s*:\s*0?\.0|scale\(\s*0(?![.\d]*[1-9])"
+    r"|clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)|clip\s*:\s*rect\(\s*[01]"
+    r"|(?<![\w-])(?:max-)?(?:height|width)\s*:\s*0(?![.\d]*[1-9])"
+    # Letters of the colour of their background.
+    r"|(?<![\w-])color\s*:\s*(?P<letters>[#\w]{3,20})\s*;\s*background(?:-color)?\s*:\s*(?P=letters)\b"
+    r"|background(?:-color)?\s*:\s*(?P<ground>[#\w]{3,20})\s*;\s*color\s*:\s*(?P=ground)\b"
 )
 _WHITE = r"(?:white\b|#fff(?:fff)?\b|rgba?\(\s*255\s*,\s*255\s*,\s*255)"
 # White letters are invisible unless the element has a background of its own.
@@ -51,8 +57,8 @@ _HIDDEN_ELEMENT = re.compile(
     re.IGNORECASE,
 )
 _INLINE = (
-    "a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong"
-    "|sub|sup|time|tt|u|var|wbr"
+    "a|abbr|acronym|b|base|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|link|mark|meta|param|q|s|samp"
+    "|small|source|span|strike|strong|sub|sup|time|track|tt|u|var|wbr"
 )
 _BLOCK = (
     "address|article|aside|blockquote|body|br|button|caption|center|dd|details|div|dl|dt|figcaption|figure|footer|form"
@@ -71,7 +77,10 @@ _DEFINITION = re.compile(
     r"(?m)^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:<[^<>\n]*>|\S+)"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*$\n?"
 )
-_PHANTOM = re.compile(r"\\[hv]?phantom\{[^{}\n]{0,500}\}")
+_PHANTOM = re.compile(
+    r"\\[hv]?phantom\{[^{}\n]{0,500}\}|\\(?:text)?color\{(?:white|transparent)\}\{[^{}\n]{0,500}\}"
+    r"|\{\\color\{(?:white|transparent)\}[^{}\n]{0,500}\}"
+)
 _LETTER = r"[^\W\d_]"
 _IN_WORD = re.compile(
     rf"(?<={_LETTER})(\*{{2,3}}|`)([^\s*`]{{1,60}})\1|(?<![*`\w])(\*{{2,3}}|`)([^\s*`]{{1,60}})\3(?={_LETTER})"
@@ -112,7 +121,7 @@ def _may_hide(text: str) -> bool:
         ("<" in text and _TAG_START.search(text) is not None)
         or ("&" in text and _ENTITY.search(text) is not None)
         or ("]" in text and ("](" in text or "]:" in text or "][" in text))
-        or ("\\" in text and "phantom{" in text)
+        or ("\\" in text and ("phantom{" in text or "color{" in text))
         or ("*" in text and _has_star_between_letters(text))
         or ("`" in text and _CODE_IN_WORD.search(text) is not None)
     )
@@ -168,7 +177,7 @@ def _render(text: str) -> str:
         text = _DEFINITION.sub("", text)
         text = _PICTURE.sub("", text)
         text = _LINK.sub(r"\1", text)
-    if "phantom{" in text:
+    if "phantom{" in text or "color{" in text:
         text = _PHANTOM.sub("", text)
     if "*" in text or "`" in text:
         text = _IN_WORD.sub(_emphasised_text, text)
@@ -184,6 +193,8 @@ def _remove_tags(text: str) -> str:
 
     def replace_tag(tag: re.Match[str]) -> str:
         if tag[1]:  # an inline element
+            if tag[1].lower() == "q":
+                return "”" if tag[0].startswith("</") else "“"
             return ""
         name = re.split(r"[\s/>]", tag[0].lstrip("</"), maxsplit=1)[0].lower()
         is_closing = tag[0].startswith("</")
@@ -195,6 +206,8 @@ def _remove_tags(text: str) -> str:
             return "\n"
         if name == "li" and not is_closing:
             return "\n1. " if lists_numbered and lists_numbered[-1] else "\n- "
+        if name == "blockquote" and not is_closing:
+            return "\n\n> "
         if re.fullmatch("h[1-6]", name):
             return "\n\n" if is_closing else f"\n\n{'#' * int(name[1])} "
         return "\n\n" if name == "p" else "\n"
@@ -214,7 +227,7 @@ def _remove_hidden_elements(text: str) -> str:
     at = 0
     unclosed: set[str] = set()  # searching for their closing tag again and again would take quadratic time
     while opening := _HIDDEN_ELEMENT.search(text, at):
-        dropped_name, hidden_name = opening.groups()
+        dropped_name, hidden_name = opening.group(1, 2)
         name = (dropped_name or hidden_name).lower()
         closing = None
         if name not in unclosed:

@@ -22,7 +22,7 @@ _SHORTEST = 12  # characters: shorter quotations are words that are mentioned, n
 _SHORTEST_WIDE = 5  # in Chinese and Japanese
 
 
-@verifier("Citations", family="faithfulness", domain=UNIT, version=3)
+@verifier("Citations", family="faithfulness", domain=UNIT, version=4)
 def check_citations(
     rollout: Rollout,
     *,
@@ -61,6 +61,8 @@ def check_citations(
         numbers = {_normalise_number(number) for number in _NUMBER.findall(" ".join(sources))}
         for number in _NUMBER.findall(_REFERENCE.sub(" ", answer)):
             citations.append((number, _normalise_number(number) in numbers))
+    if at_least and not any(map(str.isalpha, _REFERENCE.sub(" ", answer))):
+        return 0.0, "references without a text"
     if len(citations) < at_least:
         return 0.0, f"{len(citations)} citation(s), at least {at_least} asked"
     if not citations:
