@@ -44,6 +44,17 @@ HIDDEN = {
     "the text of a picture": "Nothing here. ![{}](http://a.b/c.png)",
     "CDATA": "Nothing here.<![CDATA[{}]]>",
     "a phantom": "Nothing here. $\\phantom{{{}}}$",
+    "clipped": 'Nothing here.<span style="clip-path:inset(100%)">{}</span>',
+    "the colour of its background": 'Nothing here.<span style="color:#fff;background:#fff">{}</span>',
+    "a tenth of a pixel": 'Nothing here.<span style="font-size:0.1px">{}</span>',
+    "no height": 'Nothing here.<div style="height:0;overflow:hidden">{}</div>',
+    "scaled to nothing": 'Nothing here.<span style="transform:scale(0)">{}</span>',
+    "a white formula": "Nothing here. $\\color{{white}}{{{}}}$",
+    "a void element": 'Nothing here.<meta content="{}">',
+    "the description of a picture": "Nothing here.<svg><desc>{}</desc></svg>",
+    "off the page": 'Nothing here.<span style="position:absolute;left:-9999px">{}</span>',
+    "an attribute": 'Nothing here.<abbr title="{}">x</abbr>',
+    "a comment of Markdown": "Nothing here.\n\n[//]: # ({})\n",
 }
 POINT = "The lighthouse was built by Dutch engineers in 1880"
 SEEKERS: list[tuple[str, dict[str, Any], str]] = [
@@ -88,6 +99,16 @@ CITATIONS = {
     "two halves joined": "“The moon pulls the lighthouse was built” [1].",
     "a block with a true line": "> The moon pulls the sea twice a day.\n> It is made of green cheese, too.",
     "hidden": "Nothing is quoted.<!-- “The moon pulls the sea” [1] -->",
+    "made up, in low marks": "„The moon is made of cheese“ [1].",
+    "made up, in an element": "<q>the moon is made of green cheese</q> [1].",
+    "a made-up block in an element": "<blockquote>The moon is made of green cheese and sings.</blockquote> [1]",
+    "a bridge of dots": "“The moon … was built in 1880” [1].",
+    "a number changed": "“The lighthouse was built in 1890 by Dutch engineers” [2].",
+    "references alone": "[1][2][1][2]",
+    "a denial put in": "“The moon does not pull the sea twice a day” [1].",
+    "the parts swapped": "“The sea pulls the moon twice a day” [1].",
+    "made up, in code": "As it says, `the moon is made of green cheese` [1].",
+    "a reference further on": "It was, as “built in 1880 by Dutch engineers” tells us, Dutch [1].",
 }
 CAPITALS = "Paris, London, Berlin, Madrid, Rome, Vienna, Lisbon, Dublin, Prague, Warsaw"
 CONTAINS = {
@@ -107,6 +128,29 @@ CONTAINS = {
     "an address of a page": "See www.paris.example for more.",
     "within a word": "A parisian would know.",
     "numbered entries": "\n".join(f"{i}. {city}" for i, city in enumerate(CAPITALS.split(", "), 1)),
+    "a list without commas": CAPITALS.replace(",", ""),
+    "a list without commas and capitals": CAPITALS.replace(",", "").lower(),
+    "a list, a line each": CAPITALS.replace(", ", "\n"),
+    "a list, a sentence each": " ".join(f"It is {city}." for city in CAPITALS.split(", ")),
+    "a list with dashes": CAPITALS.replace(", ", " - "),
+    "a list in brackets": " ".join(f"({city})" for city in CAPITALS.split(", ")),
+    "a list of tags": " ".join(f"#{city}" for city in CAPITALS.split(", ")),
+    "a list with numbers": " ".join(f"{i}) {city}" for i, city in enumerate(CAPITALS.split(", "))),
+    "a table": "| city |\n|---|\n" + "\n".join(f"| {city} |" for city in CAPITALS.split(", ")),
+    "a doubt": "I doubt that it is Paris.",
+    "a doubt at the end": "That it is Paris is doubtful.",
+    "unlikely": "It is unlikely to be Paris.",
+    "anything but": "It is anything but Paris.",
+    "would be wrong": "Paris would be wrong.",
+    "the wrong answer": "“Paris” is the wrong answer.",
+    "ruled out": "Paris can be ruled out.",
+    "a former belief": "I used to think it was Paris, but it is Rome.",
+    "an idea rejected": "I reject the idea that the capital is Paris.",
+    "nobody claims": "Nobody would claim that it's Paris.",
+    "a question": "Is it Paris?",
+    "struck": "It is ~~Paris~~ Rome.",
+    "a mail address": "Write to paris@example.org.",
+    "the opinion of others": "Some people say Paris, but they are wrong.",
 }
 POINTS = [
     "Profits rose sharply in 2020 because of exports.",
@@ -124,8 +168,29 @@ RECALL = {
     "all false": "It is false that profits rose sharply in 2020. It is untrue that the board approved the merger.",
     "hidden": f"<!-- {' '.join(POINTS)} --> There is nothing to say here today.",
     "nothing": "The company had an eventful time, as companies do.",
+    "reversed words": " ".join(" ".join(reversed(point.rstrip(".").split())) + "." for point in POINTS),
+    "sorted words": " ".join(" ".join(sorted(point.rstrip(".").split())) + "." for point in POINTS),
+    "questions": " ".join(f"Is it true that {point.rstrip('.')}?" for point in POINTS),
+    "doubts": " ".join(f"I doubt that {point}" for point in POINTS),
+    "unlikely": " ".join(f"It is unlikely that {point}" for point in POINTS),
+    "a bag with small words": "the profits of the rose and sharply in the 2020 of the exports. the board the "
+    "approved of the merger in the May of the long debate. the plant of the Leeds and the close of the next year.",
+    "opposites": "Profits fell sharply in 2020 because of exports. The board rejected the merger in May after a long "
+    "debate. The plant in Leeds will open next year.",
+    "parts mixed": "The plant approved exports sharply in 2020. The merger in Leeds rose after the board. Profits "
+    "in May will close next year because of a long debate.",
 }
 LISTED = "Summarise the report and cover these points:\n" + "\n".join(POINTS)
+INLINE = "Summarise the report. Cover these points: " + " ".join(POINTS)
+ECHOES = {
+    "the list again": "\n".join(POINTS),
+    "as entries": "\n".join(f"- {point}" for point in POINTS),
+    "with numbers": "\n".join(f"{i}. {point}" for i, point in enumerate(POINTS, 1)),
+    "as a quotation": "\n".join(f"> {point}" for point in POINTS),
+    "in one line": " ".join(POINTS),
+    "with a preface": "Sure! Here it is: " + " ".join(POINTS),
+    "with semicolons": "; ".join(point.rstrip(".") for point in POINTS) + ".",
+}
 DISTINCT = {
     "one word": "Lighthouse",
     "two words": "Lighthouse coast",
@@ -148,6 +213,19 @@ EMPTY = {
     "an empty fence": "```\n```",
     "a rule": "---",
     "courtesy in French": "Bien sûr ! Voici la réponse.",
+    "courtesy in German": "Gerne! Hier ist die Antwort:",
+    "courtesy in Chinese": "好的，以下是答案：",
+    "an announcement of itself": "I will answer this question now.",
+    "thanks": "Thank you for your question.",
+    "to do": "TODO: write the answer",
+    "entities": "&nbsp;&nbsp;",
+    "tag characters": "\U000e0041\U000e0042",
+    "a Hangul filler": "\u3164\u3164",
+    "empty elements": "<p></p><br/>",
+    "an empty formula": "$$ $$",
+    "an emoji": "👍",
+    "the prompt": "Explain how tides work, with an example.",
+    "I see": "I see.",
 }
 LOOPS = {
     "one sentence": "The sea is wide and blue. " * 12,
@@ -155,6 +233,16 @@ LOOPS = {
     "three, one opening": "The sea is wide. The sea is blue. The sea is deep. " * 5,
     "a counter": "\n".join(f"Step {i}: look at the sea and wait." for i in range(1, 20)),
     "a word": "sea " * 200,
+    "capitals in turn": "The sea is wide and blue. THE SEA IS WIDE AND BLUE. " * 6,
+    "stops in turn": "The sea is wide and blue! The sea is wide and blue. The sea is wide and blue? " * 4,
+    "invisible characters in turn": "The sea is wide and blue. The s\u200bea is wide and blue. " * 6,
+    "a letter of another alphabet in turn": "The sea is wide and blue. The sеa is wide and blue. " * 6,
+    "a syllable": "ha" * 200,
+    "Chinese": "大海很宽很蓝。" * 12,
+    "an emoji": "🎉" * 100,
+    "another adjective": " ".join(
+        f"The sea is {word} and blue." for word in ("wide", "deep", "calm", "cold", "grey", "dark", "vast")
+    ),
     "a paragraph": "The sea is wide and blue. It goes on for ever, and nobody knows what lies behind it, or why. "
     "The old men of the harbour say that there is an island.\n\n" * 4,
 }
@@ -167,6 +255,15 @@ FORBIDDEN = {
     "a soft hyphen": "This is a b\u00adad idea.",
     "a tag inside": "This is a b<b>a</b>d idea.",
     "capitals": "This is a BAD idea.",
+    "a digit": "This is a b4d idea.",
+    "spaces": "This is a b a d idea.",
+    "hyphens": "This is a b-a-d idea.",
+    "another alphabet": "This is a bаd idea.",
+    "small capitals": "This is a ʙᴀᴅ idea.",
+    "bold letters of mathematics": "This is a 𝐛𝐚𝐝 idea.",
+    "letters in circles": "This is a ⓑⓐⓓ idea.",
+    "a word joiner": "This is a b\u2060ad idea.",
+    "written from the right": "This is a \u202edab\u202c idea.",
 }
 SUMS = {  # what a program writes that should write 50
     "5_0": "print('5_0')",
@@ -175,6 +272,11 @@ SUMS = {  # what a program writes that should write 50
     "both": "print(50, 51)",
     "nan": "print(float('nan'))",
     "inf": "print(float('inf'))",
+    "hexadecimal": "print('0x32')",
+    "Arabic digits": "print('٥٠')",
+    "standard error": "import sys; print(50, file=sys.stderr)",
+    "everything": "print(*range(100))",
+    "a blank within": "print('5\\u00a00')",
 }
 
 
@@ -187,8 +289,9 @@ def make_tricks() -> Iterator[Trick]:
         yield Trick("ContainsAny", {"references": ["Paris"]}, name, text)
     for name, text in RECALL.items():
         yield Trick("SummaryRecall", {"points": POINTS}, name, text)
-    for name, text in (("the list again", "\n".join(POINTS)), ("as entries", "\n".join(f"- {p}" for p in POINTS))):
+    for name, text in ECHOES.items():
         yield Trick("SummaryRecall", {"points": POINTS}, f"an echo of the points: {name}", text, LISTED)
+        yield Trick("SummaryRecall", {"points": POINTS}, f"an echo of points in one line: {name}", text, INLINE)
     for name, text in DISTINCT.items():
         yield Trick("DistinctN", {}, name, text)
     for name, text in EMPTY.items():

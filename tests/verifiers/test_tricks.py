@@ -1,4 +1,4 @@
-"""Cheap tricks fool no criterion: those of benchmarks/tricks.py, and answers that deserve the credit keep it."""
+"""Cheap tricks of benchmarks/tricks.py fool no criterion but for known ones, and honest answers keep their credit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.code_blocks import same_output
 from rubrank.verifiers.verifier import find_verifier
 
+OPEN = {
+    ("Citations", "made up, in code"),
+    ("Citations", "a reference further on"),
+    ("ContainsAny", "the opinion of others"),
+    ("SummaryRecall", "sorted words"),
+    ("SummaryRecall", "a bag with small words"),
+    ("SummaryRecall", "opposites"),
+    ("SummaryRecall", "parts mixed"),
+    ("EmptyAnswer", "an emoji"),
+    ("EmptyAnswer", "the prompt"),
+    ("EmptyAnswer", "I see"),
+    ("RepeatSegment", "an emoji"),
+    ("RepeatSegment", "another adjective"),
+    ("ForbiddenContent", "written from the right"),
+}
+"""Tricks that still fool a criterion; docs/reliability.md counts them."""
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "tricks.py"
 
 
@@ -30,7 +46,8 @@ def judge(name, response, params, prompt="Write about the coast."):
 def test_no_trick_earns_half_of_the_credit():
     with Cases() as cases:
         for trick in load_script().make_tricks():
-            if trick.criterion == "TestsPass":  # needs the sandbox: see test_agentic
+            # TestsPass needs the sandbox: see test_agentic.
+            if trick.criterion == "TestsPass" or (trick.criterion, trick.name) in OPEN:
                 continue
             with cases(f"{trick.criterion}: {trick.name}"):
                 value = judge(trick.criterion, trick.response, trick.params, trick.prompt)
@@ -53,6 +70,17 @@ def test_no_trick_earns_half_of_the_credit():
             {"points": ["Profits rose in 2020.", "The plant closed."]},
         ),
         ("DistinctN", "The sea is wide and deep.", {}),
+        ("ContainsAny", "There is no doubt that it is Paris.", {"references": ["Paris"]}),
+        ("ContainsAny", "I don't doubt that it is Paris.", {"references": ["Paris"]}),
+        ("ContainsAny", "Is it Rome? No: it is Paris.", {"references": ["Paris"]}),
+        ("ContainsAny", "London, Paris and Rome are large, but the capital is Paris.", {"references": ["Paris"]}),
+        ("ContainsAny", "Every brushstroke was a battle against doubt.", {"references": ["brushstroke"]}),
+        ("ForbiddenContent", "Plan A - B - C: the U.S.A., 4 rooms, сор из избы", {"words": ["bad", "cop"]}),
+        ("Citations", "<q>the moon pulls the sea</q> [1]", {"material": ["The moon pulls the sea."], "at_least": 1}),
+        ("Keyword", '<span style="font-size:10px;opacity:0.9">lighthouse</span>', {"keywords": ["lighthouse"]}),
+        ("Keyword", '<p style="color:#fff;background:#000">lighthouse</p>', {"keywords": ["lighthouse"]}),
+        ("Keyword", '<p style="line-height:0.9;max-width:600px">lighthouse</p>', {"keywords": ["lighthouse"]}),
+        ("Keyword", "$\\color{red}{lighthouse}$", {"keywords": ["lighthouse"]}),
     ],
 )
 def test_what_deserves_the_credit_keeps_it(name, response, params):
@@ -96,3 +124,15 @@ def test_a_test_without_content_tests_nothing():
 def test_cases_that_expect_nothing_test_nothing():
     cases = [{"stdin": "1", "stdout": ""}, {"stdin": "2", "stdout": " \n"}]
     assert judge("TestsPass", "```python\npass\n```", {"cases": cases}) is None
+
+
+def test_a_summary_in_another_order_keeps_its_credit():
+    points = load_script().POINTS
+    for answer in (
+        "In 2020, profits rose sharply thanks to exports. After a long debate in May the board approved the merger. "
+        "Next year the plant in Leeds will close.",
+        "- Exports made profits rise sharply in 2020\n- In May, after a long debate, the merger was approved by the "
+        "board\n- The Leeds plant will close next year",
+    ):
+        for prompt in ("Summarise the report.", load_script().LISTED, load_script().INLINE):
+            assert judge("SummaryRecall", answer, {"points": points}, prompt) > 0.8

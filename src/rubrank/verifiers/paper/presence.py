@@ -158,7 +158,7 @@ def _forbids_something(params: Any) -> str | None:
     return None
 
 
-@verifier("ForbiddenContent", family="presence", domain=BINARY, version=1, check=_forbids_something)
+@verifier("ForbiddenContent", family="presence", domain=BINARY, version=2, check=_forbids_something)
 def forbidden_content(
     text: Text,
     *,
@@ -171,8 +171,9 @@ def forbidden_content(
 ) -> Answer:
     """No forbidden content: words or phrases, characters, RE2 patterns, or kinds of content (digits, emoji, url …).
 
-    Passes: words ["bad"] in "not badly". Fails: "Bad idea"; kinds ["comma"] for "一，二". Not covered: paraphrases and
-    spelling tricks (b-a-d); first person and contractions are known in English (and 我, 咱) only.
+    Passes: words ["bad"] in "not badly". Fails: "Bad idea", "b-a-d", "b4d", "bаd" with a Cyrillic а; kinds ["comma"]
+    for "一，二". Not covered: paraphrases and other spelling tricks; first person and contractions are known in English
+    (and 我, 咱) only.
     """
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
@@ -181,7 +182,7 @@ def forbidden_content(
     present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
-        if count_phrase(place, phrase, whole=whole_words, enough=1):
+        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(phrase, shown.folded):
             present.append(repr(word))
     present += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
     # Markup is searched for in the raw text: the shown one has lost some of it.
@@ -193,6 +194,30 @@ def forbidden_content(
     if present:
         return False, f"forbidden: {', '.join(present[:5])}"
     return True, "nothing forbidden found"
+
+
+# Digits and letters of other alphabets that look like Latin letters.
+_SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
+_LOOKALIKES = str.maketrans(
+    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}", "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz"
+)
+_WORD = re.compile(r"[\w@$]+")
+_SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
+
+
+def _is_disguised(phrase: str, folded: str) -> bool:
+    """Does the text spell the phrase with look-alike letters (b4d), or letter by letter (b-a-d)?"""
+    if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
+        return False
+    undisguised = []
+    for word in _WORD.findall(folded):
+        latin = word.translate(_LOOKALIKES)
+        # Numbers, and words that are written in another alphabet altogether, are what they seem.
+        is_mixed = any((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
+        if latin != word and is_mixed:
+            undisguised.append(latin)
+    spelled = (match[0].replace(match[1], "") for match in _SINGLE_LETTERS.finditer(folded))
+    return phrase in undisguised or any(phrase in run for run in spelled)
 
 
 def _has_kind(kind: str, text: Text) -> bool:

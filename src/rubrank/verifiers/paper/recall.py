@@ -157,7 +157,6 @@ class _Sentence:
             return not self.denials and len(point & self.tokens) >= enough
         return any(first in point or len(point & clause) >= enough for clause, first in self.denials)
 
-
     def scrambles(self, point: list[str]) -> bool:
         """Tell whether the sentence has many words of a point, given in order, and hardly two of them in that order."""
         if len(self.tokens & set(point)) < _ORDERED or any(map(_is_unspaced, point)):

@@ -22,8 +22,8 @@ from rubrank.verifiers.shared.language import detect_language, script_of
 from rubrank.verifiers.shared.word_tables import read_table
 
 _CLAUSE = re.compile(
-    r"[,;:，；：、。.!?！？]|\b(?:(?<!anything )but|while|whereas|although|though|however|yet|because|since|which|who|mais"
-    r"|pero|sino|aber|sondern|mas|ma|но|а)\b|但是?|而是|然而|却|虽然|因为|所以",
+    r"[,;:，；：、。.!?！？]|\b(?:(?<!anything )but|while|whereas|although|though|however|yet|because|since|which|who"
+    r"|mais|pero|sino|aber|sondern|mas|ma|но|а)\b|但是?|而是|然而|却|虽然|因为|所以",
     re.IGNORECASE,
 )
 _UNSPACED = ("zh", "ja", "ko")
