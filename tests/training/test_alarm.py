@@ -13,11 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
+from rubrank.grading.grade import grade
+from rubrank.judges.client.usage import Account
+from rubrank.judges.judge import Judgment
+from rubrank.judges.judgments import Judgments
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.criterion import CriterionData
 from rubrank.training.alarm import WINDOW, RewardAlarm, StepFigures, figures_of_records, measure_step
-from rubrank.training.engine import RewardEngine
+from rubrank.training.engine import Graded, RewardEngine
 from rubrank.verifiers.domain import Domain
 
 TESTS = CriterionData("Tests", verifier="TestsPass", family="agentic")
@@ -266,17 +270,21 @@ def test_histograms_go_to_tensorboard():
 
 
 def test_totals_of_judges_go_on_after_resuming():
+    def fuse_judged_step(engine):
+        groups = make_groups(0, 2)
+        table = grade(groups, RUBRIC)
+        account = Account(input_tokens=100, output_tokens=20, cost=0.5)
+        judging = Judgments(tuple(Judgment() for _ in groups), account, tuple(group.id for group in groups))
+        return engine.fuse(groups, Graded(table.groups, judging), 0).metrics
+
     engine = RewardEngine(RUBRIC)
-    account = SimpleNamespace(input_tokens=100, output_tokens=20, cost=0.5)
-    engine._add_judge_totals(account)
+    fuse_judged_step(engine)
     resumed = RewardEngine(RUBRIC)
     resumed.load_state_dict(json.loads(json.dumps(engine.state_dict())))
-    metrics = resumed._add_judge_totals(account)
-    assert metrics == {
-        "rubrank/judge/tokens": 120.0,
-        "rubrank/judge/total_tokens": 240.0,
-        "rubrank/judge/total_cost": 1.0,
-    }
+    metrics = fuse_judged_step(resumed)
+    assert metrics["rubrank/judge/tokens"] == 120.0
+    assert metrics["rubrank/judge/total_tokens"] == 240.0
+    assert metrics["rubrank/judge/total_cost"] == 1.0
 
 
 def test_a_run_ends_with_a_checkpoint_after_an_alarm():

@@ -19,7 +19,7 @@ used in several threads. Rules that look at a whole batch (GDPO, AMRP …) see o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rubrank._choices import Thinking
@@ -174,23 +174,16 @@ def score_group(
     if isinstance(completions, str) or not len(completions):
         got = repr(completions)
         raise InvalidInput("score_group", "completions", "a list of at least one", got, "Pass the whole group.")
-    group_id = engine.label(step, train=train) if id is None else id
+    query = Query(prompt, rubric, metadata or {}, tools, opened=prompt_opening_tag(prompt))
     reasons = finish_reasons or [None] * len(completions)
     counts = token_counts or [None] * len(completions)
-    rollouts = []
-    for completion, reason, count in zip(completions, reasons, counts, strict=True):
-        rollout = rollout_of(
-            prompt,
-            completion,
-            tools=tools,
-            metadata=metadata,
-            finish_reason=reason,
-            token_counts=count,
-            thinking=engine.thinking,
-            where=f"group {group_id!r}",
-        )
-        rollouts.append(rollout)
-    group = Group(id=group_id, rollouts=tuple(rollouts), rubric=rubric)
+    sampled = []
+    for content, reason, count in zip(completions, reasons, counts, strict=True):
+        completion = Completion(content, reason)
+        if count:
+            completion = replace(completion, tokens=sum(count.values()), reasoning_tokens=count.get("reasoning", 0))
+        sampled.append(completion)
+    group = make_group(engine, query, sampled, step=step, where="score_group", id=id, train=train)
     return engine.score([group], step, train=train)
 
 

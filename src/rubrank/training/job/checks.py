@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.training.job.config import Job
+from rubrank.training.job.config import Job, read_number
 
 _MOST_LISTED = 20  # names that a message lists
 _ALL_LOGGERS = "all"  # every logger that is installed
@@ -174,8 +174,8 @@ def check_values(values: Mapping[str, Any], config_class: type, where: str, sect
         parameter = f"{section}.{name}"
         hint = hints[name]
         alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        if isinstance(value, str) and float in alternatives and str not in alternatives:
-            value = _read_number(value)
+        if float in alternatives and str not in alternatives:
+            value = read_number(value)
         more_kinds = _MORE_KINDS.get(name, ())
         if type(value) not in more_kinds and not _is_of_kind(value, alternatives):
             kinds = dict.fromkeys(_describe_kind(alternative) for alternative in (*alternatives, *more_kinds))
@@ -187,14 +187,6 @@ def check_values(values: Mapping[str, Any], config_class: type, where: str, sect
             _check_range(where, parameter, value, RANGE_OF.get(name))
         checked[name] = value
     return checked
-
-
-def _read_number(text: str) -> Any:
-    """The number in a text: YAML reads 1e-6 as a text. Any other text is returned unchanged."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:

@@ -43,8 +43,8 @@ _SHARE_TOLERANCE = 1e-6
 _SEEDS = 2**32  # NumPy, which the trainer seeds too, takes smaller ones
 
 
-def _read_number(value: Any) -> Any:
-    """YAML reads 1e-6 as a text, because it has no decimal point; the number is meant."""
+def read_number(value: Any) -> Any:
+    """A text as a number if it is one: YAML reads 1e-6 as a text, because it has no decimal point."""
     if not isinstance(value, str):
         return value
     try:
@@ -53,7 +53,7 @@ def _read_number(value: Any) -> Any:
         return value
 
 
-Number: TypeAlias = Annotated[float, BeforeValidator(_read_number), AllowInfNan(False)]
+Number: TypeAlias = Annotated[float, BeforeValidator(read_number), AllowInfNan(False)]
 
 
 class Lora(Strict):
@@ -296,10 +296,7 @@ class Config(EngineOptions):
             return (value,)
         if not isinstance(value, list | tuple):
             return value  # refused by the type
-        loggers = []
-        for logger in value:
-            if logger not in loggers:
-                loggers.append(logger)
+        loggers = [logger for i, logger in enumerate(value) if logger not in value[:i]]
         return () if loggers == ["none"] else loggers
 
     @model_validator(mode="before")
