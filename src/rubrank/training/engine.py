@@ -370,6 +370,7 @@ class RewardEngine:
         else:
             features = measure_texts(rollouts, self.controls, step)
         active = active_controls(self.controls, features, rollouts, step)
+        # Control that nobody asked for needs criteria that judges decide, and that several groups share.
         if self._uncontrolled_rule is not None:
             judged = list_shared_judged(table.groups)
             if not judged:
@@ -400,6 +401,8 @@ class RewardEngine:
                 self.observer(groups, table, step_rewards, step)
             if not logged:
                 return step_rewards
+
+            # The rest is for the trainer's log.
             shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
             metrics = step_metrics(results, table, rollouts, features, shared)
             metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
