@@ -15,7 +15,7 @@ from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks import openrlhf, slime, verifiers
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 from rubrank.training.frameworks.trl import RubricReward
-from rubrank.training.frameworks.verl.settings import most_tokens, rollout_of_row
+from rubrank.training.frameworks.verl.settings import Settings, most_tokens
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason
 
 GATE = ["Truncated", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
@@ -139,8 +139,8 @@ def test_verifiers():
 
 def test_verl():
     row = {"raw_prompt": "p"}
-    assert rollout_of_row(row, CUT, finish_reason="length").finish_reason == "length"
-    assert rollout_of_row(row, CUT).finish_reason is None
+    assert Settings().rollout(row, CUT, finish_reason="length").finish_reason == "length"
+    assert Settings().rollout(row, CUT).finish_reason is None
     assert most_tokens({"actor_rollout_ref": {"rollout": {"response_length": 8}}}) == 8
     assert most_tokens({"data": {"max_response_length": 9}}) == 9
     assert most_tokens(SimpleNamespace(data=SimpleNamespace(max_response_length=7))) == 7

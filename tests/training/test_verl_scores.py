@@ -95,7 +95,7 @@ def test_too_many_missing_answers_fail_the_step():
         with pytest.raises(JudgingFailed, match="6 of 6"):  # all are too many, whatever is allowed
             unpack_groups(groups(), texts, lenient)
         strict = RewardEngine(asked, judges=judges_at(at.url, most_missing=0.5))
-        with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*Fix the judges"):
+        with pytest.raises(JudgingFailed, match=r"6 of 6 answers are missing .*most_missing allows 50"):
             unpack_groups(groups(), texts, strict)
 
 

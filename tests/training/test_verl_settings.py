@@ -11,7 +11,7 @@ import pytest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.training.controls import Control
-from rubrank.training.frameworks.verl.settings import Settings, plain, rollout_of_row
+from rubrank.training.frameworks.verl.settings import Settings, plain
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
 OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]
@@ -99,7 +99,7 @@ def test_a_row_and_its_rollout():
         "data_source": "lakes",
         "tests": ["a"],
     }
-    assert "tests" not in rollout_of_row(row, "").metadata
+    assert "tests" not in Settings().rollout(row, "").metadata
 
 
 def test_rows_are_checked_before_anything_is_loaded():

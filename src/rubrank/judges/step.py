@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -150,29 +151,30 @@ async def judge_groups_async(
     return step.result(await runtime().run_async(step.run(asker_of)))
 
 
-def check_judgments(judgments: Judgments, judges: Judges) -> None:
+def check_judgments(judgments: Judgments, judges: Judges, reasons: Counter[str] | None = None) -> None:
     """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
 
     Also warns, once per process, of criteria for which no answer came. Answers lost to an outage are not counted if the
-    policy is `on_outage: continue`.
+    policy is `on_outage: continue`. reasons: why answers are missing, if the judgments do not say it.
     """
-    outage_losses = count_outage_losses(judgments, judgments.reasons, judges)
+    reasons = judgments.reasons if reasons is None else reasons
+    outage_losses = _count_outage_losses(judgments, reasons, judges)
     all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not outage_losses
     if all_missing or judgments.lost - outage_losses > judges.most_missing * judgments.asked:
-        reasons = tuple(judgments.reasons.most_common(_MAX_REASONS))
+        most_common = tuple(reasons.most_common(_MAX_REASONS))
         account = judgments.account
         spent = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
         remedy = "Without a cache, all calls are paid for again: set cache: FILE."
         if judges.cache is not None:
             remedy = f"Replies are kept in {judges.cache} and not paid for again: fix the judges, and repeat the step."
-        raise JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, reasons, spent, remedy)
+        raise JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, most_common, spent, remedy)
     for name, reason in judgments.missing_throughout.items():
         if name not in _warned_criteria:
             _warned_criteria.add(name)
             _log.warning("criterion %r: no judge gave an answer in this step; the first reason: %s", name, reason)
 
 
-def count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
+def _count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
     """How many answers were lost to an outage, if training continues without them (`on_outage: continue`); warns."""
     if judges.on_outage != "continue":
         return 0

@@ -1,8 +1,10 @@
 """Rewards for trainers. An adapter for another trainer is a few dozen lines over one of three shapes: docs/trainers.md.
 
     engine.py        the core: the groups of a step → rewards
+    step_parts.py    steps whose queries have many criteria of their own, fused in parts
     controls.py      attributes that are controlled from a step on, and what is measured on the texts
     metrics.py       what is logged about a step
+    alarm.py         signs of reward hacking
     state.py         records of a run that is resumed
     config.py        an engine from a settings file, for trainers that only take the path of a function
 
@@ -11,6 +13,7 @@
     shapes/          shape (b), a flat batch, in one process or split over many; shape (c), one sample at a time
 
     frameworks/      the adapters; docs/frameworks.md
+    trl.py, verl/    the import paths that documents and configurations name; the code is in frameworks/
     job/             `rubrank train`: a whole run of TRL's GRPOTrainer from one file
 
 Nothing here imports torch or a trainer before it is used.

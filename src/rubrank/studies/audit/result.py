@@ -9,6 +9,7 @@ main, ranker           0.62 [0.60, 0.64]  0.57 [0.54, 0.59]  0.54 [0.52, 0.56]  
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -140,7 +141,7 @@ class Table(NamedTuple):
 
     title: str
     headings: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     words: int = 2
     """How many columns, from the left, are words; the others are numbers."""
 

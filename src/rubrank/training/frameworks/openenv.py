@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, RubrankError
+from rubrank.judges import COMPARES
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.metrics import gated_means
 from rubrank.training.queries import make_query, score_query
 
 _OWNER = "OpenEnv"
-_COMPARING_KINDS = ("pairwise", "listwise")
 
 
 class NoScore(RubrankError):  # noqa: N818
@@ -47,7 +47,7 @@ def make_rubric(
 
     engine, rubric_column = load_engine(source, _OWNER)
     for judge in engine.judges.judges if engine.judges is not None else ():
-        if judge.kind in _COMPARING_KINDS:
+        if judge.kind in COMPARES:
             remedy = "An environment sees one response at a time."
             raise InvalidInput(_OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy)
     engine.alarm = None  # episodes of training and evaluation look alike here

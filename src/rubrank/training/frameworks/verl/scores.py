@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
+from rubrank.errors import InvalidInput, JudgeOutage
 from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
@@ -37,7 +37,6 @@ from rubrank.training.engine import Graded, RewardEngine
 A = TypeVar("A")
 B = TypeVar("B")
 _MOST_ROLLOUTS = 1024  # graded in one call
-_MOST_REASONS = 5  # in an error
 _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
@@ -225,6 +224,7 @@ def _unpack_scores(
 def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
     """The usage of all judges; None if none was called."""
     from rubrank.judges.client.usage import Account
+    from rubrank.judges.step import check_judgments
 
     judgments = []
     usages = []
@@ -243,29 +243,7 @@ def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: Reward
     reasons: Counter[str] = Counter()
     for usage in usages:
         reasons.update(usage["reasons"])
-    _check_missing(whole, reasons, engine)
-    return whole
-
-
-def _check_missing(judgments: Judgments, reasons: Counter[str], engine: RewardEngine) -> None:
-    """A reward worker sees a few rollouts at a time, so only the trainer can tell whether too much is missing."""
-    from rubrank.judges.step import count_outage_losses
-
-    most_missing = 1.0
-    lost_in_outage = 0
     if engine.judges is not None:
-        most_missing = engine.judges.most_missing
-        lost_in_outage = count_outage_losses(judgments, reasons, engine.judges)
-    is_allowed = judgments.lost - lost_in_outage <= most_missing * judgments.asked
-    is_everything_lost = judgments.lost >= max(judgments.asked, 1)
-    if is_allowed and (lost_in_outage or not is_everything_lost):
-        return
-    account = judgments.account
-    raise JudgingFailed(
-        judgments.lost,
-        judgments.asked,
-        most_missing,
-        tuple(reasons.most_common(_MOST_REASONS)),
-        f"{account.calls:,} calls, {account.cost:.4g}",
-        "Fix the judges and resume from the last checkpoint.",
-    )
+        # A reward worker sees a few rollouts at a time, so only the trainer can tell whether too much is missing.
+        check_judgments(whole, engine.judges, reasons)
+    return whole

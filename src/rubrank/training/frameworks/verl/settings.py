@@ -120,29 +120,21 @@ class Settings:
         )
 
     def rollout(self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any) -> Rollout:
-        """The rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`."""
-        metadata = {name: row[name] for name in self.columns if row.get(name) is not None}
-        return rollout_of_row(row, response, metadata, where, thinking=self.reward.thinking, **options)
+        """The rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`.
 
-
-def rollout_of_row(
-    row: Mapping[str, Any],
-    response: Any,
-    metadata: Mapping[str, Any] | None = None,
-    where: str = "rollout",
-    **options: Any,
-) -> Rollout:
-    """One rollout; the contents of `extra_info` and `reward_model` are metadata, except rubrics."""
-    row_metadata: dict[str, Any] = {}
-    for holder in (row.get("reward_model"), row.get("extra_info")):
-        if isinstance(holder, Mapping):
-            row_metadata |= holder
-    row_metadata |= {name: row.get(name) for name in ("data_source", "ability")}
-    row_metadata.pop("rubric", None)
-    row_metadata = {name: value for name, value in row_metadata.items() if value is not None}
-    return rollout_of(
-        row["raw_prompt"], response, metadata={**row_metadata, **(metadata or {})}, where=where, **options
-    )
+        The contents of `extra_info` and `reward_model`, except rubrics, and the columns of the settings are metadata.
+        """
+        metadata: dict[str, Any] = {}
+        for holder in (row.get("reward_model"), row.get("extra_info")):
+            if isinstance(holder, Mapping):
+                metadata |= holder
+        metadata |= {name: row.get(name) for name in ("data_source", "ability")}
+        metadata.pop("rubric", None)
+        metadata |= {name: row[name] for name in self.columns if row.get(name) is not None}
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+        return rollout_of(
+            row["raw_prompt"], response, metadata=metadata, where=where, thinking=self.reward.thinking, **options
+        )
 
 
 class ResponseReader:
