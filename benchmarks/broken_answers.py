@@ -3,6 +3,7 @@
     python benchmarks/broken_answers.py                    # the half for development: caught by kind
     python benchmarks/broken_answers.py --half hold-out    # the other half: other prompts, and never read
     python benchmarks/broken_answers.py --fresh            # texts written by hand (broken_answers.yaml)
+    python benchmarks/broken_answers.py --set second       # later texts by hand (broken_answers_sets.yaml)
     python benchmarks/broken_answers.py --misses           # and what was not caught
 
 Broken answers are made from ../shared/data by a seeded generator. The halves are told apart by a hash of the prompt.
@@ -29,6 +30,7 @@ from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.language import detect_language
 
 FRESH = Path(__file__).with_name("broken_answers.yaml")
+SETS = Path(__file__).with_name("broken_answers_sets.yaml")
 SOURCES = ("good_answers", "m_ifeval", "arena_hard_v2")
 EACH = 100  # broken answers of each kind
 
@@ -349,11 +351,19 @@ def make_fresh() -> Iterator[Broken]:
                 yield Broken(kind, "Explain how tides work, with an example.", text)
 
 
+def read_set(name: str) -> Iterator[Broken]:
+    """One of the later sets written by hand."""
+    for kind, cases in yaml.safe_load(SETS.read_text("utf-8"))[name].items():
+        for case in cases:
+            yield Broken(kind, case["prompt"], case["text"])
+
+
 def main() -> None:
     """Print how many are caught, by kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("development", "hold-out"), default="development")
     parser.add_argument("--fresh", action="store_true", help="measure the texts written by hand")
+    parser.add_argument("--set", choices=("first", "second"), help="measure a later set written by hand")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="*", help="only kinds that begin like this")
     parser.add_argument("--misses", action="store_true", help="print what was not caught")
@@ -362,7 +372,13 @@ def main() -> None:
     sizes: Counter[str] = Counter()
     caught: Counter[str] = Counter()
     abstained: Counter[str] = Counter()
-    for broken in make_fresh() if options.fresh else make_broken(options.half, options.seed):
+    if options.set:
+        broken_answers = read_set(options.set)
+    elif options.fresh:
+        broken_answers = make_fresh()
+    else:
+        broken_answers = make_broken(options.half, options.seed)
+    for broken in broken_answers:
         if options.kinds and not broken.kind.startswith(tuple(options.kinds)):
             continue
         rollout = Rollout.model_validate({"prompt": broken.prompt, "response": broken.response})

@@ -104,6 +104,49 @@ def test_a_whole_sentence_without_its_full_stop_is_not_sure():
 
 
 def test_words_that_the_prompt_asks_for_may_stand_last():
-    end = "Hope this helps with your environm"
+    end = "I hope that all of this will help you with the"
     assert judge(PARAGRAPH * 2 + end) == 0
     assert judge(PARAGRAPH * 2 + end, f"Describe the town. End with: {end}") == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Der Strom fließt durch den Leiter, wo er",
+        "El agua pasa por una serie de filtros y llega a",
+        "Вода проходит через фильтр и попадает в",
+        "L'acqua scorre attraverso una valle e arriva nella",
+    ],
+)
+def test_words_that_no_sentence_of_other_languages_ends_with(end):
+    beginnings = {
+        "D": "Die Stadt hat eine lange Geschichte. Der Markt ist weit bekannt. ",
+        "E": "La ciudad tiene una larga historia. El mercado es muy conocido. ",
+        "В": "Город имеет долгую историю. Рынок известен далеко за его пределами. ",
+        "L": "La città ha una lunga storia. Il mercato è molto conosciuto. ",
+    }
+    assert judge(beginnings[end[0]] + end) == 0
+
+
+def test_a_heading_with_nothing_below_it():
+    plan = "### Week 1\nLearn three chords.\n\n### Week 2\nChange between them.\n\n### Week 3"
+    assert judge(plan) == 0
+    assert judge(plan + "\nPlay a song.") == 1
+    assert judge(plan, "End with: Week 3") == 1
+
+
+def test_a_label_that_lost_its_text():
+    labels = "**Speed**: UDP is faster than TCP.\n**Safety**: TCP repeats what was lost.\n**Uses**:"
+    assert judge("They differ in several ways that matter.\n\n" + labels) == 0
+    assert judge("Fill in this form and send it back to us, please.\n\nName:\nStreet:\nDate:") == 1
+
+
+def test_a_list_with_fewer_entries_than_asked_for():
+    assert judge("- Germany\n- France\n- Ita", "List eight European countries.") == 0
+    assert judge("- Germany\n- France\n- Italy", "List three European countries.") == 1
+
+
+def test_a_letter_may_break_off_below_its_salutation():
+    letter = "Dear Ms Hall,\n\nThe parcel has not come. It was a present. Therefore I would like to ask you to"
+    assert judge(letter) == 0
+    assert judge("It was a pleasure to meet you. I will write soon.\n\nBest wishes,\nthe whole team of Hall") == 1

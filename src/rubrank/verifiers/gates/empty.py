@@ -57,9 +57,23 @@ _TEXT_ASKED = re.compile(
     re.IGNORECASE,
 )
 _DATA_ASKED = re.compile(
-    r"\b(?:json|list|lists|array|object|set|dict\w*|code|function|return|output|regex|empty|null|which)\b|列表|数组|输出",
+    r"\b(?:json|lists?|array|object|sets?|dict\w*|code|function|return|output|regex|empty|null|which|any|value|result"
+    r"|print|prints|extract|fields?|sql|python|javascript|program|n/a|none|reply only|answer only)\b"
+    r"|[\[\](){}=<>`\\$|+^∩∪∅]|列表|数组|输出|提取|字段|代码|返回|集合|哪些|有没有",
     re.IGNORECASE,
 )
+# Questions that no single word for nothing answers, unless they are about data.
+_OPEN_QUESTION = re.compile(
+    r"^\W*(?:what (?:is|are|was|were|does|do|did|causes?|makes?)|what's|who|where|when|how|why|tell me|define)\b"
+    r"|^\W*(?:was|wer|wie|warum|wo|wann|qu[eé]|qui[eé]n|c[oó]mo|por qué|qu'est-ce|qui|comment|pourquoi|quelle?|che|chi"
+    r"|come|perch[eé]|cos'è|qual|quais|quem|что|кто|как|почему|где|когда)\b"
+    r"|什么|谁|怎么|为什么|怎样|とは|何|誰|どう|なぜ|무엇|누구|어떻게|왜",
+    re.IGNORECASE,
+)
+_DEFINITION_ASKED = re.compile(
+    r"^\W*(?:what (?:is|are|was|were)|what's) (?:an? |the )?[\w-]+(?: [\w-]+)?\W*$", re.IGNORECASE
+)
+_VALUES_OF_CODE = ("null", "nil", "nan", "void")
 _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
 _GENERIC = re.compile(
     r"\b(?:answer|solution|introduction|explanation|overview|summary|response|conclusion|analysis|background|part|section"
@@ -71,16 +85,17 @@ _LONG = 1_000  # characters: a longer answer is more than a frame, placeholder o
 _FEW_WORDS = 25  # an answer with more words is more than courtesies
 
 
-@verifier("EmptyAnswer", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("EmptyAnswer", family="gate", domain=BINARY, version=4, layer="global_quality")
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 
-    Passes: "4", "👍", "+", `[]`, `{}`, `?`, a tool call without text. Fails: nothing, spaces, invisible characters,
-    HTML comments and empty elements, Markdown signs without content, only punctuation ("…"), thoughts without an
-    answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), a word for nothing
-    ("undefined", "[no response]"), courtesies alone ("Of course! I'd be happy to help."), an announcement and nothing
-    after it ("Sure! Here is an explanation:"), a heading alone that only names the subject. Missing: courtesies or
-    "None" where the prompt may have asked for no more. Not covered: an answer that says nothing in other ways.
+    Passes: "4", "👍", "+", `[]` or `{}` where data may be asked for, a tool call without text. Fails: nothing, spaces,
+    invisible characters, HTML comments and empty elements, Markdown signs without content, only punctuation ("…"),
+    thoughts without an answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), a word
+    for nothing ("undefined", "[no response]", "null" for "What is DNA?"), courtesies alone ("Of course! I'd be happy to
+    help."), an announcement and nothing after it ("Sure! Here is an explanation:"), a heading alone that only names the
+    subject. Missing: courtesies or "None" where the prompt may have asked for no more. Not covered: an answer that says
+    nothing in other ways.
     """
     if rollout.tool_calls:
         return True, "a tool is called"
@@ -108,12 +123,14 @@ def empty_answer(rollout: Rollout) -> Answer:
 def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
     """The verdict on an answer without letters or digits: fine if it is empty data, a requested sign or a picture."""
     signs = visible_text.strip("`*_ \t\r\n").removeprefix("json").strip()
-    if _NOTHING_FOUND.fullmatch(signs):
-        if _TEXT_ASKED.search(rollout.question) and not _DATA_ASKED.search(rollout.question):
-            return missing(f"{signs} may say that there is nothing")
-        return True, f"{signs} says that there is nothing"
-    if signs and _ABOUT_SIGNS.search(rollout.question):
+    question = rollout.question
+    if signs and _ABOUT_SIGNS.search(question):
         return True, "a sign was asked for"
+    if _NOTHING_FOUND.fullmatch(signs):
+        asks_for_words = _TEXT_ASKED.search(question) or _OPEN_QUESTION.search(question)
+        if asks_for_words and not _DATA_ASKED.search(question):
+            return False, f"{signs} where words are asked for"
+        return True, f"{signs} says that there is nothing"
     if re.search(r"!\[[^\]\n]*\]\(https?://[^)\s]+\)", answer):
         return True, "a picture"
     if rollout.thoughts.strip():
@@ -208,7 +225,11 @@ def _judge_words(visible_text: str, question: str) -> Answer:
         return True, "there is an answer"
     if is_in_question:
         return True, "it was asked for"
-    if _TEXT_ASKED.search(question) or (len(question) > 60 and not is_null):
+    asks_for_more = _TEXT_ASKED.search(question) is not None or (len(question) > 60 and not is_null)
+    is_value = name in _VALUES_OF_CODE and not _DATA_ASKED.search(question)
+    if _OPEN_QUESTION.search(question):  # "none" may answer "What are the side effects?", but not "What is DNA?"
+        asks_for_more = asks_for_more or not is_null or is_value or _DEFINITION_ASKED.match(question) is not None
+    if asks_for_more:
         return False, f"it says nothing: {text[:60]!r}"
     return missing(f"{text[:60]!r} may be what was asked for")
 

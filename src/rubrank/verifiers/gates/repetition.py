@@ -43,7 +43,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=5, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -237,13 +237,14 @@ def _drop_counter(unit: str) -> str:
 
 
 def _find_code_loop(answer: str, prose_length: int) -> str | None:
-    """Code that fills a long answer with one segment over and over."""
-    if len(answer) < 2000 or prose_length > len(answer) // 2:
+    """Code that fills an answer with one segment over and over."""
+    if len(answer) < 400 or prose_length > len(answer) // 2:
         return None
+    is_long = len(answer) >= 2000
     for repeat in find_repeats(answer, least=_SHORTEST):
-        if repeat.times <= 12 or 2 * repeat.length <= len(answer):
+        if repeat.times <= (12 if is_long else 30) or 2 * repeat.length <= len(answer):
             continue
         period = answer[repeat.start : repeat.start + repeat.distance]
-        if sum(map(str.isalpha, period)) >= 8:
+        if sum(map(str.isalpha, period)) >= (8 if is_long else 2):
             return _describe(answer, repeat)
     return None

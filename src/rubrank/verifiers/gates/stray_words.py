@@ -23,14 +23,23 @@ _LETTERS = {
     "Thai": "\u0e01-\u0e7f",
     "Devanagari": "\u0900-\u097f",
 }
-_BETWEEN = {  # a stray word, with words of the sentence on both sides
+# A stray word: the sentence goes on after it, or ends. Words before it that introduce a foreign word are no sign.
+_INTRODUCING = (
+    "called named word words term terms character characters phrase as means meaning written reads say says spelled "
+    "kanji symbol letter letters like is are or into from by of"
+)
+_NOT_INTRODUCED = "".join(rf"(?<!\b{word} )" for word in _INTRODUCING.split())
+_IN_LATIN = {
     name: re.compile(
-        rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ]{{2}})|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
+        rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ](?:[a-zà-ÿ]|[ ]))"
+        rf"|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
+        rf"|(?<=[a-zà-ÿ],[ ])[{letters}]{{2,}}(?=[ ][a-zà-ÿ]{{2}})"
+        rf"|(?<=[a-zà-ÿ][ ]){_NOT_INTRODUCED}[{letters}]{{2,}}(?=[ ][A-ZÀ-Þ][a-zà-ÿ]|[,.;!?](?:\s|$))"
     )
     for name, letters in _LETTERS.items()
 }
 _IN_CHINESE = {
-    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，]?[\u4e00-\u9fff])")
+    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，,。；]?[\u4e00-\u9fff]|[。；]|,)")
     for name, letters in _LETTERS.items()
     if name != "Han"
 }
@@ -49,7 +58,7 @@ def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | N
     explained = {script_of(code) for code in accepted.languages} | set(count_scripts(prompt))
     if explained & {"Han", "Kana"}:
         explained |= {"Han", "Kana"}
-    patterns = _BETWEEN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE
+    patterns = _IN_LATIN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE
     for script, count in counts.items():
         if script not in patterns or script in explained or 10 * count > total:
             continue

@@ -16,6 +16,7 @@ from functools import cache
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, without_code
 from rubrank.texts.reasoning import TAGS
+from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.word_tables import read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -64,10 +65,11 @@ _CONVERSATION_ASKED = re.compile(
 _OPENING = 600  # characters of the beginning in which thinking aloud is looked for
 _NEAR = 60  # characters within which a verb belongs to its subject
 _SENTENCE = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
+_CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=4, layer="global_quality")
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer, and the model does not go on as the user.
 
@@ -136,6 +138,24 @@ def _find_turns(prose: str, prompt: str) -> str | None:
             return f"turns of a conversation: {user_turn[0].strip()!r}, {mark[0].strip()!r}"
     if user_turn and user_turn["heading"] and user_turn.start() > 0:
         return f"a turn of the user: {user_turn[0].strip()!r}"
+    return _find_next_question(prose, prompt)
+
+
+_NEXT_QUESTION = re.compile(r"(?mi)^[ \t*]*(?:question|q|problem|pregunta|frage|вопрос|问题|问|質問)[ \t*]*[:：]")
+_ITS_ANSWER = re.compile(r"(?mi)^[ \t*]*(?:answer|a|solution|respuesta|réponse|antwort|ответ|答案|回答|答)[ \t*]*[:：]")
+_QUESTIONS_ASKED = re.compile(
+    r"questions|quiz|faq|q ?& ?a\b|\bexam|interview|trivia|flash ?card|examples|preguntas|fragen|вопрос|问|题|質問|질문"
+)
+
+
+def _find_next_question(prose: str, prompt: str) -> str | None:
+    """After a short answer the model asks itself the next question, as in a list of examples."""
+    question = _NEXT_QUESTION.search(prose, 1)
+    is_after_answer = question is not None and 0 < len(prose[: question.start()].strip()) < 400
+    if question is None or not is_after_answer or _QUESTIONS_ASKED.search(prompt):
+        return None
+    if "?" not in prose[: question.start()] and _ITS_ANSWER.search(prose, question.end()):
+        return f"the next question, and its answer: {question[0].strip()!r}"
     return None
 
 
@@ -143,12 +163,12 @@ def _find_turns(prose: str, prompt: str) -> str | None:
 
 
 @cache
-def _phrases(kind: str) -> re.Pattern[str]:
-    """A pattern for the phrases of a kind; in scripts with spaces they begin where a word begins."""
+def _phrases(kind: str, language: str | None = None) -> re.Pattern[str]:
+    """A pattern for the phrases of a kind, of all languages or one; where words have spaces, they begin with a word."""
     spelled: list[str] = []
     unspaced: list[str] = []
-    for row_kind, _, phrases in read_table("thinking_words"):
-        if row_kind == kind:
+    for row_kind, row_language, phrases in read_table("thinking_words"):
+        if row_kind == kind and language in (None, row_language):
             for phrase in phrases.split(", "):
                 if _UNSPACED.search(phrase):
                     unspaced.append(re.escape(phrase))
@@ -156,7 +176,7 @@ def _phrases(kind: str) -> re.Pattern[str]:
                     spelled.append(re.escape(phrase))
     spelled.sort(key=len, reverse=True)
     unspaced.sort(key=len, reverse=True)
-    return re.compile(rf"(?<![\w'’])(?:{'|'.join(spelled)})|(?:{'|'.join(unspaced) or '(?!)'})")
+    return re.compile(rf"(?<![\w'’])(?:{'|'.join(spelled) or '(?!)'})|(?:{'|'.join(unspaced) or '(?!)'})")
 
 
 def _count_signs(opening: str, prompt: str) -> list[str]:
@@ -175,9 +195,9 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
             signs += ["plans before it answers"] * 2
     is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
     has_user = False
-    for sentence in _SENTENCE.split(text[len(talk) :])[:3]:
-        if _speaks_to_user(sentence):
-            continue
+    language = detect_language(opening)[0]
+    sentences = [sentence for sentence in _SENTENCE.split(text[len(talk) :]) if not _speaks_to_user(sentence, language)]
+    for sentence in sentences[:3]:
         user = _phrases("user").search(sentence[:40])
         task = _phrases("task").search(sentence)
         if user and _stands_first(user) and not has_user:
@@ -199,7 +219,22 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
             signs += _find_plan(sentence, 2)
         elif mentions_task or not is_fiction:
             signs += _find_plan(sentence, int(mentions_task))
+    if not is_fiction:
+        drafts = {match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)}
+        signs += sorted(draft for draft in drafts if draft.strip(" :：") not in prompt)[:2]
+    if signs and _says_it_twice(opening, prompt):
+        signs.append("the answer is said twice")
     return signs
+
+
+def _says_it_twice(opening: str, prompt: str) -> bool:
+    """Does a short answer follow whose words all stand in the first paragraph: thinking, then the answer?"""
+    paragraphs = opening.lower().split("\n\n")
+    if len(paragraphs) != 2 or len(opening) >= _OPENING:
+        return False
+    thinking, answer = paragraphs
+    new_words = {word for word in _CONTENT_WORD.findall(answer) if word not in prompt}
+    return bool(new_words) and all(word in thinking for word in new_words)
 
 
 def _stands_first(phrase: re.Match[str]) -> bool:
@@ -208,9 +243,9 @@ def _stands_first(phrase: re.Match[str]) -> bool:
     return phrase.start() <= most_before
 
 
-def _speaks_to_user(sentence: str) -> bool:
+def _speaks_to_user(sentence: str, language: str) -> bool:
     """Is there a "you"? Thinking aloud has none: "Let me check that for you" is an answer."""
-    you = _phrases("you").search(sentence)
+    you = _phrases("you", language).search(sentence)
     if you is None:
         return False
     return _UNSPACED.search(you[0]) is not None or not sentence[you.end() : you.end() + 1].isalpha()

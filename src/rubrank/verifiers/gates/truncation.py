@@ -11,12 +11,13 @@ a full stop counts only if the text shows that its sentences have one: verse, no
 
 from __future__ import annotations
 
+import itertools
 import re
-from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, split_code
 from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.sentence_ends import is_cut
 from rubrank.verifiers.shared.unclosed import (
     find_half_name,
     find_unclosed_code,
@@ -27,7 +28,7 @@ from rubrank.verifiers.shared.unclosed import (
     find_unclosed_sql,
     take_code,
 )
-from rubrank.verifiers.shared.word_tables import read_table, read_words
+from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 # Finish reasons of samplers and APIs: those of a cut answer, and those of a whole one.
@@ -46,19 +47,20 @@ _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")  # hashtags, addresses, formulas
 _LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")  # "Keywords: …"
+_CITATION = ('"', "”", "」", "-", "—", "–")  # what follows a quotation is its source
 _TAIL = 20_000  # characters at the end that are examined
 
 
-@verifier("Truncated", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("Truncated", family="gate", domain=BINARY, version=5, layer="global_quality")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
     Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too. Fails: the sampler stopped it
     ("length"); thoughts, a code fence, code, HTML, a formula, JSON or bold that never closes; an end in mid-sentence —
-    a comma, an open bracket, "and the", "因为", a colon with nothing after it, half a word, no full stop where every
-    other paragraph has one; half a row of a table; the number of an entry and nothing after it. Missing: it is not
-    known why sampling ended, and the last sentence has no full stop where most have. Not covered: an ending that is
-    missing but leaves a whole sentence.
+    a comma, an open bracket, "and the", "因为", a colon or a heading with nothing after it, half a word, no full stop
+    where every other paragraph has one; half a row of a table; the number of an entry and nothing after it; a list with
+    fewer entries than were asked for, and no full stop. Missing: it is not known why sampling ended, and the last
+    sentence has no full stop where most have. Not covered: an ending that is missing but leaves a whole sentence.
     """
     reason = (rollout.finish_reason or "").lower()
     if reason in _CUT:
@@ -120,16 +122,27 @@ def _find_broken_end(rollout: Rollout) -> str | None:
     if not lines:
         return None
     last = lines[-1]
+    if len(last) > 20 and _is_in_prompt(last.strip(), rollout):
+        return None  # the prompt asks for this end
     if _is_half_row(lines):
         return "the last row of a table is not whole"
     if is_rule(last):
         return None
     if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
         return f"an entry without text: {last.strip()!r}"
-    if last.lstrip().startswith("|") or is_heading(last):
+    if last.lstrip().startswith("|"):
+        return None
+    if _is_open_heading(lines) and not _is_in_prompt(last.strip("# *"), rollout):
+        return f"nothing follows the heading: {last.strip()[:40]!r}"
+    if is_heading(last):
         return None
     language = detect_language(answer)[0]
-    return _find_broken_line(last, language) or _find_open_colon(lines, rollout) or _find_half_entry(lines)
+    return (
+        _find_broken_line(last, language)
+        or _find_open_colon(lines, rollout)
+        or _find_half_entry(lines)
+        or _find_missing_entries(lines, rollout.question)
+    )
 
 
 def _find_broken_line(last: str, language: str) -> str | None:
@@ -157,7 +170,7 @@ def _ends_open(end: str, language: str) -> bool:
     if end.endswith(_OPEN_END) or re.search(r"\s-$", end):
         return True
     open_words = read_words("open_words").get(language, ())
-    if language in ("zh", "ja"):
+    if language in ("zh", "ja", "ko"):
         return end.endswith(open_words)
     last_words = end[-40:].lower().split()[-2:]
     return bool(last_words) and (last_words[-1] in open_words or "_".join(last_words) in open_words)
@@ -170,6 +183,8 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
         return None
     words = _count_words(end)
     is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
+    # Of "Speed: …", "Price: …", "Uses:" the last has lost its text. In a form all labels are bare.
+    is_entry = is_entry or (len(lines) > 2 and all(_LABELLED.match(line) for line in lines[-3:-1]))
     tail = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
     if (words < 4 and not is_entry) or "__" in "".join(lines[-6:]) or _ASKS_FOR_INPUT.search(tail):
         return None
@@ -183,6 +198,31 @@ _ASKS_FOR_INPUT = re.compile(
     r"|your (?:answer|choice|turn|move)\W*$|输入|请选|请填|签[字名]|日期|盖章|入力してください|選択してください",
     re.IGNORECASE,
 )
+
+
+_LABELLED = re.compile(
+    r"[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*\*{0,2}[^:：*\n]{1,40}(?:\*\*[ \t]?)?[:：]\*{0,2}[ \t]*\S.{10}"
+)
+_HEADING_LEVEL = re.compile(r"[ \t]*(?:(#{1,6})[ \t]|(\*\*)(?=[^*\n]{1,80}\*\*[ \t]*$))")
+
+
+def _is_open_heading(lines: list[str]) -> bool:
+    """The last line is a heading with nothing below it, and at least two like it above have text.
+
+    A line in bold may be a conclusion; it counts as a heading only in a series ("**Day 1**", "**Day 2**").
+    """
+    last = _HEADING_LEVEL.match(lines[-1])
+    if not last or _count_words(lines[-1]) > 8 or lines[-1].rstrip("*# \t").endswith(_FULL_STOPS):
+        return False
+    series = re.sub(r"\d+", "0", lines[-1].strip())[:8]
+    with_text = 0
+    for line, following in itertools.pairwise(lines):
+        heading = _HEADING_LEVEL.match(line)
+        is_alike = heading is not None and heading[0].strip() == last[0].strip()
+        if last[2]:
+            is_alike = is_alike and re.sub(r"\d+", "0", line.strip())[:8] == series and "0" in series
+        with_text += is_alike and not _HEADING_LEVEL.match(following)
+    return with_text >= 2
 
 
 def _find_half_entry(lines: list[str]) -> str | None:
@@ -200,6 +240,32 @@ def _find_half_entry(lines: list[str]) -> str | None:
     return f"the last entry breaks off: {last[-30:]!r}"
 
 
+_ENTRIES_ASKED = re.compile(
+    r"^(?:please |can you |could you )?(?:list|name|give(?: me)?|provide|suggest|recommend) (?:the )?(?:top )?"
+    r"(?P<number>\d{1,2}|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty) (?!or |to |- ?\d)"
+    r"|(?:列出|列举|给出|写出|推荐)(?P<count>\d{1,2}|[三四五六七八九十])[个条种项点部本]",
+    re.IGNORECASE,
+)
+
+_SMALL_NUMBERS = {
+    "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
+    "fifteen": 15, "twenty": 20, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10,
+}  # fmt: skip
+
+
+def _find_missing_entries(lines: list[str], question: str) -> str | None:
+    """The answer ends within a list that has fewer entries than the prompt asks for."""
+    asked = _ENTRIES_ASKED.search(question.strip())
+    if not asked or not is_item(lines[-1]) or not lines[-1].rstrip()[-1].isalpha():
+        return None
+    numeral = asked["number"] or asked["count"]
+    number = int(numeral) if numeral.isdigit() else _SMALL_NUMBERS[numeral.lower()]
+    entries = [line for line in lines if is_item(line) and not line.startswith((" ", "\t"))]
+    if not 2 <= len(entries) < number or entries[-1] != lines[-1]:
+        return None
+    return f"the list breaks off after {len(entries)} of {number} entries: {lines[-1].strip()[-30:]!r}"
+
+
 def _is_half_row(lines: list[str]) -> bool:
     """The last row of a table has fewer cells than the rows above."""
     rows = [line.strip() for line in lines[-3:]]
@@ -212,25 +278,15 @@ def _is_half_row(lines: list[str]) -> bool:
 # ---- the last sentence ----------------------------------------------------------------------------------------------
 
 
-@cache
-def _open_ends() -> dict[str, frozenset[str]]:
-    """For each language the letters that no sentence ends with."""
-    endings: dict[str, set[str]] = {}
-    for language, first, last_letters in read_table("open_ends"):
-        beginning = "" if first == "-" else first
-        endings.setdefault(language, set()).update(beginning + letter for letter in last_letters)
-    return {language: frozenset(entries) for language, entries in endings.items()}
-
-
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """The verdict on a last line without a full stop: it fails if no sentence ends with such letters."""
+    """The verdict on a last line without a full stop: it fails if no sentence ends like that."""
     answer = rollout.answer[-_TAIL:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
     if not lines or is_heading(lines[-1]) or is_rule(lines[-1]) or answer.rstrip().endswith(("```", "~~~")):
         return True, "it ends"
     end = lines[-1]
     tail = end[max(map(end.rfind, ".!?。！？")) + 1 :].strip()  # the last sentence of the last line
-    is_signature = len(lines) > 1 and lines[-2].endswith((",", "，"))
+    is_signature = len(lines) > 1 and lines[-2].endswith((",", "，")) and _count_words(end) <= 6
     is_sentence = end[-1:].isalpha() and not end.startswith("|") and not _SIGNS.search(tail[-200:])
     if not is_sentence or is_signature or _LABEL.match(tail):
         return True, "it ends"
@@ -241,16 +297,20 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
             lines_without_stop += 1
     full_stops = len(re.findall(r"[.!?](?=\s)|[。！？]", answer))
     # Verse, notes and signatures have no full stops. An answer may also end with words that the prompt asks for.
-    is_asked_for = any(tail.lower() in message.content.lower() for message in rollout.prompt)
-    if _count_words(tail) < 3 or 2 * lines_without_stop >= full_stops or is_asked_for:
+    if _count_words(tail) < 3 or 2 * lines_without_stop >= full_stops or _is_in_prompt(tail, rollout):
         return True, "it ends"
     unfinished = f"no full stop at the end: {tail[-40:]!r}"
-    letters = "_".join(tail.lower().split())
-    open_ends = _open_ends().get(detect_language(answer)[0], frozenset())
-    is_name = tail.split()[-1][:1].isupper()
-    if full_stops >= 2 and not is_name and any(letters[-size:] in open_ends for size in range(1, 6)):
+    is_name = tail.split()[-1][:1].isupper() or tail.startswith(_CITATION)
+    # A short line of its own may be a signature, an entry or a verse; in a paragraph it is a sentence.
+    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or (_count_words(tail) >= 5 and not is_item(end))
+    is_prose = is_in_paragraph and full_stops >= 2 and not is_name
+    if is_prose and is_cut(tail, detect_language(answer)[0]):
         return False, f"{unfinished}, and no sentence ends like this"
     return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
+
+
+def _is_in_prompt(words: str, rollout: Rollout) -> bool:
+    return any(words.lower() in message.content.lower() for message in rollout.prompt)
 
 
 def _count_words(line: str) -> int:

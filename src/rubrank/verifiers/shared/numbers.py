@@ -54,6 +54,8 @@ _AFTER = re.compile(
 _GLUED = re.compile(
     r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z", re.I
 )
+_UNIT_WITH_POWER = re.compile(r"(.+?)(?:\^(\d))?")
+_PER = re.compile(r"\s*(?:per|pro|par|por|на)\s+([^\W\d_]+)")  # 72 kilometres per hour
 _BEFORE_FRACTION_SIGN = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
@@ -81,9 +83,27 @@ def units() -> dict[str, tuple[float, str]]:
     return table
 
 
+@cache
+def measure_unit(unit: str) -> tuple[float, str] | None:
+    """The size and dimension of a unit, also of a compound one: "km/h" → (0.2778, "length/time"). None if unknown."""
+    if unit in units():
+        return units()[unit]
+    parts = [_UNIT_WITH_POWER.fullmatch(part) for part in re.split("[/每]", unit)]
+    if len(parts) != 2 or any(part is None or part[1] not in units() for part in parts):
+        return None
+    sizes: list[tuple[float, str]] = []
+    for part in filter(None, parts):
+        factor, dimension = units()[part[1]]
+        power = int(part[2] or 1)
+        sizes.append((factor**power, dimension if power == 1 else f"{dimension}^{power}"))
+    (above, dimension_above), (below, dimension_below) = sizes
+    return above / below, f"{dimension_above}/{dimension_below}"
+
+
 def dimension_of(unit: str) -> str:
     """What the unit measures; an unknown unit measures itself."""
-    return units()[unit][1] if unit in units() else unit
+    measure = measure_unit(unit)
+    return measure[1] if measure else unit
 
 
 @cache
@@ -260,9 +280,16 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
             return make_number(value / share, match[0] + after[0], percent=True)
     money = (match["money"] or "").strip()
     name = _find_unit(money or (after["unit"] if after else "") or "")
-    if name not in units():
+    measure = measure_unit(name)
+    if measure is None:
         return make_number(value, written)
-    factor, dimension = units()[name]
+    if after and measure[1] not in _MONEY:
+        per = _PER.match(text, match.end() + after.start("unit") + len(name))
+        compound = f"{name}/{per[1].casefold()}" if per else name
+        if measure_unit(compound):
+            name = compound
+            measure = measure_unit(compound) or measure
+    factor, dimension = measure
     if after and not money:
         if "\\" in after[0]:  # LaTeX
             written = f"{match[0].strip()} {name}"
@@ -272,10 +299,13 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
 
 
 def _find_unit(word: str) -> str:
-    """The unit that a word is or begins with; "" for compound ones (km/h), which are not converted."""
+    """The unit that a word is or begins with; "" for compound ones of unknown parts (N/m), which are not converted."""
     word = word.casefold().replace("{", "").replace("}", "")
     if word.startswith(("^\\circ", "\\circ")):
         return "°c" if word.endswith("c") and not word.endswith("circ") else "°"
+    compound = re.match(r"[^\W\d_]+(?:\^\d)?[/每][^\W\d_]+(?:\^\d)?", word)
+    if compound and measure_unit(compound[0]):
+        return compound[0]
     if re.match(r"\w+(?:/|每|\\cdot|·)\w", word):
         return ""
     while word and word not in units() and not word.isascii():

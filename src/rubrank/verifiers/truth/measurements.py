@@ -26,7 +26,8 @@ _INTERVAL = re.compile(
 )
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
 _TIMES = re.compile(r"[ ]?(?:\\(?:times|cdot)|[×⋅∙*])[ ]?(?=10[ ]?(?:\^|\*\*))")
-_HAN_NUMBER = re.compile(rf"{HAN}+(?:[点點]{HAN}+)?")
+# From the beginning of a run of numerals, and only a short one: otherwise a long run takes quadratic time.
+_HAN_NUMBER = rf"(?<!\d)(?<!\d\s)(?<!{HAN})({HAN}{{1,20}}?(?:[点點]{HAN}{{1,20}}?)?)"
 
 
 @cache
@@ -43,7 +44,7 @@ def _write_plainly(text: str) -> str:
     if not text.isascii():
         pattern, names = _chinese_units()
         text = re.sub(
-            rf"(?<!\d)(?<!\d\s)({_HAN_NUMBER.pattern})(?={pattern.pattern})",
+            rf"{_HAN_NUMBER}(?={pattern.pattern})",
             lambda match: f"{read_han(match[1]):g}",
             text,
         )

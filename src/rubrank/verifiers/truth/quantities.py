@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
-from rubrank.verifiers.shared.numbers import Number, dimension_of, prepare, read_numbers, units
+from rubrank.verifiers.shared.numbers import Number, dimension_of, measure_unit, prepare, read_numbers
 from rubrank.verifiers.shared.numerals import read_korean, read_number_words
 from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
 from rubrank.verifiers.truth.formulas import find_count, find_formula
@@ -209,6 +209,6 @@ def is_close(number: Number, true: Number, tolerance: float) -> bool:
     if number.percent and not true.percent and abs(true.value) >= 1:  # "what percentage": 50 stands for 50%
         readings.append(100 * number.value)
     if bool(number.unit) != bool(true.unit):  # one of them leaves the unit out: compare as written
-        factor, _ = units().get(number.unit or true.unit, (1.0, ""))
+        factor, _ = measure_unit(number.unit or true.unit) or (1.0, "")
         readings.append(number.value / factor if number.unit else number.value * factor)
     return any(math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings)
