@@ -11,7 +11,7 @@ from scipy import stats
 
 from rubrank import InvalidInput, ScoreBatch, attenuate, find_rule, fuse
 from rubrank.fusion.control.adjustment import attenuate as take_share
-from rubrank.fusion.controlled import Controlled
+from rubrank.fusion.control.linear import Controlled
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.rules import rule_names
 from rubrank.records.record import records_of

@@ -17,7 +17,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
-from rubrank.fusion.controlled import Controlled
+from rubrank.fusion.control.linear import Controlled
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.rlvr2 import RLVR2, Composed
 from rubrank.fusion.rule import Rule

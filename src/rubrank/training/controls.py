@@ -6,7 +6,7 @@
     active.values_MD, active.columns, active.adjust              what the rule needs
 
 A control does nothing before its step `start`. RLVR² estimates the influence of attributes within its fit; before every
-other rule a stage takes it out of the scores (`fusion/controlled.py`).
+other rule a stage takes it out of the scores (`fusion/control/linear.py`).
 
 If a batch is split over processes, each one measures the groups that it grades and sends the features along with the
 scores. Grading workers measure words and Markdown while they have the texts; custom attributes are measured in the

@@ -21,10 +21,9 @@ import numpy as np
 
 from rubrank._choices import Width
 from rubrank.errors import InvalidInput
-from rubrank.fusion.rules.group_math import expand_rows
+from rubrank.fusion.rules.group_math import expand_rows, score_differences
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import SLACK
-from rubrank.scores.outcomes import least_difference
 from rubrank.verifiers.domain import UNIT
 
 MOST_RECENT = 384
@@ -104,20 +103,10 @@ def _measure_range(scores: np.ndarray) -> float:
 
 def grade_wins(batch: ScoreBatch, tau: float, width_NK: np.ndarray) -> np.ndarray:
     """u (M, K); 0 for a rollout without a score. Differences up to the criterion's margin are ties."""
-    scores_MK = batch.oriented_MK
     limit = expand_rows(tau * width_NK, batch)
-    margin = expand_rows(batch.margins_NK, batch) if batch.margins_NK.any() else None
-    lead_MK = np.zeros(scores_MK.shape)
-    count_MK = np.zeros(scores_MK.shape)
-    # Step j compares all rollouts of all groups with the j-th of their group.
-    for j in range(batch.largest):
-        others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
-        others_NK[batch.sizes <= j] = np.nan
-        others_MK = others_NK[batch.group_of_row]
-        difference_MK = scores_MK - others_MK
-        if margin is not None:
-            is_tie_MK = np.abs(difference_MK) <= least_difference(scores_MK, others_MK, margin)
-            difference_MK = np.where(is_tie_MK, 0.0, difference_MK)
+    lead_MK = np.zeros(batch.oriented_MK.shape)
+    count_MK = np.zeros(batch.oriented_MK.shape)
+    for difference_MK in score_differences(batch):
         is_compared_MK = ~np.isnan(difference_MK)
         # A width of 0 means that nearly all scores are equal: then any difference counts fully.
         share_MK = np.divide(difference_MK, limit, out=np.sign(difference_MK), where=limit > 0.0)

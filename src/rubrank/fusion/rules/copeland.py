@@ -16,8 +16,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.checks import LocalRule
-from rubrank.fusion.rules.group_math import expand_rows, row_sums
-from rubrank.fusion.rules.wins import wins_minus_losses
+from rubrank.fusion.rules.group_math import expand_rows, row_sums, wins_minus_losses
 from rubrank.scores.batch import ScoreBatch
 
 

@@ -3,16 +3,21 @@
     scores 1, 0, NaN, 1 of a group      mean ⅔ over three; centred ⅓, −⅔, 0, ⅓: a missing score counts as the mean
     values 0.9, 0.4, 0.9, 0.1           dense ranks 1, 2, 1, 3; as shares 1, 0.5, 1, 0
 
-Letters: M rollouts, N groups, K criteria. No loop runs over rollouts or groups.
+    scores 1, 0.5, 0.5, NaN             wins 2, 0, 0, 0; losses 0, 1, 1, 0: a missing score is not compared
+
+Letters: M rollouts, N groups, K criteria. No loop runs over rollouts or groups. Pairs are compared in as many steps as
+the largest group has rollouts, without memory for all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.outcomes import least_difference
 
 
 def sum_groups(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
@@ -128,3 +133,34 @@ def rank_shares(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.nda
     """Dense ranks as shares: 1 for the best, 0 for the worst; `single` if the whole group shares one rank."""
     last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
     return np.where(last > 1, (last - ranks_M) / np.maximum(last - 1, 1), single)
+
+
+def score_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
+    """(M, K) for each j: every rollout's score minus the one of the j-th rollout of its group, higher is better.
+
+    A difference up to the criterion's margin is 0. NaN: not compared, as a score is missing or the group has no j-th.
+    """
+    scores_MK = batch.oriented_MK
+    margin = expand_rows(batch.margins_NK, batch) if batch.margins_NK.any() else None
+    for j in range(batch.largest):
+        others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
+        others_NK[batch.sizes <= j] = np.nan
+        others_MK = expand_rows(others_NK, batch)
+        difference_MK = scores_MK - others_MK
+        if margin is not None:
+            is_tie_MK = np.abs(difference_MK) <= least_difference(scores_MK, others_MK, margin)
+            difference_MK = np.where(is_tie_MK, 0.0, difference_MK)
+        yield difference_MK
+
+
+def wins_minus_losses(batch: ScoreBatch) -> np.ndarray:
+    """(M, K): wins minus losses against the rest of the group; margins and observed outcomes count as in RLVR²."""
+    balance_MK = np.zeros_like(batch.oriented_MK)
+    for difference_MK in score_differences(batch):
+        balance_MK += difference_MK > 0.0  # NaN is neither above nor below
+        balance_MK -= difference_MK < 0.0
+    for (g, k), outcome_GG in batch.outcomes.items():
+        balance_GG = np.where(np.isnan(outcome_GG), 0.0, 2.0 * outcome_GG - 1.0)
+        np.fill_diagonal(balance_GG, 0.0)
+        balance_MK[batch.starts[g] : batch.starts[g + 1], k] = balance_GG.sum(1)
+    return balance_MK
