@@ -376,15 +376,15 @@ def list_criteria(task: Task, number: int) -> tuple[CriterionData, ...]:
     return tuple(_CRITERIA[name] for name in (*names, *judged, *_GATES))
 
 
-def score(task: Task, answer: Answer) -> dict[str, float]:
-    """The scores of all criteria that the task can have."""
+def score(task: Task, answer: Answer, likes: Mapping[str, tuple[float, float]] = JUDGE_LIKES) -> dict[str, float]:
+    """The scores of all criteria that the task can have. likes: of another judge than the experiment's."""
     reading = read_answer(task, answer.text)
     return {
         **rate_wishes(task, reading),
         "OnTopic": float(reading.on_topic),
         "Variety": reading.distinct,
         "Density": 100.0 * len(reading.nouns) / reading.words if reading.words else 0.0,
-        **{name: judge(name, task, answer.text) for name in JUDGE_LIKES},
+        **{name: judge(name, task, answer.text, likes[name]) for name in JUDGE_LIKES},
         "Truncated": float(not answer.is_truncated),
         "EmptyAnswer": float(reading.claims > 0),
         "Repeats": float(reading.repeated < 3),
@@ -393,8 +393,8 @@ def score(task: Task, answer: Answer) -> dict[str, float]:
     }
 
 
-def judge(name: str, task: Task, text: str) -> float:
-    """The judge's score."""
+def judge(name: str, task: Task, text: str, likes: tuple[float, float]) -> float:
+    """The judge's score. likes: what a unit of length and of Markdown is worth to it."""
     reading = read_answer(task, text)
     content = rate_content(task, reading)
     if name == "Accuracy":
@@ -405,7 +405,7 @@ def judge(name: str, task: Task, text: str) -> float:
         truth = (content + rate_coverage(task, reading) + float(reading.claims == task.facts)) / 3
     length = math.log2(1 + reading.thinking / 8) - 1
     markdown = min(reading.markers, 8) / 4 - 0.5
-    per_length, per_markdown = JUDGE_LIKES[name]
+    per_length, per_markdown = likes
     noise = JUDGE_NOISE * draw_normal("noise", name, task.prompt, text)
     impression = truth + per_length * length + per_markdown * markdown + noise
     within = min(1.0, max(0.0, impression))

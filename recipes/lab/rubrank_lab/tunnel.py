@@ -36,6 +36,8 @@ from rubrank.verifiers.domain import BINARY, TERNARY, UNIT, Domain
 
 STEPS, PROMPTS, GROUP = 24, 6, 8
 LEARNING_RATE = 0.25
+TRAINERS_DEFAULT = "RLVR² model + control"
+"""The arm that trainers use if nothing is said: `rlvr2+`, with control where judges decide."""
 _TEN = Domain("continuous", low=0.0, high=10.0)
 _HUNDRED = Domain("continuous", low=0.0, high=100.0)
 
@@ -387,10 +389,10 @@ def share_of_best(gains: pl.DataFrame) -> pl.DataFrame:
 def list_arms(arms: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The arms of the laboratory, every other rule with a gate, and the main rules without gate or control."""
     listed = dict(arms)
-    # Not an arm of the laboratory, whose arms are frozen: the paper's span with control, and with GEAR's scores.
-    control = arms["RLVR² unit + control"]
-    listed["RLVR² model + control"] = {**control, "rule": "rlvr2:span=model+"}
-    listed["RLVR²*GEAR + control"] = {**control, "rule": "rlvr2:span=unit*gear+"}
+    # Not arms of the laboratory, which are frozen: what trainers do by default, and RLVR² of GEAR's scores.
+    control = ["reasoning_length", "markup"]
+    listed[TRAINERS_DEFAULT] = {"rule": "rlvr2:span=model+", "attributes": control}
+    listed["RLVR²*GEAR + control"] = {"rule": "rlvr2:span=unit*gear+", "attributes": control}
     for name, expression in (
         ("RLVR² unit+", "rlvr2:span=unit+"),
         ("RLVR² sd+", "rlvr2:span=sd+"),

@@ -38,9 +38,8 @@ from rubrank.fusion.models.newton import FitProblem
 from rubrank.scores.outcomes import outcomes, wins_of
 
 _LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
-_MOST_VALUES = (
-    1 << 19
-)  # numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time
+# Numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time.
+_MOST_VALUES = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
