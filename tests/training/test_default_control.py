@@ -86,6 +86,20 @@ def test_processes_that_fuse_the_same_step_have_the_same_state():
     assert writer.state_dict() == other.state_dict()
 
 
+def test_a_trainer_that_passes_one_group_at_a_time_is_controlled_too(caplog):
+    """The linear stage learns from single groups; RLVR² does not, and controls nothing there."""
+    caplog.set_level(logging.WARNING, "rubrank")
+    linear, ordinal = engine_of("weighted-mean+"), engine_of("rlvr2+")
+    for step in range(3):
+        groups, graded = step_of(step)
+        for group_, scores in zip(groups, graded.groups, strict=True):
+            last = linear.fuse([group_], Graded((scores,)), step)
+            uncontrolled = ordinal.fuse([group_], Graded((scores,)), step)
+    assert last.metrics["rubrank/gamma/reasoning_length"] > 0.0
+    assert uncontrolled.results[0].control is None
+    assert len(caplog.records) == 1
+
+
 def test_nothing_is_controlled_where_only_programs_decide():
     engine = RewardEngine([PROGRAM])
     assert (engine.controls, engine.remembers) == ((), False)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -88,15 +88,18 @@ def default_controls(options: RewardOptions) -> tuple[Control, ...]:
     return tuple(Control(name, attenuate(1.0)) for name in DEFAULT_ATTRIBUTES)
 
 
-def list_shared_judged(groups: Sequence[GroupScores]) -> list[str]:
-    """Names of the judged criteria that several groups have: the influence of attributes can be estimated on those."""
+def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = ()) -> list[str]:
+    """Names of the judged criteria that several groups have: the influence of attributes can be estimated on those.
+
+    shared: criteria that other calls have as well.
+    """
     counts = Counter(
         criterion.name
         for group in groups
         for criterion in group.criteria
         if criterion.verifier is None and criterion.layer == "quality"
     )
-    return [name for name, count in counts.items() if count > 1]
+    return [name for name, count in counts.items() if count > 1 or name in shared]
 
 
 def control_of(options: RewardOptions, attribute: AttributeOptions, steps: int | None = None) -> Control:

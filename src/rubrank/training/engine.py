@@ -68,6 +68,7 @@ from rubrank.training.controls import (
     active_controls,
     control_of,
     default_controls,
+    is_linear,
     list_shared_judged,
     measure_texts,
     parse_controls,
@@ -370,9 +371,11 @@ class RewardEngine:
         else:
             features = measure_texts(rollouts, self.controls, step)
         active = active_controls(self.controls, features, rollouts, step)
+        shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
         # Control that nobody asked for needs criteria that judges decide, and that several groups share.
         if self._uncontrolled_rule is not None:
-            judged = list_shared_judged(table.groups)
+            # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
+            judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
             if not judged:
                 active = ActiveControls()
             elif write and not self._has_logged_control:
@@ -403,7 +406,6 @@ class RewardEngine:
                 return step_rewards
 
             # The rest is for the trainer's log.
-            shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
             metrics = step_metrics(results, table, rollouts, features, shared)
             metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown_M.mean())
