@@ -17,8 +17,8 @@ G rollouts of one group.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import Cells, outcomes, was_compared
 from rubrank.scores.spread import no_signal
+from rubrank.tables.html import Bar, Marked, Shaded, make_html_table, shade_column, write_cell
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate, GateResult
@@ -117,6 +118,30 @@ class FusedGroup:
         best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
         size = f"{counted(len(self.reward), 'rollout')}, {counted(len(self.criteria), 'criterion')}"
         return f"FusedGroup({self.label!r}, {size}, {best})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: rollouts from best to worst, every score in the colour of its utility."""
+        order = np.argsort(-self.reward, kind="stable")
+        columns: list[list[Any]] = [[str(i) for i in order], [Bar(f"{x:.3g}", x) for x in self.reward[order]]]
+        headings = ["rollout", "reward"]
+        if self.gated is not None:
+            headings.append("gate")
+            columns.append([self._describe_gate(int(i)) for i in order])
+        for k, name in enumerate(self.criteria):
+            headings.append(f"{name} ×{self.weights[k]:g}")
+            scores = [write_cell(float(score)) for score in self.scores[order, k]]
+            shaded = shade_column(self.utilities[order, k].tolist())
+            columns.append(
+                [replace(c, text=s) if isinstance(c, Shaded) else s for c, s in zip(shaded, scores, strict=True)]
+            )
+        return make_html_table(repr(self), headings, zip(*columns, strict=True))
+
+    def _describe_gate(self, i: int) -> str | Marked:
+        assert self.gated is not None
+        if not self.gated.passed[i]:
+            return Marked("stopped", "bad")
+        factor = float(self.gated.factor[i])
+        return Marked(f"× {factor:.2g}", "warn") if factor < 1.0 else "passed"
 
     @cached_property
     def outcomes(self) -> np.ndarray:
@@ -256,6 +281,13 @@ class Fused(Framed):
             for k, name in enumerate(self.criteria):
                 columns[f"utility.{name}"] = utilities_MK[:, k]
         return pl.DataFrame(columns)
+
+    def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
+        if name.startswith("utility."):
+            return shade_column(values)
+        if name in ("reward", "ranking"):
+            return [Bar(f"{value:.4g}", value) for value in values]
+        return [write_cell(value) for value in values]
 
     # ------------------------------------------------------------------------------------------ in the caller's shape
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._plain import shortened
+from rubrank.errors import counted
 from rubrank.judges.judge import Judgment
 
 if TYPE_CHECKING:
@@ -63,6 +64,16 @@ class Judgments:
     """Calls, tokens, cost, cache hits, latency."""
     ids: tuple[str, ...] = ()
     """Of the groups."""
+
+    def __repr__(self) -> str:
+        """Short: the verdicts themselves fill pages."""
+        missing = f"{self.lost:,} missing" if self.lost else "none missing"
+        parts = [counted(self.asked, "answer"), missing, counted(self.account.calls, "call")]
+        if self.account.hits:
+            parts.append(f"{self.account.hits:,} from the cache")
+        if self.account.cost:
+            parts.append(f"cost {self.account.cost:.4g}")
+        return f"Judgments({', '.join(parts)})"
 
     @cached_property
     def asked(self) -> int:

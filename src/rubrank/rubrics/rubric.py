@@ -38,6 +38,7 @@ from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
+from rubrank.tables.html import Bar, Marked, make_html_table
 from rubrank.verifiers.verifier import (
     BINARY,
     TERNARY,
@@ -300,6 +301,25 @@ class Rubric(Strict):
     def names(self) -> tuple[str, ...]:
         """Names of all criteria, in order."""
         return tuple(criterion.name for criterion in self.criteria)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: one row per criterion; gates are marked."""
+        heaviest = max((criterion.weight for criterion in self.criteria), default=1.0) or 1.0
+        uses: dict[str, Any] = {
+            "quality": "ranked by",
+            "global_quality": Marked("hard gate", "bad"),
+            "low_quality": Marked("soft gate", "warn"),
+            "watch": "watched",
+        }
+        rows = []
+        for criterion in self.criteria:
+            weight: Any = "–"
+            if criterion.value_layer == "quality":
+                weight = Bar(f"{criterion.weight:g}", criterion.weight / heaviest)
+            asks = criterion.question or "" if criterion.judged else criterion.decided_by.name
+            decided_by = "judge" if criterion.judged else "program"
+            rows.append([criterion.name, decided_by, weight, uses[criterion.value_layer], asks])
+        return make_html_table(f"Rubric {self.id!r}", ["criterion", "decided by", "weight", "use", "asks"], rows)
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""

@@ -1,12 +1,12 @@
-"""Show results as data frames, and as small tables in notebooks."""
+"""Show results as data frames, and as small tables with colour in notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
 from rubrank.errors import optional_package
+from rubrank.tables.html import make_html_table, write_cell
 
 _SHOWN_ROWS = 20
 
@@ -24,26 +24,13 @@ class Framed:
         columns = {name: frame[name].to_list() for name in frame.columns}
         return optional_package("pandas", "to_pandas").DataFrame(columns)
 
+    def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
+        """The cells of a column as a notebook shows them; results with colours have their own."""
+        return [write_cell(value) for value in values]
+
     def _repr_html_(self) -> str:
         frame = self.to_polars()
-        rows = [[shown_cell(cell) for cell in row] for row in frame.head(_SHOWN_ROWS).rows()]
-        return html_table(repr(self), frame.columns, rows, len(frame) - len(rows))
-
-
-def shown_cell(cell: Any) -> str:
-    """A cell as text: four digits of a number, a dash if it is missing."""
-    if cell is None or cell != cell:
-        return "–"
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-
-
-def html_table(title: str, headings: Iterable[Any], rows: Iterable[Sequence[Any]], more: int = 0) -> str:
-    """A small table for notebooks; every text is escaped. more: how many rows are not shown."""
-
-    def make_row(cells: Iterable[Any], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-    body = "".join(make_row(row, "td") for row in rows)
-    rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
-    table = f"<table><thead>{make_row(headings, 'th')}</thead><tbody>{body}</tbody></table>"
-    return f"<div><p><b>{escape(title)}</b></p>{table}{rest}</div>"
+        shown = frame.head(_SHOWN_ROWS)
+        columns = [self._colour_column(name, shown[name].to_list()) for name in shown.columns]
+        rows = list(zip(*columns, strict=True))
+        return make_html_table(repr(self), frame.columns, rows, len(frame) - len(rows))

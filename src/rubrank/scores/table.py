@@ -30,6 +30,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.frames import Framed
 from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
+from rubrank.tables.html import Shaded, write_cell
 from rubrank.verifiers.distribution import Distribution
 
 _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
@@ -344,6 +345,20 @@ class ScoreTable(Framed):
 
         columns = {name: pl.Series(self.scores[:, k], nan_to_null=True) for k, name in enumerate(self.criteria)}
         return pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
+
+    def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
+        """Scores from orange, the worst of their scale, to blue, the best."""
+        if name not in self._variants:
+            return [write_cell(value) for value in values]
+        criterion = next(iter(self._variants[name]))
+        cells: list[Any] = []
+        for value in values:
+            if value is None:
+                cells.append("–")
+            else:
+                share = float(criterion.cleanness(np.array(value)))
+                cells.append(Shaded(write_cell(value), 2.0 * share - 1.0))
+        return cells
 
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""

@@ -1,0 +1,95 @@
+"""Small HTML tables for notebooks, with colour: blue for what is better than the others, orange for what is worse.
+
+    make_html_table("Fused(…)", ["rollout", "reward"], [["0", Shaded("1.00", 0.8)], ["1", Shaded("0.25", -0.3)]])
+
+Every text is escaped. Colours are those of the viewer, and half transparent: they fit light and dark notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+_BETTER = "91, 147, 220"
+_WORSE = "224, 146, 74"
+_AMOUNT = "139, 147, 161"
+_STRONGEST = 0.55  # how opaque the colour of strength 1 is
+_MARKS = {"bad": "179, 38, 30", "warn": "200, 150, 30"}
+
+
+@dataclass(frozen=True)
+class Shaded:
+    """A cell with a colour: strength from −1 (orange) over 0 (none) to 1 (blue)."""
+
+    text: str
+    strength: float
+
+    @property
+    def style(self) -> str:
+        """As CSS."""
+        colour = _BETTER if self.strength > 0.0 else _WORSE
+        return f"background: rgba({colour}, {_STRONGEST * min(1.0, abs(self.strength)):.2f})"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A cell with a bar behind it: share from 0 to 1 of its width."""
+
+    text: str
+    share: float
+
+    @property
+    def style(self) -> str:
+        """As CSS."""
+        end = f"{100.0 * min(1.0, max(0.0, self.share)):.0f}%"
+        return f"background: linear-gradient(90deg, rgba({_AMOUNT}, 0.45) {end}, transparent {end})"
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A cell that says that something is stopped ("bad") or deserves a look ("warn")."""
+
+    text: str
+    kind: str
+
+    @property
+    def style(self) -> str:
+        """As CSS."""
+        return f"background: rgba({_MARKS[self.kind]}, 0.3)"
+
+
+def write_cell(cell: Any) -> str:
+    """A cell as text: four digits of a number, a dash if it is missing."""
+    if cell is None or cell != cell:
+        return "–"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def shade_column(values: Sequence[float | None]) -> list[Any]:
+    """Numbers around 0, each coloured by its size relative to the largest."""
+    present = [abs(value) for value in values if value is not None and value == value]
+    largest = max(present, default=0.0) or 1.0
+    cells: list[Any] = []
+    for value in values:
+        if value is None or value != value:
+            cells.append("–")
+        else:
+            cells.append(Shaded(write_cell(value), value / largest))
+    return cells
+
+
+def make_html_table(title: str, headings: Iterable[Any], rows: Iterable[Sequence[Any]], more: int = 0) -> str:
+    """A table; cells are texts, or have a colour. more: how many rows are not shown."""
+    head = "".join(f"<th>{escape(str(heading))}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(map(_make_cell, row))}</tr>" for row in rows)
+    rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div><p><b>{escape(title)}</b></p>{table}{rest}</div>"
+
+
+def _make_cell(cell: Any) -> str:
+    if isinstance(cell, Shaded | Bar | Marked):
+        return f'<td style="{cell.style}">{escape(cell.text)}</td>'
+    return f"<td>{escape(str(cell))}</td>"
