@@ -171,18 +171,23 @@ def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
 
     {"columns": ["IFEval", "instruction following", "overall"],
      "rows": [{"model": "a", "points": [41.2, 41.2, 41.2]}], "notes": […],
+     "intervals": [[[38.0, 44.4], None, None]],          of each row; averages over benchmarks have none
      "curves": [{"name": "IFEval, prompt strict", "points": [[0, 12.5, 4.1], …]}]}
     """
-    table = capability_table(runs)
+    table = capability_table(runs, intervals=True)
     rows = []
+    intervals: list[list[Any]] = []
     for row in table.rows:
         values = [row.cells.get(name, math.nan) for name in table.benchmarks]
         values += [row.averages.get(capability, math.nan) for capability in table.capabilities]
         rows.append({"model": row.model, "points": [*values, row.overall]})
+        of_benchmarks = [list(row.intervals[name]) if name in row.intervals else None for name in table.benchmarks]
+        intervals.append([*of_benchmarks, *(None for _ in table.capabilities), None])
     titles = [benchmark_class(name).title for name in table.benchmarks]
     return {
         "columns": [*titles, *table.capabilities, "overall"],
         "rows": rows,
+        "intervals": intervals,
         "notes": table.notes(),
         "curves": _training_curves(runs),
     }
