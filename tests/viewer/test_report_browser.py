@@ -99,6 +99,7 @@ def test_the_summary_has_every_part(page: Page, demo_records: list[GroupRecord])
     assert [link.text for link in page.find("nav a")] == ["Summary", "Steps", "Groups"]
     titles = page.run("return [...document.querySelectorAll('#summary h2')].map((title) => title.textContent)")
     assert titles == [
+        "What to look at",
         "Overview",
         "Criteria",
         "Conflicts between criteria",
@@ -121,7 +122,7 @@ def test_the_words_are_those_of_python(driver: Any, demo_page: Path, demo_record
     page = Page(driver, demo_page, "#group=0")
     for button in page.find(".rollouts tbody button"):
         button.click()
-        shown = page.run("return [...document.querySelectorAll('.why p')].map((p) => p.textContent)")
+        shown = page.run("return [...document.querySelectorAll('.why summary, .why p')].map((p) => p.textContent)")
         expected = explain(demo_records[0], int(button.text)).split("\n")
         assert shown[0] == expected[0]
         assert shown[1:] == [line.strip().replace(" → ", "") for line in expected[1:]]
@@ -160,7 +161,7 @@ def test_a_group_opens_by_click_by_key_and_by_address(
     assert page.run("return location.hash") == "#view=groups&group=3"
     page.run("location.hash = '#group=5&rollout=2'")
     page.until(lambda: page.text(".group-name") == demo_records[5].group)
-    assert page.text(".rollout-head h4") == "Rollout 2"
+    assert page.text(".rollout-head h2") == "Rollout 2"
     assert page.complaints() == []
 
 
@@ -262,13 +263,17 @@ def test_benchmarks_are_drawn_if_some_were_run(driver: Any, tmp_path: Path, demo
     evaluation = {
         "columns": ["IFEval", "overall"],
         "rows": [{"model": "step 0", "points": [12.5, 12.5]}, {"model": "<b>step 20</b>", "points": [None, 20.0]}],
+        "intervals": [[[8.0, 17.0], None], [None, None]],
         "notes": ["step 0, IFEval: prompt strict, 32 of 32 scored"],
         "curves": [{"name": "IFEval, prompt strict", "points": [[0, 12.5, 4.0], [20, 20.0, None]]}],
     }
     write_report(demo_records[:2], tmp_path / "benchmarks.html", evaluation=evaluation)
-    page = Page(driver, tmp_path / "benchmarks.html")
-    part = "#summary [aria-label=Benchmarks]"
+    page = Page(driver, tmp_path / "benchmarks.html", "#view=evaluation")
+    part = "#evaluation"
     assert "12.50" in page.text(part)
+    bar = "return getComputedStyle(document.querySelector('.bar-span')).getPropertyValue('--from')"
+    assert page.run(bar) == "8.00%"
+    assert "8.0 to 17.0" in page.text(part)
     assert "<b>step 20</b>" in page.text(part)
     assert len(page.find(f"{part} .plot")) == 1
     assert "32 of 32 scored" in page.text(part)

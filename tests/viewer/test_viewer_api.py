@@ -6,6 +6,7 @@ import csv
 import http.client
 import io
 import json
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def test_search_reads_everything_that_was_said(viewer: Viewer, demo_records: lis
 
 def test_one_group_under_every_rule(viewer: Viewer, demo_records: list[GroupRecord]) -> None:
     for rule in viewer.ask("state")["rules"]:
-        data = viewer.ask("group", g=0, rule=rule)
+        data = viewer.ask("group", g=0, changes=json.dumps({"rule": rule}))
         assert data["rule"] == rule
         assert len(data["reward"]) == demo_records[0].size
 
@@ -92,13 +93,18 @@ def test_one_group_under_every_rule(viewer: Viewer, demo_records: list[GroupReco
         "search",
         "export?groups=x",
         "export?groups=999999",
-        "group?g=0&rule=no-such",
-        "group?g=0&rule=rlvr2*borda",
+        'group?g=0&changes={"rule":"no-such"}',
+        'group?g=0&changes={"rule":"rlvr2*borda"}',
+        'group?g=0&changes={"weights":{"no-such":1}}',
+        'group?g=0&changes={"lam":2}',
+        'group?g=0&changes={"wishes":1}',
+        "group?g=0&changes=[",
+        "compare?first=7",
         "common?first=7",
     ],
 )
 def test_what_is_not_there_is_one_clear_line(viewer: Viewer, question: str) -> None:
-    status, body, _ = viewer.open(f"api/{question}")
+    status, body, _ = viewer.open(f"api/{urllib.parse.quote(question, safe='?=&')}")
     assert status in (400, 404)
     assert "Traceback" not in body.decode()
     assert json.loads(body)["error"]
@@ -167,7 +173,8 @@ def test_ranges_of_groups() -> None:
 @pytest.mark.parametrize(
     ("paths", "names"),
     [
-        (["runs/a/records.jsonl"], ["records.jsonl"]),
+        (["runs/a/records.jsonl"], ["a"]),
+        (["runs/a", "runs/b/records.jsonl"], ["a", "b"]),
         (["runs/a/records.jsonl", "runs/b/records.jsonl"], ["a", "b"]),
         (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl"]),
         (["a/x", "a/x"], ["a/x", "a/x"]),

@@ -125,7 +125,7 @@ def test_filters_sorting_and_clearing(page: Page, records: list[GroupRecord]) ->
     asked = [r for r in records if any(c.name == name for c in r.criteria)]
     page.becomes("#groups .status", f"{len(asked)} of 19 groups")
     page.select("Its score", "low")
-    assert page.until(lambda: page.text(".field.narrow span") == "Value")
+    assert page.until(lambda: page.text("#groups .field.narrow span") == "Value")
     page.select("Sort by", "latest")
     page.run("[...document.querySelectorAll('.controls button')].pop().click()")
     page.becomes("#groups .status", "19 of 19 groups")
@@ -140,16 +140,16 @@ def test_search_marks_what_it_finds(page: Page, records: list[GroupRecord]) -> N
     assert page.until(lambda: page.text("#groups .status").startswith("1 of"))
     assert page.until(lambda: page.text(".group-name") == records[7].group)
     page.run("location.hash += '&rollout=3'")
-    assert page.until(lambda: page.text(".rollout-head h4") == "Rollout 3")
+    assert page.until(lambda: page.text(".rollout-head h2") == "Rollout 3")
     assert page.until(lambda: any(mark.lower() == words.lower() for mark in page.texts("mark")))
 
 
 def test_permalinks_open_run_group_rollout_and_rule(driver: Any, viewer: Viewer, records: list[GroupRecord]) -> None:
     page = Page(driver, viewer, "#run=1&group=4&rollout=2&rule=gdpo%2B")
     assert page.text(".group-name") == records[4].group
-    assert page.text(".rollout-head h4") == "Rollout 2"
+    assert page.text(".rollout-head h2") == "Rollout 2"
     assert page.run("return document.querySelector('.group').dataset.rule") == "gdpo+"
-    assert "Fused again" in page.text(".rule-bar")
+    assert "As recorded" in page.text(".what-if-bar")
     link = page.run("return document.querySelector('.permalink').getAttribute('href')")
     assert link.startswith("#view=groups&run=1&group=4")
     assert page.complaints() == []
@@ -160,7 +160,7 @@ def test_the_rule_is_switched_in_place(page: Page, records: list[GroupRecord]) -
     assert page.until(lambda: page.text(".group-name") == records[0].group)
     page.select("Rule", "weighted-mean+")
     assert page.until(lambda: page.run("return document.querySelector('.group').dataset.rule") == "weighted-mean+")
-    assert page.texts(".chips .chip.info")[0] == "replayed"
+    assert page.texts(".chips .chip.info")[0] == "changed"
     page.select("Rule", "")
     assert page.until(lambda: page.run("return document.querySelector('.group').dataset.rule") == records[0].rule)
 
@@ -172,11 +172,11 @@ def test_the_keyboard(page: Page, records: list[GroupRecord]) -> None:
     assert page.until(lambda: page.text(".group-name") == records[1].group)
     page.press("k")
     assert page.until(lambda: page.text(".group-name") == records[0].group)
-    first = page.text(".rollout-head h4")
+    first = page.text(".rollout-head h2")
     page.press("l")
-    assert page.until(lambda: page.text(".rollout-head h4") != first)
+    assert page.until(lambda: page.text(".rollout-head h2") != first)
     page.press("h")
-    page.becomes(".rollout-head h4", first)
+    page.becomes(".rollout-head h2", first)
     page.press("c")
     assert page.until(lambda: len(page.texts(".side-text")) == 2)
     page.press("c")
@@ -195,9 +195,9 @@ def test_the_keyboard(page: Page, records: list[GroupRecord]) -> None:
 def test_previous_next_and_back(page: Page, records: list[GroupRecord]) -> None:
     page.run("location.hash = '#group=3'")
     assert page.until(lambda: page.text(".group-name") == records[3].group)
-    page.run("document.querySelectorAll('.steer button')[2].click()")
-    assert page.until(lambda: page.text(".group-name") == records[4].group)
     page.run("document.querySelectorAll('.steer button')[1].click()")
+    assert page.until(lambda: page.text(".group-name") == records[4].group)
+    page.run("document.querySelectorAll('.steer button')[0].click()")
     assert page.until(lambda: page.text(".group-name") == records[3].group)
     page.run("document.querySelectorAll('.row')[6].click()")
     assert page.until(lambda: "group=6" in page.run("return location.hash") or page.texts(".row.open"))
@@ -208,7 +208,7 @@ def test_runs_over_each_other_and_the_same_prompt(page: Page, records: list[Grou
     assert page.until(lambda: len(page.texts("#compare .plot")) > 4)
     legend = "return [...document.querySelector('#compare .lines-legend').children].map((line) => line.textContent)"
     assert page.run(legend) == ["a.jsonl", "b.jsonl"]
-    assert page.until(lambda: len(page.texts("#compare tbody tr")) == 19)
+    assert page.until(lambda: len(page.texts("#compare tbody tr:has(a)")) == 19)
     page.run("document.querySelector('#compare tbody tr a').click()")
     assert page.until(lambda: page.texts(".group-name"))
     page.run("document.querySelector('.same').open = true")

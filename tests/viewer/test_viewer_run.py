@@ -20,7 +20,6 @@ from rubrank.records.files import record_in, write_records
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.run import LiveRun, check_source, decode_record
-from rubrank.viewer.server import replay_record
 from rubrank.viewer.states import find_states
 
 Make = Callable[..., GroupRecord]
@@ -221,13 +220,6 @@ def test_the_same_prompts_of_two_runs(tmp_path: Path, record_of: Make) -> None:
     found = find_common_prompts(one, other)
     assert [(a, b) for a, b, _, _ in found] == [(1, 1), (3, 3)]  # y differs most; of x the last is taken
     assert found[0][2:] == pytest.approx((0.5, 0.125))
-
-
-def test_another_rule_in_place(demo_records: list[GroupRecord]) -> None:
-    record = demo_records[0]
-    again = replay_record(record, "weighted-mean+")
-    assert (again.rule, again.responses, again.group) == ("weighted-mean+", record.responses, record.group)
-    assert again.others[record.rule] == record.reward
 
 
 def test_a_record_that_no_column_can_hold_moves_no_names(tmp_path: Path, record_of: Make) -> None:

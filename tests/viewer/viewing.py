@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 
+from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.run import LiveRun
 from rubrank.viewer.server import make_app
 
@@ -53,7 +54,9 @@ class Viewer:
 
 
 @contextmanager
-def served(*paths: Path, token: str | None = None, live: bool = False) -> Iterator[Viewer]:
+def served(
+    *paths: Path, token: str | None = None, live: bool = False, labels: Path | None = None, evaluation: Any = None
+) -> Iterator[Viewer]:
     """A viewer over some runs, all read; `live`: it goes on reading."""
     runs = [LiveRun(path) for path in paths]
     for run in runs:
@@ -61,7 +64,9 @@ def served(*paths: Path, token: str | None = None, live: bool = False) -> Iterat
         if live:
             run.start()
     listening = socket.create_server(("127.0.0.1", 0))
-    app = make_app(runs, hosts=() if token else _LOCAL, token=token)
+    label_file = None if labels is None else LabelFile(labels)
+    hosts = () if token else _LOCAL
+    app = make_app(runs, hosts=hosts, token=token, labels=label_file, evaluation=evaluation)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

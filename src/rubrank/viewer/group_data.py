@@ -77,6 +77,7 @@ def _describe_criterion(record: GroupRecord, k: int) -> dict[str, Any]:
         "weight": record.weights[k] if k < len(record.weights) else criterion.weight,
         "layer": criterion.layer,
         "decided_by": criterion.verifier or "judge",
+        "domain": [criterion.domain.low, criterion.domain.high],
         "compared": criterion.name in record.outcomes,
     }
 

@@ -303,11 +303,7 @@ def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, flo
 
     The largest differences of mean scores come first.
     """
-    first_prompts, first_groups = _find_last_groups(first)
-    second_prompts, second_groups = _find_last_groups(second)
-    _, at_first, at_second = np.intersect1d(first_prompts, second_prompts, return_indices=True)
-    mine = first_groups[at_first]
-    theirs = second_groups[at_second]
+    mine, theirs = _match_prompts(first, second)
     my_means = np.nan_to_num(_mean_scores(first)[mine])
     their_means = np.nan_to_num(_mean_scores(second)[theirs])
     order = np.argsort(-np.abs(their_means - my_means), kind="stable")
@@ -330,3 +326,59 @@ def _mean_scores(index: Index) -> np.ndarray:
     counts = np.bincount(groups[rows], minlength=n)
     totals = np.bincount(groups[rows], means[rows], minlength=n)
     return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+
+
+# ---------------------------------------------------------------------------------------- two runs compared
+
+
+def compare_runs(first: Index, second: Index) -> dict[str, Any]:
+    """How two runs differ on the prompts that both have, each at the last group that has it.
+
+    {"prompts": 40, "rows": [{"kind": "criterion", "name": "Facts", "prompts": 38, "first": 0.61, "second": 0.72,
+                              "difference": 0.11, "half": 0.04}, …]}
+
+    A difference is the mean over prompts of second minus first, with half of its 95% interval (Student's t, paired).
+    """
+    mine, theirs = _match_prompts(first, second)
+    of_run = {
+        "groups without signal": State.NO_SIGNAL,
+        "the longest wins": State.LONGEST_WINS,
+        "judges failed": State.JUDGES_FAILED,
+    }
+    columns: list[tuple[str, str, np.ndarray, np.ndarray]] = []
+    for name, state in of_run.items():
+        values = [(index.facts["states"] & int(state) > 0).astype(float) for index in (first, second)]
+        columns.append(("run", name, values[0][mine], values[1][theirs]))
+    stopped = [index.facts["stopped"] / np.maximum(index.facts["size"], 1) for index in (first, second)]
+    columns.append(("run", "stopped by a gate", stopped[0][mine], stopped[1][theirs]))
+    for kind, name in first.series_names:
+        if (kind, name) in second.series_names:
+            columns.append((kind, name, _means_of(first, kind, name)[mine], _means_of(second, kind, name)[theirs]))
+    rows = []
+    for kind, name, before, after in columns:
+        both = ~np.isnan(before) & ~np.isnan(after)
+        if not both.any() or (kind == "run" and not (before.any() or after.any())):
+            continue
+        differences = after[both] - before[both]
+        moments = Moments(int(both.sum()), float(differences.sum()), float((differences**2).sum()))
+        row = {"kind": kind, "name": name, "prompts": moments.n}
+        row |= {"first": float(before[both].mean()), "second": float(after[both].mean())}
+        rows.append({**row, "difference": moments.mean, "half": moments.half_width})
+    return {"prompts": len(mine), "rows": rows}
+
+
+def _match_prompts(first: Index, second: Index) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of two runs with the same prompt, the last of each run."""
+    first_prompts, first_groups = _find_last_groups(first)
+    second_prompts, second_groups = _find_last_groups(second)
+    _, at_first, at_second = np.intersect1d(first_prompts, second_prompts, return_indices=True)
+    return first_groups[at_first], second_groups[at_second]
+
+
+def _means_of(index: Index, kind: str, name: str) -> np.ndarray:
+    """For every group the mean of a series; NaN for groups without it."""
+    means = np.full(len(index), np.nan)
+    numbers, groups, values = index.series.take("series", "group", "mean")
+    rows = np.flatnonzero((numbers == index.series_names[kind, name]) & (groups < len(means)))
+    means[groups[rows]] = values[rows]
+    return means

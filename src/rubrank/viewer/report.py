@@ -51,13 +51,16 @@ SCRIPTS = (
     "diff.js",
     "filters.js",
     "address.js",
+    "recompute.js",
     "data.js",
     "rollout.js",
+    "edit.js",
     "group.js",
     "list.js",
     "summary.js",
     "steps.js",
     "compare.js",
+    "evaluation.js",
     "groups.js",
     "keys.js",
     "app.js",
@@ -129,7 +132,13 @@ def write_report(
     texts = {"limit": packer.text_limit, "limit_asked": text_limit, "cut": packer.count_cut()}
     run = _describe_run(index, name or heading)
     blocks = {
-        "state": {"title": heading, "runs": [run], "rules": [], "embedded": {"groups_per_block": _GROUPS_PER_BLOCK}},
+        "state": {
+            "title": heading,
+            "runs": [run],
+            "rules": [],
+            "has_evaluation": bool(evaluation and evaluation["rows"]),
+            "embedded": {"groups_per_block": _GROUPS_PER_BLOCK},
+        },
         "index": index.list_rows(),
         "scores": {name: index.list_scores(name) for name in run["criteria"]},
         "curves": to_plain_numbers({"name": run["name"], **make_curves(index), "table": make_step_table(index)}),

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -37,6 +37,9 @@ from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, record_files
 from rubrank.viewer.index import Columns, Index
+
+if TYPE_CHECKING:
+    from rubrank.viewer.sources import GradingFeed
 
 _SCAN_BYTES = 1 << 24  # scanned for line ends at once
 _UNPACK_READ = 1 << 22  # compressed bytes read at once
@@ -328,9 +331,11 @@ def check_source(source: Path) -> None:
 class LiveRun:
     """One run of `rubrank view`."""
 
-    def __init__(self, source: Path, name: str | None = None) -> None:
+    def __init__(self, source: Path, name: str | None = None, feed: GradingFeed | None = None) -> None:
+        """feed: what still writes the records, if that happens in this process."""
         self.source = source
         self.name = name or source.name or str(source)
+        self.feed = feed
         self.index = Index()
         self.version = 0
         """Grows with everything new."""
@@ -378,11 +383,15 @@ class LiveRun:
 
     def start(self) -> None:
         """Begin to read, in a thread that ends with the process."""
+        if self.feed is not None:
+            self.feed.start()
         self._thread = threading.Thread(target=self._keep_reading, name=f"rubrank view {self.name}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread and remove temporary files."""
+        if self.feed is not None:
+            self.feed.stop()
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=10)

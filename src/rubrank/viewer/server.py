@@ -1,15 +1,17 @@
-"""`rubrank view`: the page over a local server. Everything is read, nothing is written.
+"""`rubrank view`: the page over a local server. Everything is read; only labels are written.
 
     GET /                    the page                     GET /assets/NAME     its modules and style sheet
     GET /api/state           runs, how far they are read  GET /api/index       rows of the list, from `start` on
     GET /api/scores          scores of one criterion      GET /api/search      groups with some words, from `start` on
-    GET /api/group           one group, under any rule    GET /api/same        the same prompt elsewhere
+    GET /api/group           one group, with changes      GET /api/same        the same prompt elsewhere
     GET /api/curves          means over steps             GET /api/common      prompts that two runs share
-    GET /api/summary         figures over all groups      GET /api/export      groups as CSV or JSON lines
+    GET /api/summary         figures over all groups      GET /api/compare     differences of two runs, with intervals
+    GET /api/evaluation      benchmarks                   GET /api/export      groups as CSV or JSON lines
+    POST /api/label          accept or correct a verdict
 
 Every response forbids scripts, styles and connections other than its own. A request under another host name is
-refused, so that no web page can reach the server through a name of its own (DNS rebinding). Beyond this machine a token
-is needed.
+refused, so that no web page can reach the server through a name of its own (DNS rebinding). Labels are taken as JSON
+only, which a page of another origin cannot send. Beyond this machine a token is needed.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -37,13 +41,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rubrank.errors import InvalidInput, RubrankError
+from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
 from rubrank.records.files import record_in
-from rubrank.records.record import GroupRecord, record_table, to_score_table
+from rubrank.records.record import GroupRecord
+from rubrank.viewer.changes import fuse_changed, read_changes
 from rubrank.viewer.group_data import make_group_data
-from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.index import NO_STEP, compare_runs, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
-from rubrank.viewer.run import LiveRun, check_source, decode_texts
+from rubrank.viewer.run import LiveRun, decode_texts
+from rubrank.viewer.sources import OpenOptions, open_sources
 from rubrank.viewer.states import State, find_best
 from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
 
@@ -56,6 +64,7 @@ _MOST_CRITERIA = 1000
 _MOST_SAME = 60
 _MOST_GROUPS = 10_000_000
 _MOST_COMMON = 200
+_LONGEST_LABEL = 10_000  # bytes of a request
 _SEARCH_SECONDS = 0.2  # that one request may search
 _SUMMARIZED = 2000  # groups of a long run that the summary reads
 _HEADERS = {
@@ -68,24 +77,40 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_KEPT_FIELDS = ("group", "step", "reasons", "prompt", "turns", "responses", "reasoning", "tokens", "metadata")
-"""What a record under another rule has in common with the original."""
 
 
-def serve(sources: Sequence[Path], *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. on_ready is called with the address once it is known."""
-    for source in sources:
-        check_source(source)
-    runs = [LiveRun(source, name) for source, name in zip(sources, name_runs(sources), strict=True)]
-    for run in runs:
-        run.start()
-    try:
-        serve_app(
-            lambda hosts, token: make_app(runs, hosts=hosts, token=token), host=host, port=port, on_ready=on_ready
-        )
-    finally:
-        for run in runs:
-            run.stop()
+def serve(
+    sources: Sequence[Path],
+    *,
+    host: str,
+    port: int,
+    on_ready: Callable[[str], None],
+    options: OpenOptions | None = None,
+    labels: Path | None = None,
+) -> None:
+    """Serve until Ctrl-C. on_ready is called with the address once it is known.
+
+    options: how sources are read that are not records. labels: the file that labels are written to.
+    """
+    label_file = None if labels is None else LabelFile(labels)
+    with ExitStack() as cleanup:
+        opened = open_sources(sources, options or OpenOptions(), cleanup)
+        with_records = [source for source in opened if source.records is not None]
+        names = name_runs([source.path for source in with_records])
+        runs = []
+        for source, name in zip(with_records, names, strict=True):
+            assert source.records is not None
+            run = LiveRun(source.records, name, feed=source.feed)
+            cleanup.callback(run.stop)
+            run.start()
+            runs.append(run)
+        scored_runs = [run for source in opened for run in source.evaluation]
+        evaluation = report_data(scored_runs) if scored_runs else None
+
+        def make_application(hosts: Sequence[str], token: str | None) -> Starlette:
+            return make_app(runs, hosts=hosts, token=token, evaluation=evaluation, labels=label_file)
+
+        serve_app(make_application, host=host, port=port, on_ready=on_ready)
 
 
 def serve_app(
@@ -105,10 +130,12 @@ def serve_app(
 
 
 def name_runs(sources: Sequence[Path]) -> list[str]:
-    """A short name for each run: that of its file, or as many of its folders as it takes to tell the runs apart."""
-    parts = [source.resolve().parts for source in sources]
+    """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
+    # Every trainer calls its file records.jsonl: the folder says which run it is.
+    places = [source.resolve().parent if source.name.startswith("records.") else source.resolve() for source in sources]
+    parts = [place.parts for place in places]
     if len(parts) < 2:
-        return [source.name or str(source) for source in sources]
+        return [place.name or str(place) for place in places]
     shared_end = 0
     while all(len(p) > shared_end + 1 for p in parts) and len({p[-1 - shared_end] for p in parts}) == 1:
         shared_end += 1
@@ -153,9 +180,19 @@ def _listen(host: str, port: int) -> socket.socket:
 # ------------------------------------------------------------------------------------- the application
 
 
-def make_app(runs: Sequence[LiveRun], *, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
-    """The application over some runs. hosts: names under which it may be reached; empty for any."""
-    api = ViewerApi(runs)
+def make_app(
+    runs: Sequence[LiveRun],
+    *,
+    hosts: Sequence[str] = (),
+    token: str | None = None,
+    evaluation: Any = None,
+    labels: LabelFile | None = None,
+) -> Starlette:
+    """The application over some runs. hosts: names under which it may be reached; empty for any.
+
+    evaluation: what `rubrank.evaluation.table.report_data` makes of scored runs.
+    """
+    api = ViewerApi(runs, evaluation, labels)
     handlers = {
         "state": api.state,
         "index": api.index,
@@ -165,10 +202,13 @@ def make_app(runs: Sequence[LiveRun], *, hosts: Sequence[str] = (), token: str |
         "same": api.same,
         "common": api.common,
         "curves": api.curves,
+        "compare": api.compare,
         "summary": api.summary,
+        "evaluation": api.evaluation,
         "export": api.export,
     }
     routes = [Route(f"/api/{name}", _answer_with(handler)) for name, handler in handlers.items()]
+    routes.append(Route("/api/label", api.label, methods=["POST"]))
     routes.append(Route("/", _serve_page))
     routes.append(Route("/assets/{name}", _serve_asset))
     return Starlette(routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)])
@@ -249,8 +289,10 @@ def _serve_asset(request: Request) -> Response:
 class ViewerApi:
     """What the page asks for. Every method takes a request and returns plain data."""
 
-    def __init__(self, runs: Sequence[LiveRun]) -> None:
+    def __init__(self, runs: Sequence[LiveRun], evaluation: Any = None, labels: LabelFile | None = None) -> None:
         self._runs = runs
+        self._evaluation = to_plain_numbers(evaluation)
+        self._labels = labels
         self._cache: dict[tuple[str, int], tuple[Any, Any]] = {}
         """(what, number of the run) → (state of the run, result)."""
 
@@ -258,7 +300,13 @@ class ViewerApi:
         """The runs, how far they are read, and what can be filtered by."""
         for run in self._runs:
             run.note_request()
-        return {"runs": [_describe_run(run) for run in self._runs], "rules": [f"{name}+" for name in rule_names()]}
+        labels = self._labels
+        return {
+            "runs": [_describe_run(run) for run in self._runs],
+            "rules": [f"{name}+" for name in rule_names()],
+            "has_evaluation": self._evaluation is not None,
+            "labels": None if labels is None else {"path": str(labels.path), "count": labels.count()},
+        }
 
     def index(self, request: Request) -> Any:
         """Rows of the list from `start` on."""
@@ -287,16 +335,58 @@ class ViewerApi:
         return {"hits": hits, "next": g, "total": total, "epoch": run.epoch}
 
     def group(self, request: Request) -> Any:
-        """One group, as recorded or under another rule."""
+        """One group, as recorded or with changes: another rule, other weights, gates or λ."""
         _, run = self._find_run(request)
-        record = _parse_record(run.read_line(int(request.query_params["g"])))
-        rule = request.query_params.get("rule", "")
-        shown = replay_record(record, rule) if rule and rule != record.rule else record
+        g = int(request.query_params["g"])
+        record = _parse_record(run.read_line(g))
+        changes = read_changes(request.query_params.get("changes", ""))
+        shown = record
+        notes: Sequence[str] = ()
+        if changes:
+            changed = fuse_changed(record, changes)
+            shown = changed.record
+            notes = changed.notes
         data = make_group_data(shown, _WHOLE_TEXT)
-        data["recorded_rule"] = record.rule
-        data["is_replayed"] = shown is not record
-        data["was_adjusted"] = bool(record.attribute_names)
+        data["recorded"] = {
+            "rule": record.rule,
+            "reward": list(record.reward),
+            "weights": list(record.weights),
+            "layers": {criterion.name: criterion.layer for criterion in record.criteria},
+        }
+        data["is_changed"] = bool(changes)
+        data["notes"] = list(notes)
+        if self._labels is not None:
+            data["labels"] = self._labels.list_group(_name_labelled(run, record), record.size)
         return data
+
+    async def label(self, request: Request) -> Response:
+        """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score None removes the label."""
+        if request.headers.get("content-type") != "application/json":
+            return JSONResponse({"error": "labels are taken as JSON"}, 415)
+        body = (await request.body())[:_LONGEST_LABEL]
+        return await run_in_threadpool(_answer_with(lambda _: self._put_label(json.loads(body))), request)
+
+    def _put_label(self, label: Any) -> Any:
+        if self._labels is None:
+            raise InvalidInput("view", "labels", "a file", "none", "Start it with `rubrank view … --labels FILE`.")
+        run = self._runs[int(label["run"])]
+        g = int(label["g"])
+        record = _parse_record(run.read_line(g))
+        group = _name_labelled(run, record)
+        score = None if label["score"] is None else float(label["score"])
+        rollout = int(label["rollout"])
+        self._labels.put(record, group=group, rollout=rollout, criterion=str(label["criterion"]), score=score)
+        return {"labels": self._labels.list_group(group, record.size), "count": self._labels.count()}
+
+    def compare(self, request: Request) -> Any:
+        """How two runs differ on the prompts that they share."""
+        first = self._runs[int(request.query_params.get("first", 0))]
+        second = self._runs[int(request.query_params.get("second", 1))]
+        return to_plain_numbers(compare_runs(first.index, second.index))
+
+    def evaluation(self, request: Request) -> Any:
+        """Benchmarks, as `report_data` makes them; None if there are none."""
+        return self._evaluation
 
     def same(self, request: Request) -> Any:
         """Groups of all runs with the same prompt, and what each made of it."""
@@ -390,7 +480,8 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
         "path": str(run.source),
         "version": run.version,
         "epoch": run.epoch,
-        "problem": run.problem,
+        "problem": run.problem or (run.feed.problem if run.feed else ""),
+        "grading": [run.feed.done, run.feed.total] if run.feed else None,
         "steps": steps[steps != NO_STEP].tolist(),
         "rules": list(run.index.rules),
         "criteria": run.index.list_criteria(_MOST_CRITERIA),
@@ -409,6 +500,13 @@ def _compute_summary(run: LiveRun) -> Any:
     for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
         summary.add(group)
     return {**summary.result(), "sampled": {"groups": len(chosen), "of": len(readable)}}
+
+
+def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
+    """The id of a group in a file of labels: with its step if the run has it several times, as `judge audit` does."""
+    if run.index.ids.count(record.group) > 1:
+        return f"{record.group} (step {record.step})"
+    return record.group
 
 
 def _step_of(run: LiveRun, g: int) -> int | None:
@@ -435,14 +533,6 @@ def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
 
 def _parse_record(line: bytes) -> GroupRecord:
     return record_in(line.decode("utf-8", "surrogatepass"), "the record")
-
-
-def replay_record(record: GroupRecord, rule: str) -> GroupRecord:
-    """The record under another rule: its scores are fused again, from this group alone."""
-    (replayed,) = record_table(to_score_table([record]), rule)
-    others = {name: rewards for name, rewards in record.others.items() if name != replayed.rule}
-    kept = {name: getattr(record, name) for name in _KEPT_FIELDS}
-    return replayed.model_copy(update={**kept, "others": {record.rule: record.reward, **others}})
 
 
 def mean_scores(record: GroupRecord) -> dict[str, float | None]:

@@ -104,7 +104,7 @@ def grade(
     run_grading = _choose_grader(engine, address, batch)
     check_address(engine, address, "grade")
     seconds = _parse_timeout(timeout)
-    loaded_judges = _load_judges(judges, cache_only, dry_run)
+    loaded_judges = load_judge_file(judges, cache_only, dry_run)
     columns = rollout_columns(column, group_column)
     if dry_run:
         _show_estimate(rollouts, rubric, loaded_judges, columns, as_json, batch is not None)
@@ -146,7 +146,7 @@ def _choose_grader(engine: str, address: str | None, batch: _Batch | None) -> Ca
     return partial(grade_on_ray, address=address)
 
 
-def _load_judges(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
+def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
     """The judges of a file. Their replies are kept in the project's folder, unless the file names another place."""
     from rubrank.judges.client.cache import default_cache_path
     from rubrank.judges.judge import load_judges

@@ -2,7 +2,7 @@
 
 rubrank record SCORES -o RECORDS      make them from scores
 rubrank report RECORDS -o FILE        one HTML file
-rubrank view RECORDS…                 a live page over runs of any size
+rubrank view ANYTHING…                a live page: records, scores, rollouts, runs of eval, drafted rubrics
 rubrank export RECORDS --to mlflow    send them where runs are tracked
 rubrank alarm RECORDS                 signs of reward hacking in a run
 """
@@ -16,8 +16,9 @@ from typing import Annotated, Any
 import typer
 
 from rubrank.cli.command import add_verb
-from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions
+from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions, rollout_columns
 from rubrank.cli.terminal import print_json, say
+from rubrank.cli.verbs.grade import load_judge_file
 from rubrank.cli.verbs.replay import split_rules
 from rubrank.errors import InvalidInput, counted
 from rubrank.options import FuseOptions, Options, option
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     add_verb(app, record, flags=FUSION_FLAGS)
     add_verb(app, report, flags=FUSION_FLAGS)
-    add_verb(app, view)
+    add_verb(app, view, flags=("criteria", "group_column", "column", "long"))
     add_verb(app, export)
     add_verb(app, alarm)
 
@@ -142,9 +143,20 @@ def _read_records(source: str, rollouts: Path | None, where: WhereOptions, optio
 
 
 def view(
-    records: Annotated[
-        list[Path], typer.Argument(help="Files or folders of records, each a run; or one file that `draft` wrote.")
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Records, a training folder, scores, rollouts (with --rubric), a scored run of eval; each is a run. "
+            "Or one file of drafted rubrics."
+        ),
     ],
+    where: WhereOptions,
+    rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")] = None,
+    judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
+    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")] = None,
+    labels: Annotated[
+        Path, typer.Option(help="Where accepted and corrected verdicts go: a table for `judge audit --humans`.")
+    ] = Path("labels.jsonl"),
     host: Annotated[
         str, typer.Option(help="Address to listen at. Beyond this machine, a token is needed.")
     ] = "127.0.0.1",
@@ -153,15 +165,14 @@ def view(
     ] = DEFAULT_PORT,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Look at records in the browser, also while they are being written, or at drafted rubrics beside their prompts.
+    """Look at anything in the browser: records, also while they are being written, scores, rollouts, runs of eval.
 
-    Several runs are compared.
-
-    Ends with Ctrl-C. Needs the extra `serve`.
+    Several runs are compared. Ends with Ctrl-C. Needs the extra `serve`.
     """
     try:
         from rubrank.viewer.drafts import serve_drafts
         from rubrank.viewer.server import serve
+        from rubrank.viewer.sources import OpenOptions
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         remedy = "pip install 'rubrank[serve]'"
@@ -171,13 +182,20 @@ def view(
     def announce(address: str) -> None:
         _print_address(address, browse)
 
-    if any(is_draft_file(path) for path in records):
-        if len(records) > 1:
+    if any(is_draft_file(path) for path in sources):
+        if len(sources) > 1:
             remedy = "Drafted rubrics are shown one file at a time, without records."
-            raise InvalidInput("view", "records", "one file of drafted rubrics", f"{len(records)} files", remedy)
-        serve_drafts(records[0], host=host, port=port, on_ready=announce)
-    else:
-        serve(records, host=host, port=port, on_ready=announce)
+            raise InvalidInput("view", "sources", "one file of drafted rubrics", f"{len(sources)} files", remedy)
+        serve_drafts(sources[0], host=host, port=port, on_ready=announce)
+        return
+    options = OpenOptions(
+        rubric=rubric,
+        judges=load_judge_file(judges, cache_only=False, dry_run=False),
+        rollouts=rollouts,
+        columns=where.columns() if rubric is None else None,
+        rollout_columns={**rollout_columns(None, where.group_column), **where.column},
+    )
+    serve(sources, host=host, port=port, on_ready=announce, options=options, labels=labels)
 
 
 def _print_address(address: str, browse: bool) -> None:

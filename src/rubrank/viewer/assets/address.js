@@ -1,20 +1,54 @@
-// What is looked at, as the part of the address behind #: a link to it opens the same run, group, rollout, rule and filters.
+// What is looked at, as the part of the address behind #: a link to it opens the same run, group, rollout, changes and filters.
 
 export const FILTERS = ["query", "state", "criterion", "score", "value", "step", "rule_filter", "sort"];
-const ADDRESS_KEYS = ["view", "run", "group", "rollout", "rule", ...FILTERS];
+const ADDRESS_KEYS = [
+  "view", "run", "group", "rollout", "pane", "rule", "changes", "first", "second", "smooth", "from", "to", ...FILTERS,
+];
+const NUMBER_KEYS = ["run", "group", "rollout", "first", "second", "smooth", "from", "to"];
 
-/** {view: "groups", run: 0, group: 17, …}; keys that the address does not have are left out. */
+/** {view: "groups", run: 0, group: 17, …}; keys that the address does not have, or has wrongly, are left out. */
 export function readAddress(hash) {
-  const given = new URLSearchParams(hash.replace(/^#/, "")), found = {};
-  for (const key of ADDRESS_KEYS) if (given.has(key)) found[key] = given.get(key);
-  for (const key of ["run", "group", "rollout"]) {
-    if (key in found) found[key] = /^\d{1,12}$/.test(found[key]) ? Number(found[key]) : undefined;
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const address = { run: 0 };
+  for (const key of ADDRESS_KEYS) {
+    if (!given.has(key)) continue;
+    const text = given.get(key);
+    if (!NUMBER_KEYS.includes(key)) address[key] = text;
+    else if (/^\d{1,12}$/.test(text)) address[key] = Number(text);
   }
-  if (found.group !== undefined && !found.view) found.view = "groups";
-  return { run: 0, ...Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) };
+  if (address.group !== undefined && !address.view) address.view = "groups";
+  return address;
 }
 
 export function writeAddress(address) {
-  const given = ADDRESS_KEYS.filter((key) => address[key] !== undefined && address[key] !== "" && address[key] !== null && !(key === "run" && address.run === 0));
-  return `#${new URLSearchParams(given.map((key) => [key, address[key]]))}`;
+  const isGiven = (key) => {
+    const value = address[key];
+    if (key === "run" && value === 0) return false;
+    return value !== undefined && value !== null && value !== "";
+  };
+  const pairs = ADDRESS_KEYS.filter(isGiven).map((key) => [key, address[key]]);
+  return `#${new URLSearchParams(pairs)}`;
+}
+
+/** What is changed about the open group: {rule, weights: {name: number}, layers: {name: layer}, lam}. */
+export function readGroupChanges(address) {
+  let changes = {};
+  try {
+    changes = JSON.parse(address.changes || "{}");
+  } catch {
+    // A damaged link opens the group as it was recorded.
+  }
+  if (address.rule) changes.rule = address.rule;
+  return changes;
+}
+
+/** The same as keys of the address. */
+export function writeGroupChanges({ rule, ...changes }) {
+  const isFilled = (value) => value !== undefined && value !== null
+    && (typeof value !== "object" || Object.keys(value).length > 0);
+  const filled = Object.fromEntries(Object.entries(changes).filter(([, value]) => isFilled(value)));
+  return {
+    rule: rule || undefined,
+    changes: Object.keys(filled).length ? JSON.stringify(filled) : undefined,
+  };
 }

@@ -7,11 +7,18 @@ import { byId, choice, h, replaceChildren, setUpTheme } from "./dom.js";
 import { GroupBrowser } from "./groups.js";
 import { setUpKeys } from "./keys.js";
 import { count, percent, plural } from "./numbers.js";
+import { drawEvaluation } from "./evaluation.js";
 import { drawSteps } from "./steps.js";
 import { drawSummary } from "./summary.js";
 
 const LOOK_EVERY = 2000; // milliseconds
-const VIEWS = [["summary", "Summary"], ["steps", "Steps"], ["groups", "Groups"], ["compare", "Compare runs"]];
+const VIEWS = [
+  ["summary", "Summary"],
+  ["steps", "Steps"],
+  ["groups", "Groups"],
+  ["compare", "Compare"],
+  ["evaluation", "Benchmarks"],
+];
 const TABLES = ["rules", "criteria_sets"]; // of the index, which columns point into
 
 class App {
@@ -30,13 +37,32 @@ class App {
     return this.runs[this.address.run] || this.runs[0];
   }
 
+  /** The views that have something to show. */
+  get views() {
+    const isShown = {
+      summary: this.runs.length > 0,
+      steps: this.runs.length > 0,
+      groups: this.runs.length > 0,
+      compare: this.runs.length > 1,
+      evaluation: this.hasEvaluation,
+    };
+    return VIEWS.filter(([name]) => isShown[name]);
+  }
+
   /** A report opens with its summary, a run that is being written with its steps. */
   get view() {
-    return this.address.view || (this.data.isLive && this.run.steps.length > 1 ? "steps" : this.data.isLive ? "groups" : "summary");
+    const { view } = this.address;
+    if (this.views.some(([name]) => name === view)) return view;
+    if (!this.runs.length) return "evaluation";
+    if (!this.data.isLive) return "summary";
+    return this.run.steps.length > 1 ? "steps" : "groups";
   }
 
   async start() {
     setUpTheme(byId("theme"));
+    new ResizeObserver(([top]) => {
+      document.documentElement.style.setProperty("--top-height", `${top.target.offsetHeight}px`);
+    }).observe(document.querySelector(".top"));
     await this.look();
     this.browser = new GroupBrowser(byId("groups"), this);
     setUpKeys(this);
@@ -62,10 +88,12 @@ class App {
 
   /** Ask how far the runs are, and fetch new rows of the index. */
   async look() {
-    const { runs, rules, title } = await this.data.state();
+    const { runs, rules, title, has_evaluation: hasEvaluation, labels } = await this.data.state();
     this.runs = runs;
     this.rules = rules;
     this.title = title;
+    this.hasEvaluation = hasEvaluation;
+    this.labels = labels; // {path, count} of the file that labels go to; undefined in a report
     if (this.address.run >= runs.length) this.address.run = 0;
     const problems = runs.filter((run) => run.problem).map((run) => run.problem);
     const unreadable = runs.filter((run) => run.unreadable).map((run) => {
@@ -77,6 +105,7 @@ class App {
   }
 
   async readRows() {
+    if (!this.runs.length) return;
     const rowsOf = `${this.address.run}|${this.run.epoch}`;
     if (this.rowsOf !== rowsOf) {
       this.rows = null;
@@ -112,7 +141,9 @@ class App {
   /** Change what is shown. quietly: without a step in the browser's history. */
   async navigate(changes, quietly) {
     this.address = { view: this.view, ...this.address, ...changes };
-    for (const [key, value] of Object.entries(this.address)) if (value === undefined || value === "") delete this.address[key];
+    for (const [key, value] of Object.entries(this.address)) {
+      if (value === undefined || value === "") delete this.address[key];
+    }
     const hash = writeAddress(this.address);
     if (quietly) history.replaceState(null, "", hash);
     else history.pushState(null, "", hash);
@@ -126,36 +157,59 @@ class App {
     this.drawProgress();
     if (this.shownView !== undefined && this.shownView !== view) scrollTo(0, 0);
     this.shownView = view;
+    document.documentElement.dataset.view = view;
     for (const [name] of VIEWS) byId(name).hidden = name !== view;
+    await this.draw(view);
+  }
+
+  async draw(view) {
+    const { address, data } = this;
+    const section = byId(view);
     if (view === "groups") return this.browser.show();
+    if (view === "evaluation") return drawEvaluation(section, await data.evaluation());
     if (view === "summary") {
-      const showGroups = (filter) => this.navigate({ view: "groups", group: undefined, rollout: undefined, ...filter });
-      return drawSummary(byId("summary"), await this.data.summary(this.address.run), showGroups);
+      const nothing = { group: undefined, rollout: undefined, changes: undefined };
+      const showGroups = (filter) => this.navigate({ view: "groups", ...nothing, ...filter });
+      return drawSummary(section, await data.summary(address.run), showGroups);
     }
-    const curves = await this.data.curves();
-    if (view === "compare") return drawCompare(byId("compare"), curves, this);
-    return drawSteps(byId("steps"), curves[this.address.run], this.run, (changes) => this.navigate(changes));
+    const curves = await data.curves();
+    return view === "compare" ? drawCompare(section, curves, this) : drawSteps(section, curves[address.run], this);
   }
 
   drawProgress() {
-    const { name, groups, ready } = this.run;
-    const title = this.title || `rubrank view: ${name}`;
+    const { run } = this;
+    const names = this.view === "compare" ? this.runs.map((other) => other.name) : [run ? run.name : "benchmarks"];
+    const title = this.title || `rubrank view: ${names.join(", ")}`;
     document.title = title;
     byId("title").textContent = title;
-    byId("progress").textContent = [ready < groups && `read ${percent(ready / groups)}`, plural(groups, "group")].filter(Boolean).join(", ");
+    if (!run) return;
+    const [graded, toGrade] = run.grading || [0, 0];
+    const parts = [
+      graded < toGrade && `graded ${count(graded)} of ${count(toGrade)}`,
+      run.ready < run.groups && `read ${percent(run.ready / run.groups)}`,
+      plural(run.groups, "group"),
+      this.labels?.count > 0 && plural(this.labels.count, "label"),
+    ];
+    byId("progress").textContent = parts.filter(Boolean).join(", ");
   }
 
   drawNavigation() {
-    const isCompared = this.runs.length > 1;
-    const links = VIEWS.filter(([name]) => isCompared || name !== "compare").map(([name, title]) =>
-      h("a", { href: writeAddress({ ...this.address, view: name }), "aria-current": name === this.view ? "true" : null }, title));
-    const runChoice = isCompared && choice("Run", this.runs.map((run, i) => [String(i), run.name]), String(this.address.run),
-      (value) => this.navigate({ run: Number(value), group: undefined, rollout: undefined, step: undefined }));
+    const links = this.views.map(([name, title]) => {
+      const href = writeAddress({ ...this.address, view: name });
+      return h("a", { href, "aria-current": name === this.view ? "page" : null }, title);
+    });
+    const changeRun = (value) => {
+      const nothing = { group: undefined, rollout: undefined, step: undefined, changes: undefined, rule: undefined };
+      return this.navigate({ run: Number(value), ...nothing });
+    };
+    const runChoice = this.runs.length > 1 && !["compare", "evaluation"].includes(this.view)
+      && choice("Run", this.runs.map((run, i) => [String(i), run.name]), String(this.address.run), changeRun);
     replaceChildren(byId("nav"), links, runChoice);
   }
 
   say(problem) {
-    const place = byId("problem"), text = problem instanceof Error ? problem.message : problem;
+    const place = byId("problem");
+    const text = problem instanceof Error ? problem.message : problem;
     place.hidden = !text;
     place.textContent = text || "";
     if (problem instanceof Error) console.error(problem);

@@ -110,22 +110,26 @@ export function ticks(low, high, wanted = 4) {
 // ------------------------------------------------------------------------------------------------------- line charts
 
 const PLOT = { width: 320, height: 158, left: 40, right: 8, top: 8, bottom: 30 };
+const MOST_MARKED_POINTS = 30; // of a line; more would hide it
+const SHORTEST_DRAG = 8; // pixels; less is a click
 
 /**
  * One or several lines over the steps of a run; several share the axes and get a legend.
- * lines: {name, points: [step, mean, half of the interval or null]}. options: {percent, zero (show 0), note}.
+ * lines: {name, points: [step, mean, half of the interval or null], colour: number of the run}.
+ * options: {percent, zero (show 0), note, smooth (points that are averaged), range: [from, to] in steps,
+ *           onStep(step): a point was clicked, onZoom(from, to): a range was drawn with the pointer}.
  */
 export function lineChart(title, lines, options = {}) {
+  const [from, to] = options.range || [-Infinity, Infinity];
+  const isShown = ([step, mean]) => isNumber(step) && isNumber(mean) && step >= from && step <= to;
   const drawn = lines
-    .map((line, i) => ({
-      ...line,
-      colour: i % 6,
-      points: line.points.filter(([step, mean]) => isNumber(step) && isNumber(mean)),
-    }))
-    .filter((line) => line.points.length);
+    .map((line, i) => ({ ...line, colour: (line.colour ?? i) % 6, measured: line.points.filter(isShown) }))
+    .filter((line) => line.measured.length)
+    .map((line) => ({ ...line, points: smoothPoints(line.measured, options.smooth) }));
   if (!drawn.length) return null;
+  const isSmooth = options.smooth > 1;
 
-  const scale = makeScale(drawn.flatMap((line) => line.points), options);
+  const scale = makeScale(drawn.flatMap((line) => [...line.measured, ...line.points]), options);
   const { first, last, y, write } = scale;
   const isSingle = drawn.length === 1;
 
@@ -137,12 +141,13 @@ export function lineChart(title, lines, options = {}) {
   const label = descriptions.join("; ");
   const svg = s("svg",
     {
-      class: "line",
+      class: options.onStep ? "line clickable" : "line",
       viewBox: `0 0 ${PLOT.width} ${PLOT.height}`,
       role: "img",
       "aria-label": isSingle ? label : `${title}. ${label}`,
     },
     drawAxes(scale),
+    isSmooth && drawn.map((line) => drawLine(line.measured, scale, `${line.colour} measured`)),
     drawn.map((line) => drawLine(line.points, scale, line.colour)));
   if (options.zero && scale.low < 0 && scale.high > 0) {
     svg.append(s("line", { class: "zero", x1: PLOT.left, x2: PLOT.width - PLOT.right, y1: y(0), y2: y(0) }));
@@ -150,7 +155,7 @@ export function lineChart(title, lines, options = {}) {
 
   const lastPoint = drawn[0].points[drawn[0].points.length - 1];
   const readout = h("output", { class: "readout" }, isSingle ? `${write(lastPoint[1])} at the last step` : "");
-  showNearestPoint(svg, readout, drawn, scale);
+  followPointer(svg, readout, drawn, scale, options);
 
   const heading = h("span", {}, h("strong", {}, title), options.note && h("small", {}, ` ${options.note}`));
   const legend = isSingle
@@ -163,24 +168,71 @@ export function lineChart(title, lines, options = {}) {
     h("div", { class: "under" }, legend, plotButtons(title, svg)));
 }
 
-/** Mark the point nearest to the pointer, and write its numbers into `readout`. */
-function showNearestPoint(svg, readout, lines, { x, y, write }) {
+/** The mean of `width` neighbouring points, fewer at the ends. It has no interval: that of single points would mislead. */
+export function smoothPoints(points, width) {
+  if (!(width > 1)) return points;
+  const reach = Math.floor(width / 2);
+  return points.map(([step], i) => {
+    const near = points.slice(Math.max(0, i - reach), i + reach + 1);
+    return [step, sum(near.map(([, mean]) => mean)) / near.length, null];
+  });
+}
+
+/** Mark the point nearest to the pointer and write its numbers into `readout`; a click opens its step, a drag zooms. */
+function followPointer(svg, readout, lines, { x, y, write, stepAt }, options) {
   const isSingle = lines.length === 1;
   const dot = s("circle", { class: "dot", r: 3.5, visibility: "hidden" });
-  svg.append(dot);
+  const selection = s("rect", { class: "selection", y: PLOT.top, height: PLOT.height - PLOT.top - PLOT.bottom, visibility: "hidden" });
+  svg.append(selection, dot);
   const candidates = lines.flatMap((line) => line.points.map((point) => [point, line]));
-  svg.addEventListener("pointermove", (event) => {
+  let dragStart = null; // in the plot's coordinates
+
+  const placeOf = (event) => {
     const box = svg.getBoundingClientRect();
-    const pointerX = ((event.clientX - box.left) / box.width) * PLOT.width;
-    const pointerY = ((event.clientY - box.top) / box.height) * PLOT.height;
+    return [
+      ((event.clientX - box.left) / box.width) * PLOT.width,
+      ((event.clientY - box.top) / box.height) * PLOT.height,
+    ];
+  };
+  const nearest = (event) => {
+    const [pointerX, pointerY] = placeOf(event);
     // The step counts most; the height only chooses between lines.
     const distance = ([point]) =>
       Math.abs(x(point[0]) - pointerX) + (isSingle ? 0 : 0.3 * Math.abs(y(point[1]) - pointerY));
-    const [[step, mean, half], line] = candidates.reduce((a, b) => (distance(b) < distance(a) ? b : a));
+    return candidates.reduce((a, b) => (distance(b) < distance(a) ? b : a));
+  };
+
+  svg.addEventListener("pointermove", (event) => {
+    const [[step, mean, half], line] = nearest(event);
     fill(dot, { cx: x(step), cy: y(mean), visibility: "visible" }, []);
     const name = isSingle ? "" : `${line.name}, `;
     const interval = half ? ` ± ${write(half)}` : "";
     readout.textContent = `${name}step ${step}: ${write(mean)}${interval}`;
+    if (dragStart !== null && options.onZoom) {
+      const [pointerX] = placeOf(event);
+      const width = Math.abs(pointerX - dragStart);
+      fill(selection, { x: Math.min(pointerX, dragStart), width, visibility: "visible" }, []);
+    }
+  });
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "mouse") [dragStart] = placeOf(event);
+  });
+  svg.addEventListener("pointerleave", () => {
+    dragStart = null;
+    selection.setAttribute("visibility", "hidden");
+  });
+  svg.addEventListener("click", (event) => {
+    const [end] = placeOf(event);
+    const start = dragStart;
+    dragStart = null;
+    selection.setAttribute("visibility", "hidden");
+    if (start !== null && Math.abs(end - start) >= SHORTEST_DRAG && options.onZoom) {
+      const steps = [start, end].map(stepAt).sort((a, b) => a - b);
+      options.onZoom(Math.floor(steps[0]), Math.ceil(steps[1]));
+    } else if (options.onStep) {
+      const [[step], line] = nearest(event);
+      options.onStep(step, line);
+    }
   });
 }
 
@@ -202,14 +254,18 @@ function makeScale(points, options) {
   const padding = 0.06 * (high - low);
   low -= padding;
   high += padding;
-  if (options.percent) low = Math.max(0, low);
+  if (options.percent) { // a share cannot leave 0…100%, whatever its interval says
+    low = Math.max(0, low);
+    high = Math.min(1, high);
+  }
 
   const width = PLOT.width - PLOT.left - PLOT.right;
   const height = PLOT.height - PLOT.top - PLOT.bottom;
   const x = (step) => PLOT.left + (last === first ? 0.5 : (step - first) / (last - first)) * width;
   const y = (value) => PLOT.top + ((high - value) / (high - low)) * height;
+  const stepAt = (place) => first + ((place - PLOT.left) / width) * (last - first);
   const write = options.percent ? (value) => percent(value, value > 0 && value < 0.1 ? 1 : 0) : number;
-  return { low, high, first, last, x, y, write };
+  return { low, high, first, last, x, y, write, stepAt };
 }
 
 function drawAxes({ low, high, first, last, x, y, write }) {
@@ -237,7 +293,7 @@ function drawLine(points, { low, high, x, y }, colour) {
     s("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
     s("path", { class: "curve", d: path(curve) }),
   ];
-  if (points.length <= 30) {
+  if (points.length <= MOST_MARKED_POINTS) {
     parts.push(...curve.map(([cx, cy]) => s("circle", { class: "point", cx, cy, r: 2 })));
   }
   return s("g", { class: `series line-${colour}` }, parts);
@@ -273,4 +329,21 @@ export function meter(share, text, kind) {
   const at = isNumber(share) ? `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%` : "0%";
   const shown = text === undefined ? percent(share) : text;
   return h("span", { class: kind ? `meter ${kind}` : "meter", "--at": at }, h("span", {}, shown));
+}
+
+/** rows: {name, value, low, high} from 0 to `most`; a bar with its 95% interval as a line. */
+export function intervalBars(rows, most, unit = "") {
+  const place = (value) => `${((100 * Math.max(0, Math.min(most, value))) / most).toFixed(2)}%`;
+  const items = rows.map(({ name, value, low, high }) => {
+    const hasInterval = isNumber(low) && isNumber(high);
+    const text = isNumber(value) ? `${value.toFixed(1)}${unit}` : "–";
+    const interval = hasInterval ? ` ${low.toFixed(1)} to ${high.toFixed(1)}` : "";
+    return h("div", { class: "interval-bar", role: "listitem" },
+      h("span", { class: "name" }, name),
+      h("span", { class: "bar-track", "aria-hidden": "true" },
+        isNumber(value) && h("i", { class: "bar-value", "--at": place(value) }),
+        hasInterval && h("i", { class: "bar-span", "--from": place(low), "--to": place(high) })),
+      h("span", { class: "value" }, h("b", {}, text), h("small", {}, interval)));
+  });
+  return h("div", { class: "interval-bars", role: "list" }, items);
 }

@@ -2,6 +2,7 @@
 // Both classes have the same methods and return the same plain data, which rubrank/viewer makes in Python.
 
 import { byId } from "./dom.js";
+import { recomputeGroup } from "./recompute.js";
 
 const KEPT_BLOCKS = 24;
 
@@ -18,7 +19,14 @@ export class ServedData {
   state() { return this.get("state"); }
   index(run, start) { return this.get("index", { run, start }); }
   scores(run, criterion) { return this.get("scores", { run, criterion }); }
-  group(run, g, rule) { return this.get("group", { run, g, rule }); }
+  compare(first, second) { return this.get("compare", { first, second }); }
+  evaluation() { return this.get("evaluation"); }
+
+  group(run, g, changes) {
+    const isChanged = Object.keys(changes).length > 0;
+    return this.get("group", { run, g, changes: isChanged ? JSON.stringify(changes) : "" });
+  }
+
   same(run, g) { return this.get("same", { run, g }); }
   common(first, second) { return this.get("common", { first, second }); }
   curves() { return this.get("curves"); }
@@ -40,9 +48,20 @@ export class ServedData {
     }
   }
 
-  /** Raises with the server's own words. */
+  /** Accept or correct a verdict; score null removes the label. Returns the labels of the group. */
+  async label(label) {
+    const body = JSON.stringify(label);
+    const headers = { "content-type": "application/json" };
+    const { labels } = await this.read(await fetch("/api/label", { method: "POST", headers, body }));
+    return labels;
+  }
+
   async get(name, params = {}) {
-    const answer = await fetch(this.address(name, params));
+    return this.read(await fetch(this.address(name, params)));
+  }
+
+  /** The data of an answer; raises with the server's own words. */
+  async read(answer) {
     const type = answer.headers.get("content-type") || "";
     const data = type.startsWith("application/json") ? await answer.json() : { error: await answer.text() };
     if (!answer.ok) throw new Error(data.error || `the server answered ${answer.status}`);
@@ -75,6 +94,7 @@ export class EmbeddedData {
     this.described = state;
     this.perBlock = state.embedded.groups_per_block;
     this.blocks = new Map();
+    this.labels = new Map(); // group → {criterion: a label for each rollout, or null}
   }
 
   async state() { return this.described; }
@@ -83,19 +103,47 @@ export class EmbeddedData {
   async curves() { return [await unpack(byId("data-curves"))]; }
   async summary() { return unpack(byId("data-summary")); }
 
-  async group(run, g) {
+  async evaluation() { return (await this.summary()).evaluation; }
+
+  async group(run, g, changes) {
     const groups = await this.block(Math.floor(g / this.perBlock));
-    const group = groups[g % this.perBlock];
-    return { ...group, recorded_rule: group.rule, is_replayed: false };
+    const group = recomputeGroup(groups[g % this.perBlock], changes);
+    return { ...group, labels: this.labels.get(g) || {} };
+  }
+
+  /** Labels stay in the page until they are saved as a file. */
+  async label({ g, rollout, criterion, score }) {
+    const group = await this.group(0, g, {});
+    const scores = group.labels[criterion] || group.reward.map(() => null);
+    const changed = scores.map((old, i) => (i === rollout ? score : old));
+    this.labels.set(g, { ...group.labels, [criterion]: changed });
+    return this.labels.get(g);
+  }
+
+  /** The labels as the lines of a score table, which `rubrank judge audit --humans` reads. */
+  async writeLabels(nameOf) {
+    const lines = [];
+    for (const [g, labels] of this.labels) {
+      const size = Object.values(labels)[0].length;
+      for (let rollout = 0; rollout < size; rollout += 1) {
+        const scores = Object.fromEntries(Object.entries(labels).map(([name, values]) => [name, values[rollout]]));
+        lines.push(JSON.stringify({ group: nameOf(g), rollout, scores }));
+      }
+    }
+    return lines.map((line) => `${line}\n`).join("");
   }
 
   async search(run, query, isCurrent, report) {
-    const words = query.toLowerCase(), hits = new Set(), total = Math.ceil(this.described.runs[0].groups / this.perBlock);
+    const words = query.toLowerCase();
+    const hits = new Set();
+    const total = Math.ceil(this.described.runs[0].groups / this.perBlock);
     let lastReport = performance.now();
     for (let number = 0; number < total; number += 1) {
       const groups = await this.readBlock(number);
       if (!isCurrent()) return;
-      groups.forEach((group, i) => { if (containsWords(group, words)) hits.add(number * this.perBlock + i); });
+      groups.forEach((group, i) => {
+        if (containsWords(group, words)) hits.add(number * this.perBlock + i);
+      });
       if (performance.now() - lastReport > 120 || number === total - 1) {
         report(hits, (number + 1) / total);
         await new Promise((resolve) => setTimeout(resolve));

@@ -44,7 +44,7 @@ export function tile(label, value, note) {
 
 /** A labelled <select>; `options` are [value, text]. */
 export function choice(label, options, value, change) {
-  const select = h("select", { onchange: (event) => change(event.target.value) },
+  const select = h("select", { "aria-label": label, onchange: (event) => change(event.target.value) },
     options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
   return h("label", { class: "field" }, h("span", {}, label), select);
 }
@@ -55,25 +55,51 @@ export function nameParts(name) {
   return parts.flatMap((part, i) => (i ? [h("wbr", {}), part] : [part]));
 }
 
-/** A table that may be wider than the page, and can be scrolled by keyboard. */
-export const scrolled = (label, table) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+/** A table that may be wider than its place: it scrolls, also by keyboard, and says so while something is hidden. */
+export function scrolled(label, table) {
+  const hint = h("p", { class: "scroll-hint", "aria-hidden": "true", hidden: true }, "scroll sideways for more →");
+  const area = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${label}` }, table);
+  const update = () => {
+    const hiddenRight = area.scrollWidth - area.clientWidth - area.scrollLeft;
+    hint.hidden = hiddenRight < 8;
+    area.classList.toggle("more-right", hiddenRight >= 8);
+    area.classList.toggle("more-left", area.scrollLeft > 8);
+  };
+  area.addEventListener("scroll", update, { passive: true });
+  new ResizeObserver(update).observe(area);
+  return h("div", { class: "scroll-box" }, hint, area);
+}
 
 const THEMES = ["auto", "light", "dark"];
 
 /** A button that goes from the system's theme to light, to dark, and round again. */
 export function setUpTheme(button) {
-  const kept = () => { try { return localStorage.getItem("rubrank-theme"); } catch { return null; } };
-  const keep = (theme) => { try { localStorage.setItem("rubrank-theme", theme); } catch { /* pages from disk may not keep anything */ } };
-  const apply = (theme) => {
-    document.documentElement.dataset.theme = theme;
-    button.textContent = `Theme: ${theme}`;
-    button.setAttribute("aria-label", `Theme: ${theme}. Change it`);
+  // A page that was opened from disk may be forbidden to keep anything.
+  const readTheme = () => {
+    try {
+      return localStorage.getItem("rubrank-theme");
+    } catch {
+      return null;
+    }
   };
-  let theme = THEMES.includes(kept()) ? kept() : "auto";
+  const keepTheme = (name) => {
+    try {
+      localStorage.setItem("rubrank-theme", name);
+    } catch {
+      // The theme is then forgotten when the page is closed.
+    }
+  };
+  const apply = (name) => {
+    document.documentElement.dataset.theme = name;
+    button.textContent = `Theme: ${name}`;
+    button.setAttribute("aria-label", `Theme: ${name}. Change it`);
+  };
+  const kept = readTheme();
+  let theme = THEMES.includes(kept) ? kept : "auto";
   apply(theme);
   button.addEventListener("click", () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-    keep(theme);
+    keepTheme(theme);
     apply(theme);
   });
 }

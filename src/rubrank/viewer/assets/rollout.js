@@ -1,10 +1,16 @@
-// One rollout: why it got its reward, what it did and said, and every verdict on it.
+// One rollout: why it got its reward, what it did and said, and beside it every verdict with its reason.
 
-import { h, scrolled } from "./dom.js";
+import { chip, h } from "./dom.js";
 import { count, isNumber, number, signed } from "./numbers.js";
 import { conversation, lengthOf, marked, reasoningView, textBlock, turnsTitle } from "./texts.js";
 
-const LAYERS = { global_quality: "hard gate", low_quality: "soft gate", watch: "watched" };
+export const LAYER_NAMES = {
+  quality: "ranked by",
+  global_quality: "hard gate",
+  low_quality: "soft gate",
+  watch: "watched",
+};
+const SHORT_CONVERSATION = 8; // turns that are shown at once
 
 /** [wins, ties, losses] of rollout i on criterion k. */
 export function standing(group, i, k) {
@@ -24,49 +30,87 @@ export function winsAndLosses(group, i, k, withTies) {
   return `${won}–${lost}${ties}`;
 }
 
-/** query: words to mark. */
-export function rolloutView(group, i, query) {
-  const turns = group.turns?.[i] || [], response = group.responses?.[i];
-  return [
-    explanationView(group.explanations[i]),
-    turns.length > 0 && h("details", { class: "before", open: turns.length <= 8 }, h("summary", {}, `Before the answer: ${turnsTitle(turns)}`), conversation(turns, query)),
-    response !== undefined && h("section", { class: "text", "aria-label": "Response" },
-      turns.length > 0 && h("b", { class: "role" }, "answer"), reasoningView(group.reasoning?.[i], query), textBlock(response, "said answer", query),
-      h("p", { class: "muted measure" }, `${count(lengthOf(response))} characters`)),
-    verdictTable(group, i, query),
-  ];
+/** Text and verdicts side by side. query: words to mark; putLabel(criterion, score): null if labels cannot be given. */
+export function rolloutView(group, i, query, putLabel) {
+  return h("div", { class: "text-and-verdicts" },
+    h("div", { class: "words" }, responseView(group, i, query), explanationView(group.explanations[i])),
+    verdictList(group, i, query, putLabel));
 }
 
 /** The words of `rubrank explain`, with names and contributions set off. */
 function explanationView(explanation) {
   const [headline, ...lines] = explanation.split("\n");
   const hasContributions = lines.some((line) => line.includes(" → "));
-  return h("div", { class: "why" }, h("p", { class: "headline" }, headline), lines.map((line) => h("p", {}, setOff(line.trim()))),
-    hasContributions && h("small", { class: "key" }, h("span", { class: "added" }, "+"), " what a criterion adds to the sum that ranks the rollouts: its weight × its utility"));
+  const key = h("small", { class: "key" },
+    h("span", { class: "added" }, "+"),
+    " what a criterion adds to the sum that ranks the rollouts: its weight × its utility");
+  return h("details", { class: "why", open: true },
+    h("summary", { class: "headline" }, headline),
+    lines.map((line) => h("p", {}, setOff(line.trim()))),
+    hasContributions && key);
 }
 
+/** "Facts: beats 3 … → +0.4": the name in bold, the contribution in colour. */
 function setOff(line) {
-  const colon = line.indexOf(": "), arrow = line.lastIndexOf(" → ");
-  if (arrow <= colon) return [h("b", {}, line.slice(0, colon)), line.slice(colon)];
-  const isNegative = line[arrow + 3] === "-";
-  return [h("b", {}, line.slice(0, colon)), line.slice(colon, arrow), h("span", { class: isNegative ? "added minus" : "added" }, line.slice(arrow + 3))];
+  const colon = line.indexOf(": ");
+  const arrow = line.lastIndexOf(" → ");
+  const name = h("b", {}, line.slice(0, Math.max(0, colon)));
+  if (arrow <= colon) return [name, line.slice(Math.max(0, colon))];
+  const contribution = line.slice(arrow + 3);
+  const isNegative = contribution.startsWith("-");
+  return [name, line.slice(colon, arrow), h("span", { class: isNegative ? "added minus" : "added" }, contribution)];
 }
 
-function verdictTable(group, i, query) {
-  const hints = { Utility: "Fitted from who beats whom on this criterion in this group, before weights", Added: "Weight × utility, after attributes and span: what goes into the sum" };
-  const head = ["Criterion", "Score", "Utility", "Added", "Reason"].map((title) => h("th", { scope: "col", title: hints[title], class: ["Score", "Utility", "Added"].includes(title) ? "number" : null }, title));
-  const rows = group.criteria.map((criterion, k) => h("tr", {},
-    h("th", { scope: "row" }, criterion.name, h("small", {}, ` ${LAYERS[criterion.layer] || criterion.decided_by}`)),
-    h("td", { class: group.scores[i][k] === null ? "number muted" : "number", title: probabilityText(group, i, criterion) }, scoreText(group, i, k), probabilityText(group, i, criterion) && h("small", {}, ` ${probabilityText(group, i, criterion)}`)),
-    h("td", { class: "number" }, k < group.ranked && group.utilities ? signed(group.utilities[i][k]) : ""),
-    h("td", { class: "number" }, k < group.ranked ? contributionCell(group, i, k) : ""),
-    h("td", { class: "reason" }, marked(group.reasons?.[i][k] || "", query))));
-  return h("details", { open: true }, h("summary", {}, "Scores and reasons"),
-    scrolled("Scores and reasons", h("table", { class: "verdicts" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))));
+function responseView(group, i, query) {
+  const turns = group.turns?.[i] || [];
+  const response = group.responses?.[i];
+  const before = h("details", { class: "before", open: turns.length <= SHORT_CONVERSATION },
+    h("summary", {}, `Before the answer: ${turnsTitle(turns)}`),
+    conversation(turns, query));
+  if (response === undefined) {
+    return [turns.length > 0 && before, h("p", { class: "muted" }, "The text of this rollout was not recorded.")];
+  }
+  const answer = h("section", { class: "text", "aria-label": "Response" },
+    turns.length > 0 && h("b", { class: "role" }, "answer"),
+    reasoningView(group.reasoning?.[i], query),
+    textBlock(response, "said answer", query),
+    h("p", { class: "muted measure" }, `${count(lengthOf(response))} characters`));
+  return [turns.length > 0 && before, answer];
 }
 
-function probabilityText(group, i, criterion) {
-  return group.probabilities?.[criterion.name]?.[i] || null;
+function verdictList(group, i, query, putLabel) {
+  const cards = group.criteria.map((criterion, k) => verdictCard(group, i, k, query, putLabel));
+  return h("section", { class: "verdict-list", "aria-label": "Scores and reasons" },
+    h("h3", {}, "Scores and reasons"),
+    h("ul", {}, cards));
+}
+
+function verdictCard(group, i, k, query, putLabel) {
+  const criterion = group.criteria[k];
+  const isRanked = k < group.ranked;
+  const decidedBy = isRanked ? criterion.decided_by : LAYER_NAMES[criterion.layer];
+  const utility = isRanked && group.utilities ? group.utilities[i][k] : null;
+  const probabilities = group.probabilities?.[criterion.name]?.[i];
+  const reason = group.reasons?.[i][k] || "";
+  // Only a single verdict of a judge can be right or wrong; programs are tested, comparisons are not scores.
+  const canBeLabelled = putLabel && criterion.decided_by === "judge" && group.scores[i][k] !== null && !criterion.compared;
+  return h("li", { class: `verdict ${verdictColour(group, i, k)}` },
+    h("div", { class: "verdict-head" },
+      h("strong", {}, criterion.name),
+      h("small", {}, decidedBy),
+      h("span", { class: "verdict-score" }, scoreText(group, i, k))),
+    isNumber(utility) && h("small", { class: "verdict-parts" }, contributionText(group, i, k, utility)),
+    probabilities && h("small", { class: "verdict-parts" }, `probabilities: ${probabilities}`),
+    reason && h("p", { class: "reason" }, marked(reason, query)),
+    canBeLabelled && labelButtons(group, i, k, putLabel));
+}
+
+/** Blue: better than the group on this criterion; orange: worse; red: stopped the rollout. */
+function verdictColour(group, i, k) {
+  if (group.gate?.stopped_by[i].includes(group.criteria[k].name)) return "stopped";
+  const utility = k < group.ranked && group.utilities ? group.utilities[i][k] : 0;
+  if (utility > 0) return "better";
+  return utility < 0 ? "worse" : "";
 }
 
 function scoreText(group, i, k) {
@@ -74,8 +118,45 @@ function scoreText(group, i, k) {
   return k < group.ranked && isCompared(group, i, k) ? winsAndLosses(group, i, k, true) : "missing";
 }
 
-function contributionCell(group, i, k) {
-  const value = group.values?.[i][k], weight = group.criteria[k].weight;
-  if (!isNumber(value)) return "";
-  return [signed(weight * value), weight !== 1 && h("small", {}, `${number(weight)} × ${signed(value)}`)];
+function contributionText(group, i, k, utility) {
+  const value = group.values?.[i][k];
+  const { weight } = group.criteria[k];
+  const adds = isNumber(value) ? `, adds ${signed(weight * value)}` : "";
+  const product = isNumber(value) && weight !== 1 ? ` (${number(weight)} × ${signed(value)})` : "";
+  return `utility ${signed(utility)}${adds}${product}`;
+}
+
+// ------------------------------------------------------------------------------------------------------------- labels
+
+/** Agree, disagree, or another score. A label is what a person says the score should be. */
+function labelButtons(group, i, k, putLabel) {
+  const criterion = group.criteria[k];
+  const score = group.scores[i][k];
+  const label = group.labels?.[criterion.name]?.[i] ?? null;
+  const [low, high] = criterion.domain;
+  const agrees = label !== null && label === score;
+  const button = (text, isPressed, value) => h("button", {
+    type: "button",
+    class: "tiny",
+    "aria-pressed": String(isPressed),
+    "aria-label": `${text}: ${criterion.name}`,
+    // A second click takes the label back.
+    onclick: () => putLabel(criterion.name, isPressed ? null : value),
+  }, text);
+  // Of two possible scores the other one is right; in between, the far end is where a correction starts.
+  const otherScore = score - low < high - score ? high : low;
+  const input = h("input", {
+    type: "number",
+    step: "any",
+    min: low,
+    max: high,
+    value: label,
+    "aria-label": `Your score for ${criterion.name}`,
+    onchange: (event) => putLabel(criterion.name, event.target.value === "" ? null : Number(event.target.value)),
+  });
+  return h("div", { class: "label-buttons" },
+    button("Accept", agrees, score),
+    button("Reject", label !== null && !agrees, otherScore),
+    label !== null && h("label", {}, "your score ", input),
+    label !== null && !agrees && chip("corrected", "info"));
 }

@@ -2,7 +2,10 @@
 
 import { h } from "./dom.js";
 
-const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size", "font-family", "font-weight", "text-anchor", "visibility"];
+const STYLES = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity",
+  "font-size", "font-family", "font-weight", "text-anchor", "visibility",
+];
 const SCALE = 3; // pixels of a PNG for one of the plot
 
 export function download(name, type, content) {
@@ -30,10 +33,12 @@ const fileName = (text) => text.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^-+
 
 /** The plot with its colours in it, so that it looks the same outside of the page. */
 export function svgText(svg) {
-  const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
-  from.forEach((element, i) => {
-    const found = getComputedStyle(element);
-    for (const name of STYLES) to[i].setAttribute(name, found.getPropertyValue(name));
+  const copy = svg.cloneNode(true);
+  const originals = [svg, ...svg.querySelectorAll("*")];
+  const copies = [copy, ...copy.querySelectorAll("*")];
+  originals.forEach((element, i) => {
+    const styles = getComputedStyle(element);
+    for (const name of STYLES) copies[i].setAttribute(name, styles.getPropertyValue(name));
   });
   const [, , width, height] = svg.getAttribute("viewBox").split(" ");
   copy.setAttribute("width", width);
@@ -50,7 +55,8 @@ function ground(svg, width, height) {
 }
 
 async function png(svg) {
-  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number), image = new Image();
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(svg))}`;
   await image.decode();
   const canvas = h("canvas", { width: SCALE * width, height: SCALE * height });
@@ -60,8 +66,14 @@ async function png(svg) {
 
 /** Two small buttons that save a plot. */
 export function plotButtons(title, svg) {
-  const save = (kind, made) => h("button", { type: "button", class: "tiny", title: `Save this plot as ${kind}`, "aria-label": `Save ${title} as ${kind}`, onclick: made }, kind);
-  return h("span", { class: "save" },
-    save("SVG", () => download(`${fileName(title)}.svg`, "image/svg+xml", svgText(svg))),
-    save("PNG", async () => download(`${fileName(title)}.png`, "image/png", await png(svg))));
+  const button = (kind, save) => h("button", {
+    type: "button",
+    class: "tiny",
+    title: `Save this plot as ${kind}`,
+    "aria-label": `Save ${title} as ${kind}`,
+    onclick: save,
+  }, kind);
+  const saveSvg = () => download(`${fileName(title)}.svg`, "image/svg+xml", svgText(svg));
+  const savePng = async () => download(`${fileName(title)}.png`, "image/png", await png(svg));
+  return h("span", { class: "save" }, button("SVG", saveSvg), button("PNG", savePng));
 }

@@ -1,15 +1,49 @@
 // A run over its steps: shares of groups without signal, curves of the criteria, and links to the groups of each step.
 
 import { lineChart, meter } from "./charts.js";
-import { h, replaceChildren, tile } from "./dom.js";
+import { choice, h, replaceChildren, tile } from "./dom.js";
 import { csvOf, download } from "./save.js";
 import { sortableTable } from "./tables.js";
 import { count, percent, plural, sum } from "./numbers.js";
 
 const CURVE_KINDS = [["run", "The run"], ["criterion", "Mean score of each criterion"], ["attribute", "Length and form"]];
 
-export function drawSteps(section, run, state, navigate) {
-  replaceChildren(section, h("h2", {}, run.name), stepTiles(run, state), plots([run]), stepTable(run, navigate));
+export function drawSteps(section, run, app) {
+  const { address } = app;
+  const openStep = (step) => app.navigate({ view: "groups", ...groupsOfStep(step, run) });
+  const curves = plots([{ ...run, colour: address.run }], app, openStep);
+  replaceChildren(section,
+    h("h2", {}, run.name),
+    stepTiles(run, app.run),
+    curves.length > 0 && curveControls(app, run.steps),
+    curves,
+    stepTable(run, (changes) => app.navigate(changes)));
+}
+
+/** Keys of the address that list the groups behind a point of a curve. */
+export function groupsOfStep(step, run) {
+  const last = step + run.width - 1;
+  const steps = run.width > 1 ? `${step}-${last}` : String(step);
+  return { step: steps, state: undefined, group: undefined, rollout: undefined, changes: undefined };
+}
+
+const SMOOTHINGS = [["", "none"], ["3", "3 points"], ["5", "5 points"], ["11", "11 points"], ["25", "25 points"]];
+
+/** Smoothing and the range of steps, for all charts at once; both are part of the address. */
+export function curveControls(app, steps) {
+  const { address } = app;
+  const setNumber = (key) => (event) => app.navigate({ [key]: event.target.value === "" ? undefined : Number(event.target.value) }, true);
+  const stepField = (title, key, placeholder) => h("label", { class: "field narrow" },
+    h("span", {}, title),
+    h("input", { type: "number", min: 0, value: address[key] ?? "", placeholder, onchange: setNumber(key) }));
+  const isZoomed = address.from !== undefined || address.to !== undefined;
+  const wholeRun = () => app.navigate({ from: undefined, to: undefined }, true);
+  return h("div", { class: "controls curve-controls" },
+    choice("Smoothing", SMOOTHINGS, String(address.smooth ?? ""), (value) => app.navigate({ smooth: value ? Number(value) : undefined }, true)),
+    stepField("From step", "from", String(steps[0] ?? "")),
+    stepField("to step", "to", String(steps[steps.length - 1] ?? "")),
+    isZoomed && h("button", { type: "button", onclick: wholeRun }, "Whole run"),
+    h("p", { class: "muted" }, "Drag over a chart to zoom. Click a point to see its groups."));
 }
 
 function stepTiles(run, state) {
@@ -34,20 +68,39 @@ function stepTiles(run, state) {
     tile("The longest wins", percent(shareOfGroups("longest_wins"), 1), "of groups"));
 }
 
-/** Curves of one run, or of several in the same charts. */
-export function plots(runs) {
+/** Curves of one run, or of several in the same charts. openStep(step, line): show the groups behind a point. */
+export function plots(runs, app, openStep) {
+  const { smooth, from = -Infinity, to = Infinity } = app.address;
+  const options = {
+    smooth,
+    range: [from, to],
+    onStep: openStep,
+    onZoom: (first, last) => app.navigate({ from: Math.max(0, first), to: Math.max(0, last) }, true),
+  };
   return CURVE_KINDS.flatMap(([kind, title]) => {
     const curvesOf = (run) => run.curves.filter((curve) => curve.kind === kind);
     const drawable = runs.flatMap(curvesOf).filter((curve) => curve.points.length > 1);
     const names = [...new Set(drawable.map((curve) => curve.name))];
-    const charts = names.map((name) => {
-      const lines = runs.map((run) => ({
+    const isZero = (name) => drawable.filter((curve) => curve.name === name).every((curve) => curve.points.every((point) => point[1] === 0));
+    const draw = (name) => {
+      const lines = runs.map((run, i) => ({
         name: run.name,
+        run: i,
+        colour: run.colour ?? i,
         points: curvesOf(run).find((curve) => curve.name === name)?.points || [],
       }));
-      return lineChart(name, lines, { percent: kind === "run" && name !== "spread of rewards" });
-    }).filter(Boolean);
-    return charts.length ? [h("h3", {}, title), h("div", { class: "plots" }, charts)] : [];
+      return lineChart(name, lines, { ...options, percent: kind === "run" && name !== "spread of rewards" });
+    };
+    const charts = names.filter((name) => !isZero(name)).map(draw).filter(Boolean);
+    const zeros = names.filter(isZero);
+    if (!charts.length && !zeros.length) return [];
+    return [
+      h("h3", {}, title),
+      h("div", { class: "plots" }, charts),
+      zeros.length > 0 && h("details", { class: "zeros" },
+        h("summary", {}, `${plural(zeros.length, "curve")} at 0 throughout`),
+        h("p", { class: "muted" }, zeros.join(", "))),
+    ];
   });
 }
 
@@ -80,7 +133,7 @@ function stepTable(run, navigate) {
     numberColumn("Rollouts", "rollouts"),
     shareColumn("Without signal", "no_signal", "noSignal"),
     shareColumn("Stopped by a gate", "stopped", "stopped"),
-    shareColumn("Judges failed", "judges_failed", "judgesFailed"),
+    ...(run.table.some((row) => row.judges_failed > 0) ? [shareColumn("Judges failed", "judges_failed", "judgesFailed")] : []),
     shareColumn("Rules disagree", "rules_disagree", "rulesDisagree"),
     shareColumn("The longest wins", "longest_wins", "longestWins"),
   ];

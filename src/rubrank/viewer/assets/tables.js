@@ -13,7 +13,7 @@ export function heatTable({ caption, rows, columns, cell, title, corner = "", fo
     return h("td", { class: value < 0 ? "minus" : "plus", "--heat": strength, title: tooltip }, format(value));
   };
   const head = h("tr", {},
-    h("th", { scope: "col", class: "corner" }, corner),
+    corner ? h("th", { scope: "col", class: "corner" }, corner) : h("td", {}),
     columns.map((name, j) => h("th", { scope: "col", title: columnTitles[j] }, h("span", {}, name))));
   const body = rows.map((name, i) => h("tr", {},
     h("th", { scope: "row", title: name }, name),

@@ -29,13 +29,16 @@ export function textBlock(text, className, query) {
   if (text === "") return h("pre", { class: className }, h("span", { class: "muted" }, "(empty)"));
   if (typeof text === "string") return h("pre", { class: className }, marked(text, query));
   const rest = text.length - [...text.text].length;
-  return h("pre", { class: className }, marked(text.text, query), h("span", { class: "cut" }, ` … ${count(rest)} more characters left out of this report`));
+  const cut = h("span", { class: "cut" }, ` … ${count(rest)} more characters left out of this report`);
+  return h("pre", { class: className }, marked(text.text, query), cut);
 }
 
 export function reasoningView(text, query) {
   if (!text || lengthOf(text) === 0) return null;
   const isHit = Boolean(query) && plainText(text).toLowerCase().includes(query.trim().toLowerCase());
-  return h("details", { open: isHit }, h("summary", {}, `Reasoning, ${count(lengthOf(text))} characters`), textBlock(text, "said thought", query));
+  return h("details", { open: isHit },
+    h("summary", {}, `Reasoning, ${count(lengthOf(text))} characters`),
+    textBlock(text, "said thought", query));
 }
 
 /** messages: {role, content, reasoning, error, calls: [{name, arguments, result, error}]}. */
@@ -44,8 +47,12 @@ export function conversation(messages, query) {
   return h("ol", { class: "turns" }, messages.map((message) => {
     const calls = message.calls || [];
     const kind = message.role === "assistant" || message.role === "tool" ? message.role : "other";
-    return h("li", { class: `turn ${kind}` }, h("b", { class: "role" }, message.role), message.error && chip("error", "bad"), reasoningView(message.reasoning, query),
-      (lengthOf(message.content) > 0 || !calls.length) && textBlock(message.content, "said", query),
+    const hasContent = lengthOf(message.content) > 0 || !calls.length;
+    return h("li", { class: `turn ${kind}` },
+      h("b", { class: "role" }, message.role),
+      message.error && chip("error", "bad"),
+      reasoningView(message.reasoning, query),
+      hasContent && textBlock(message.content, "said", query),
       calls.map((call) => callView(call, query, hasToolMessages)));
   }));
 }
@@ -56,12 +63,18 @@ function callView(call, query, hasToolMessages) {
     : [h("span", { class: "came-back" }, "result"), textBlock(call.result, "said", query)];
   return h("div", { class: call.error ? "call failed" : "call" },
     h("div", { class: "call-name" }, h("code", {}, marked(call.name, query)), call.error && chip("failed", "bad")),
-    textBlock(call.arguments, "said given", query), result);
+    textBlock(call.arguments, "said given", query),
+    result);
 }
 
 /** Such as "3 turns, 2 tool calls". */
 export function turnsTitle(messages) {
   const calls = messages.flatMap((message) => message.calls || []);
   const failed = calls.filter((call) => call.error).length;
-  return [plural(messages.length, "turn"), calls.length && plural(calls.length, "tool call"), failed && `${failed} failed`].filter(Boolean).join(", ");
+  const parts = [
+    plural(messages.length, "turn"),
+    calls.length > 0 && plural(calls.length, "tool call"),
+    failed > 0 && `${failed} failed`,
+  ];
+  return parts.filter(Boolean).join(", ");
 }
