@@ -60,9 +60,9 @@ def import_module(name: str) -> None:
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
         remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
         raise InvalidInput("import", "module", allowed, repr(name), remedy)
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    current_folder = os.getcwd()
+    if current_folder not in sys.path and "" not in sys.path:
+        sys.path.insert(0, current_folder)
     _packages.add(name.partition(".")[0])
     try:
         importlib.import_module(name)
@@ -144,11 +144,11 @@ def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any],
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
-    other = taken(name)
-    if not is_ours(thing) and (reserved or (other is not None and is_ours(other))):
+    registered = taken(name)
+    if not is_ours(thing) and (reserved or (registered is not None and is_ours(registered))):
         raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
-    if other is not None and home_of(other) != home_of(thing):
-        where = ".".join(home_of(other))
+    if registered is not None and home_of(registered) != home_of(thing):
+        where = ".".join(home_of(registered))
         raise InvalidInput(kind, "name", "new", f"{name!r}, which belongs to {where}", "")
     return name
 

@@ -138,14 +138,8 @@ def _lost_in_json(value: Any) -> Iterator[bytes]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _lost_in_json(inner)
-    elif not _is_plain_json(value):
+    elif not isinstance(value, str | int | float | None) or (isinstance(value, float) and not math.isfinite(value)):
         yield _pickle(value)
-
-
-def _is_plain_json(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int)
 
 
 def _pickle(value: Any) -> bytes:

@@ -148,18 +148,18 @@ def plan_groups(
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
     needs_no_judges = options.judges is not None or options.judged_later
     if not needs_no_judges and options.most_missing is None:
-        _refuse_without_judge([plan for plan in plans.values() if _is_ranked_by_judges(plan)])
+        ranked_by_judges = []
+        for plan in plans.values():
+            ranked = [criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"]
+            if ranked and all(criterion.judged for criterion in ranked):
+                ranked_by_judges.append(plan)
+        _refuse_without_judge(ranked_by_judges)
         if judged := _list_judged(plans.values()):
             message = "grade: no judges are given, and only a judge can decide %s: these scores are missing."
             _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
     elif not needs_no_judges and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
-
-
-def _is_ranked_by_judges(plan: GroupPlan) -> bool:
-    ranked = [criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"]
-    return bool(ranked) and all(criterion.judged for criterion in ranked)
 
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:

@@ -276,7 +276,11 @@ def show_calls(
     """
     count_tokens, tokenizer_name = token_counter(None if tokenizer is None else Path(tokenizer))
     loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
-    shown_group = _placeholder_group() if rollouts is None else _find_group(read_groups(rollouts, columns), group)
+    if rollouts is None:
+        responses = [{"prompt": "(the query)", "response": text} for text in ("(the response)", "(another response)")]
+        shown_group = Group(id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses)))
+    else:
+        shown_group = _find_group(read_groups(rollouts, columns), group)
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(_OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", "")
@@ -306,12 +310,6 @@ def show_calls(
                 lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
     return Shown(tuple(shown_calls.values()), tokenizer_name)
-
-
-def _placeholder_group() -> Group:
-    responses = ("(the response)", "(another response)")
-    rollouts = [Rollout.model_validate({"prompt": "(the query)", "response": text}) for text in responses]
-    return Group(id="placeholder", rollouts=tuple(rollouts))
 
 
 def _find_group(groups: Sequence[Group], id: str | None) -> Group:

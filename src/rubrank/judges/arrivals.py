@@ -109,8 +109,9 @@ class Arrivals:
         self._arrived: dict[int, tuple[Rollout, np.ndarray]] = {}
         self._pairs_by_column: dict[int, set[Pair] | None] = {}
         """Columns that may be asked ahead → the pairs of places; None: all."""
-        if _has_group_gate(judges, criteria):
-            return
+        gates = [criterion for criterion in criteria if criterion.value_layer == "global_quality"]
+        if judges.cascade and any(not gate.judged and gate.decided_by.sees_group for gate in gates):
+            return  # a hard gate that needs the whole group decides who takes part
         for k, criterion in enumerate(criteria):
             judge = judges.judge_of(criterion.name)
             if judge is None or judge.kind != "pairwise" or not criterion.judged:
@@ -143,19 +144,13 @@ class Arrivals:
         if slot in self._arrived:  # a repeated request
             return []
         pairs = []
-        for other_slot, (other, other_wanted_K) in self._arrived.items():
-            places = (min(slot, other_slot), max(slot, other_slot))
-            rollouts = (rollout, other) if slot < other_slot else (other, rollout)
-            wanted = np.zeros(len(self._criteria), dtype=bool)
+        for earlier_slot, (earlier, earlier_wanted_K) in self._arrived.items():
+            places = (min(slot, earlier_slot), max(slot, earlier_slot))
+            rollouts = (rollout, earlier) if slot < earlier_slot else (earlier, rollout)
+            compared_K = np.zeros(len(self._criteria), dtype=bool)
             for k, planned in self._pairs_by_column.items():
-                wanted[k] = wanted_K[k] and other_wanted_K[k] and (planned is None or places in planned)
-            if wanted.any():
-                pairs.append((Group(id=self._id, rollouts=rollouts), np.stack([wanted, wanted])))
+                compared_K[k] = wanted_K[k] and earlier_wanted_K[k] and (planned is None or places in planned)
+            if compared_K.any():
+                pairs.append((Group(id=self._id, rollouts=rollouts), np.stack([compared_K, compared_K])))
         self._arrived[slot] = (rollout, wanted_K)
         return pairs
-
-
-def _has_group_gate(judges: Judges, criteria: Sequence[Criterion]) -> bool:
-    """Is there a hard gate whose verifier needs the whole group?"""
-    gates = [criterion for criterion in criteria if criterion.value_layer == "global_quality"]
-    return judges.cascade and any(not gate.judged and gate.decided_by.sees_group for gate in gates)

@@ -62,13 +62,13 @@ def find_judged_cells(
     that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
     """
     needs_judge = np.array([[reason.startswith(JUDGED) for reason in row] for row in reasons], dtype=bool)
-    wanted = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
+    judged_GK = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
     for k, criterion in enumerate(criteria):
         if judges.judge_of(criterion.name) is None or not _can_be_asked(criterion):
-            wanted[:, k] = False
+            judged_GK[:, k] = False
     if judges.cascade:
-        wanted[find_stopped(criteria, scores_GK)] = False
-    return wanted
+        judged_GK[find_stopped(criteria, scores_GK)] = False
+    return judged_GK
 
 
 def _can_be_asked(criterion: Criterion) -> bool:

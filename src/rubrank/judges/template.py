@@ -107,9 +107,6 @@ class Template(Strict):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
                 raise InvalidInput(owner, where, f"a text with {names}", "none", f"A judge of kind {kind} needs it.")
-        self._check_headers(owner, where)
-
-    def _check_headers(self, owner: str, where: str) -> None:
         headers = _HEADER.findall(self.text)
         if headers and (headers.count("user") != 1 or headers.count("system") > 1):
             raise InvalidInput(owner, where, "one [user] part and at most one [system] part", ", ".join(headers), "")

@@ -117,7 +117,9 @@ class Service:
     def try_engine(self) -> None:
         """Score two made-up groups, without records and without changing the state of the engine."""
         if self.engine.judges is not None:
-            from rubrank.judges import clients, prompting  # noqa: F401 - imported before the first caller needs them
+            # Imported before the first caller needs them.
+            from rubrank.judges import prompting  # noqa: F401
+            from rubrank.judges.client import runtime  # noqa: F401
 
         rollouts = tuple(rollout_of(_WARM_UP_PROMPT, text) for text in _WARM_UP_RESPONSES)
         # Two groups, because rules that estimate over groups warn if there is only one.

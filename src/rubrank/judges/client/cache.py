@@ -188,19 +188,8 @@ class _Release:
 
 
 @dataclass(frozen=True)
-class _RenewClaims:
-    pass
-
-
-@dataclass(frozen=True)
 class _CountHit:
     origin: _Origin
-
-
-@dataclass(frozen=True)
-class _MarkUnreadable:
-    key: bytes
-    at: float
 
 
 class ReplyCache:
@@ -306,7 +295,8 @@ class ReplyCache:
     def mark_unreadable(self, key: bytes, reply: Reply) -> None:
         """Record that this reply has no readable verdict; returns before the record is on disk."""
         if not self.read_only and reply.id:
-            self._store.write(_MarkUnreadable(key, _time_of(reply)))
+            values = (key, _time_of(reply))
+            self._store.write(lambda db: db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", values))
 
     def flush(self) -> None:
         """Wait until everything that was submitted so far is on disk."""
@@ -369,13 +359,17 @@ class ReplyCache:
         self._renewal = None
         if self._claimed:
             with suppress(RuntimeError):  # closed meanwhile
-                self._store.write(_RenewClaims())
+                values = (time.time() + LEASE, self._owner)
+                self._store.write(lambda db: db.execute("UPDATE claims SET until = ? WHERE owner = ?", values))
                 self._schedule_renewal()
 
     # -------------------------------------------------------------------------------------------- the writer thread
 
     def _apply(self, db: sqlite3.Connection, requests: Sequence[Any]) -> list[Any]:
-        """Run the requests of one transaction, grouped by kind. The result of a claim says whether it was granted."""
+        """Run the requests of one transaction. The result of a claim says whether it was granted.
+
+        The frequent requests are grouped by kind, so that many take one statement; others are plain functions.
+        """
         rows: list[tuple[Any, ...]] = []
         answered: list[bytes] = []
         hits: Counter[_Origin] = Counter()
@@ -392,10 +386,8 @@ class ReplyCache:
                 claims[request.key, request.owner] = request
             elif isinstance(request, _CountHit):
                 hits[request.origin] += 1
-            elif isinstance(request, _MarkUnreadable):
-                db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", (request.key, request.at))
-            elif isinstance(request, _RenewClaims):
-                db.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + LEASE, self._owner))
+            else:
+                request(db)
 
         for chunk in _split_into_chunks(rows):
             marks = ", ".join([_ROW_MARKS] * len(chunk))

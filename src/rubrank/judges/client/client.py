@@ -363,7 +363,7 @@ class Client:
         """After a failed request: record what it cost, and pause unless another endpoint can be tried at once."""
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
-            if outcome.misconfigured and all(other.is_misconfigured for other in self._endpoints):
+            if outcome.misconfigured and all(endpoint.is_misconfigured for endpoint in self._endpoints):
                 raise endpoint.explain_refusal(outcome)
         else:
             state.attempts_left -= self._attempt_cost(outcome)
@@ -374,8 +374,9 @@ class Client:
             await self._record_paid_failure(state)
         if outcome.next == "other_endpoint":
             return
-        for other in self._endpoints:
-            if other not in state.refused_by and other not in state.failed_at and other.breaker.is_ready():
+        for alternative in self._endpoints:
+            is_untried = alternative not in state.refused_by and alternative not in state.failed_at
+            if is_untried and alternative.breaker.is_ready():
                 return
         failures = state.failed_at.count(endpoint)
         await self._sleep(state, backoff(self.judge.retry, failures, outcome.retry_after))

@@ -268,12 +268,12 @@ class LimitShares:
 
     def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
         holders = self._live_holders(endpoint)
-        others = [holder for name, holder in holders.items() if name != process]
+        other_holders = [holder for name, holder in holders.items() if name != process]
         ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in holders.values())])
-        wanted = max(demand.wanted, 1)
-        wanted_by_others = sum(max(holder.demand.wanted, 1) for holder in others)
-        fair_share = max(1, int(ceiling * wanted / (wanted_by_others + wanted)))
-        free = ceiling - sum(holder.held for holder in others)
+        calls = max(demand.wanted, 1)
+        other_calls = sum(max(holder.demand.wanted, 1) for holder in other_holders)
+        fair_share = max(1, int(ceiling * calls / (other_calls + calls)))
+        free = ceiling - sum(holder.held for holder in other_holders)
         granted = max(min(fair_share, free), 0)
         holders[process] = _Holder(demand, granted, self._clock())
         return granted

@@ -107,7 +107,7 @@ class _Comparisons:
     """The answers about one criterion, as they are counted up."""
 
     observed_PGG: np.ndarray
-    asked: int
+    number: int
     """Pairs or lists asked for."""
     lost: list[str]
     """Reasons of those without an answer."""
@@ -119,7 +119,7 @@ class _Comparisons:
         """Add them to the judgment."""
         name = question.criteria[column].name
         judgment.outcomes[name] = _spread_to_duplicates(mean_outcomes(self.observed_PGG), question, column)
-        judgment.asked += self.asked
+        judgment.asked += self.number
         judgment.lost += len(self.lost)
         if self.lost:
             judgment.missing[name] = self.lost

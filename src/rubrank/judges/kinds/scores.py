@@ -14,9 +14,9 @@ Duplicate rollouts that are judged on the same criteria share a call.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import find_duplicates
@@ -38,7 +38,7 @@ def list_requests(question: Question) -> list[tuple[int, Request]]:
 
 
 async def judge_requests(
-    requests: Sequence[tuple[int, Request]], ask: Callable[[Request], Awaitable[dict[str, Verdict]]]
+    requests: Sequence[tuple[int, Request]], ask: Callable[[Request], Coroutine[Any, Any, dict[str, Verdict]]]
 ) -> Judgment:
     """Make each request once, and give its verdicts to all rollouts that share it."""
     distinct = list(dict.fromkeys(request for _, request in requests))

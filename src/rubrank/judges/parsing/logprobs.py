@@ -87,7 +87,7 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
         if scale.asked != (0.0, 1.0) or literal.lower() not in ("true", "false"):
             return None
         number = float(literal.lower() == "true")
-    return next((asked for asked in scale.asked if abs(asked - number) <= 5e-5), None)
+    return next((allowed for allowed in scale.asked if abs(allowed - number) <= 5e-5), None)
 
 
 def _follow(tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale) -> Iterator[tuple[float, float]]:

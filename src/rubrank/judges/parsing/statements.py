@@ -129,7 +129,10 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         raise NoVerdict("the reply is empty")
     if len(text) > _MAX_LENGTH:
         raise NoVerdict(f"the reply has {len(text)} characters")
-    data = _normalize_data(call)
+    data = ""
+    if call is not None:
+        user_messages = [message["content"] for message in call.messages if message["role"] == "user"]
+        data = _normalize("\n".join(user_messages) if call.data is None else call.data)
     copied = NoVerdict(f"the verdict is copied from the text under judgment: {text.strip()}")
 
     whole = _parse_whole(text) or _repair_whole(text)
@@ -195,15 +198,6 @@ def remove_thoughts(text: str) -> str:
         quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
         is_mentioned = first_tag.start() in quoted
     return text if is_mentioned else split_reasoning(text)[1]
-
-
-def _normalize_data(call: Call | None) -> str:
-    """The data of a call, normalized for comparison."""
-    if call is None:
-        return ""
-    if call.data is not None:
-        return _normalize(call.data)
-    return _normalize("\n".join(message["content"] for message in call.messages if message["role"] == "user"))
 
 
 def _normalize(text: str) -> str:

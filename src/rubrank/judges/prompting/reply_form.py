@@ -118,12 +118,12 @@ def _find_items(criterion: Criterion, prompt: Prompt) -> Items | None:
 
 def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
-    asked = criterion.scale.asked
+    numbers = criterion.scale.asked
     if criterion.anchors:
         anchors: Mapping[float, str] = criterion.anchors
     else:
-        span = asked[-1] - asked[0]
-        anchors = {round(asked[0] + share * span, 10): text for share, text in prompt.anchors.items()}
+        span = numbers[-1] - numbers[0]
+        anchors = {round(numbers[0] + share * span, 10): text for share, text in prompt.anchors.items()}
         if criterion.scale.steps:
             lines = []
             for number, text in sorted(anchors.items(), reverse=True):
@@ -131,7 +131,7 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str],
                 label = spell(number) if number == int(number) else f"{int(number)}–{int(number) + 1}"
                 lines.append((label, text))
             return tuple(lines)
-    return tuple((spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(asked))
+    return tuple((spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(numbers))
 
 
 def _anchor_text(number: float, anchors: Mapping[float, str], prompt: Prompt) -> str:
@@ -147,31 +147,31 @@ def _anchor_text(number: float, anchors: Mapping[float, str], prompt: Prompt) ->
 
 def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
     """Number → the words of its finding, one of each prompt; empty if no finding is asked for."""
-    asked = criterion.scale.asked
+    numbers = criterion.scale.asked
     words: dict[float, list[str]] = {}
     findings = criterion.findings
     if findings and all(isinstance(key, str) for key in findings):  # by level
-        for number in asked:
-            for level in levels(asked)[::-1]:  # worst first, so that the best level that agrees wins
-                if agrees(level, number, asked):
+        for number in numbers:
+            for level in levels(numbers)[::-1]:  # worst first, so that the best level that agrees wins
+                if agrees(level, number, numbers):
                     words[number] = [findings[level]]
         return words
     if findings:  # by number
-        for number in asked:
+        for number in numbers:
             words[number] = [next(word for key, word in findings.items() if abs(float(key) - number) < 1e-6)]
         return words
-    if criterion.scale.steps or len(asked) > _MAX_VALUES_WITH_FINDINGS:
+    if criterion.scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
-        anchors = [criterion.anchors.get(number, "") for number in asked]
+        anchors = [criterion.anchors.get(number, "") for number in numbers]
         all_short = all(0 < len(anchor) <= _MAX_FINDING for anchor in anchors)
         all_different = len(set(map(fold_word, anchors))) == len(anchors)
         if not all_short or not all_different:
             return {}
-        return {number: [anchor] for number, anchor in zip(asked, anchors, strict=True)}
-    for number in asked:
+        return {number: [anchor] for number, anchor in zip(numbers, anchors, strict=True)}
+    for number in numbers:
         for level in _LEVELS:
-            if agrees(level, number, asked):
+            if agrees(level, number, numbers):
                 words[number] = [prompt.findings[level] for prompt in prompts]
     return words
 
