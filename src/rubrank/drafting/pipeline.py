@@ -229,7 +229,7 @@ def _add_dependencies(written: Sequence[WrittenItem], drafted: Sequence[DraftedI
     items = []
     for item, entry in zip(written, drafted, strict=True):
         base = name_of_question.get(item.depends) if item.depends else None
-        if base is not None and base != entry.name:
+        if base is not None and base != entry.name and entry.kept:
             entry = replace(entry, criterion={**entry.criterion, "depends": [base]})
         items.append(entry)
     return items

@@ -178,7 +178,7 @@ _TABLE = pattern(
 )
 _NO_TABLE_OF_THE_RESPONSE = pattern(
     r"\b",
-    any_word("sql database html latex excel spreadsheet query periodic dinner wooden coffee css pandas function code"),
+    any_word("sql database html latex excel spreadsheet query periodic dinner wooden css pandas function code"),
     r"\b",
 )
 _ASKS_TO_SHOW = pattern(
