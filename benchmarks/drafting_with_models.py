@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rubrank.judges.clients import open_clients
 from scripted_models import ScriptedModels
 
 from rubrank.drafting.pipeline import draft_rubrics
@@ -32,7 +33,6 @@ from rubrank.drafting.writers import ask_json, load_writers
 from rubrank.grading.grade import grade
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.clients import open_clients
 from rubrank.judges.judge import Judges, load_judges
 
 _MATCH = """Which criteria of the experts does a rubric ask for, too? Two criteria match if an answer that fulfils one
