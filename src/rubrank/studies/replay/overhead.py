@@ -124,7 +124,7 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     criteria = []
     for kind, domain in kinds:
         for i in range(4):
-            depends = ()
+            depends: tuple[tuple[str, str], ...] = ()
             if i in (1, 2):
                 depends = ((f"{kind} {i}", "strong" if i % 2 else "weak"),)
             criterion = CriterionData(

@@ -108,7 +108,7 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from test_rotating import RUBRIC, Recording, RewardEngine, groups
+from test_record_rotation import RUBRIC, Recording, RewardEngine, groups
 engine = RewardEngine(RUBRIC, records=Recording(Path(sys.argv[1]), rotate=int(sys.argv[2]), background=True))
 for step in range(10_000):
     engine.score(groups(step, 2000), step)
