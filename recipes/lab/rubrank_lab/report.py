@@ -256,18 +256,22 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
         others = [f"{arm} ({choice.worst[arm]:.0%})" for arm in choice.tied[1:]]
         outcome += f", tied with {_join(others)}"
     losses = [1 - tunnel.share(controlled, "length is quality") for _, controlled in CONTROLLED_PAIRS]
+    default_form = ""
+    if TRAINERS_DEFAULT in tunnel.shares["arm"]:
+        default_form = f"""With control, as trainers use it by default, `rlvr2+` ran in the tunnel only
+            ({TRAINERS_DEFAULT}: {tunnel.mean(TRAINERS_DEFAULT):.0%} on average, {tunnel.worst(TRAINERS_DEFAULT):.0%} in
+            its worst world). """
     decisions = [
         f"""**Control stays on** in trainers where judges decide a criterion. It helps wherever a judge likes length or
         Markdown and costs next to nothing where it does not; where length is quality and only the judge can see it,
         it costs {max(losses):.0%} of the gain: `attributes: []` turns it off.""",
-        """**The recommended rules are `weighted-mean+` and, where criteria build on each other (`depends`), `gear+`**,
-        with control. README, [rules.md](rules.md) and the pages of the trainers say so.""",
+        """**The recommended rules are `weighted-mean+`, the simplest, and `gear+`**, with control. README,
+        [rules.md](rules.md) and the pages of the trainers say so. That GEAR helps where criteria build on each other is
+        not shown: see kitchen, whose criteria do, and the world “prerequisites”.""",
         f"""**Names keep their meaning.** `rlvr2` and `rlvr2+` stay what they are (`span: model`, `wins: ordinal`): a
         name that runs and records refer to must not change its rewards, and no other form would make RLVR² the best
-        rule. With control, as trainers use it by default, `rlvr2+` ran in the tunnel only ({TRAINERS_DEFAULT}:
-        {tunnel.mean(TRAINERS_DEFAULT):.0%} on average, {tunnel.worst(TRAINERS_DEFAULT):.0%} in its worst world). If
-        rewards must be ordinal, `rlvr2:span=unit+` is the better form; between ordinal and cardinal it is
-        `rlvr2:wins=graded+`. `edition: paper` names the paper's settings.""",
+        rule. {default_form}If rewards must be ordinal, `rlvr2:span=unit+` is the better form; between ordinal and
+        cardinal it is `rlvr2:wins=graded+`. `edition: paper` names the paper's settings.""",
     ]
     decided = "\n".join(f"- {_paragraph(decision)}" for decision in decisions)
     return [
