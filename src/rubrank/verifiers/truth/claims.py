@@ -12,14 +12,17 @@ hedges, compares or sets beside others ("Lady Gaga performed the halftime show i
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from itertools import islice
+from functools import cache
 
 from rubrank._plain import clean, word_list, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import load_converter
+from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.statements import ALTERNATIVE, RETRACTION, is_denied
+from rubrank.verifiers.shared.word_tables import read_table
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _LONGEST = 600  # characters of a sentence that may claim something
@@ -123,7 +126,7 @@ def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
     left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
     right = r"(?!\w)" if _is_spaced(truth[-1]) else ""
     words = r"[\s\-‐]+".join(map(re.escape, truth.replace("-", " ").split()))
-    matches = islice(re.finditer(left + words + right, sentence), 20)
+    matches = itertools.islice(re.finditer(left + words + right, sentence), 20)
     return any(_is_claim(sentence, match.start(), match.end(), question) for match in matches)
 
 
@@ -213,31 +216,93 @@ _VERB = re.compile(
     r"[a-z]{3,}\s"
 )
 _SHORT_WORDS = word_set("yes no true false none zero one two")
-_NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate(
-        word_list("""
-            zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-            seventeen eighteen nineteen twenty
-        """)
-    )
-}
+
+
+@cache
+def _number_words(language: str) -> dict[str, str]:
+    """English number words, and those of another language, without accents: "čtyřmi" → "4"."""
+    english = word_list("""
+        zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+        seventeen eighteen nineteen twenty
+    """)
+    words = {word: str(value) for value, word in enumerate(english)}
+    for code, value, row in read_table("numerals"):
+        if code == language and value.isdigit():
+            words |= {_fold_accents(word): value for word in row.split()}
+    return words
+
+
+def _fold_accents(word: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFKD", word.casefold()) if char.isalnum())
+
+
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]{1,2}\b)?")
 
 
+# Languages whose nouns and names change their endings: Paříž, v Paříži.
+_INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
+_PARTS = re.compile(r"\s*[,;、，]\s*(?:(?:and|und|et|y|e|a|и)\s)?\s*|\s+(?:and|und|et|y|a|и)\s+|\s*[和与及]\s*")
+
+
 def _mentions(sentences: list[str], truth: str, question: str) -> bool:
-    """Does one of the sentences answer the question with the truth?"""
-    truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
-    truth_words = [word for word, _, _ in _split_words(truth)]
-    is_number = len(truth_words) == 1 and truth_words[0].isdigit()
-    is_short = len("".join(truth_words)) < 2 or _SHORT_WORDS.issuperset(truth_words)
-    if (is_short and not is_number) or _find_words(question[-20_000:], truth_words):
+    """Does one of the sentences answer the question with the truth, or with another form of it?"""
+    language = detect_language(question)[0] if question.strip() else ""
+    sentences = [_join_digits(sentence[:_LONGEST]) for sentence in sentences]
+    for form in _list_forms(_join_digits(truth), question, language):
+        is_number = len(form) == 1 and form[0].isdigit()
+        is_short = len("".join(form)) < 2 or _SHORT_WORDS.issuperset(form)
+        # One word may share its stem with another of the question: Tunis, "the Tunisian mathematician".
+        is_in_question = _find_words(question[-20_000:], form, language if len(form) > 1 else "")
+        if (is_short and not is_number) or is_in_question:
+            continue
+        if any(_answers_with(sentence, form, question, language) for sentence in sentences):
+            return True
+    return bool(question.strip()) and any(_lists_parts(sentence, truth, language) for sentence in sentences)
+
+
+def _lists_parts(sentence: str, truth: str, language: str) -> bool:
+    """Does the sentence list the parts of the truth ("A, B and C"), in any order, and no others?"""
+    parts = [[word for word, _, _ in _split_words(part)] for part in _PARTS.split(truth)]
+    if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
         return False
-    return any(_answers_with(sentence[:_LONGEST], truth_words, question) for sentence in sentences)
+    places = [place for part in parts for place in _find_words(sentence, part, language)[:1]]
+    if len(places) < len(parts) or _NEGATION.search(sentence) or _DOUBT.search(sentence):
+        return False
+    listed = sentence[min(start for start, _ in places) :]
+    return len(_PARTS.findall(listed)) <= len(parts) - 1
 
 
-def _answers_with(sentence: str, truth_words: list[str], question: str) -> bool:
-    places = _find_words(sentence, truth_words)
+_FULL_NAME_ASKED = re.compile(
+    r"(?:full|birth|complete|middle|whole|real|given) name|born as|(?:celé|rodné|plné) (?:\w+ )?jméno|nom complet"
+    r"|nombre completo|nome completo|vollständige[rn]? name|geburtsname|полное имя|全名|本名|原名",
+    re.IGNORECASE,
+)
+
+
+def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
+    """The words of the truth, and of its other forms: without a title that the question gives, or middle names."""
+    truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
+    spelled = [match[0] for match in _WORD.finditer(truth)]
+    words = [word for word, _, _ in _split_words(truth, language)]
+    forms = [words]
+    is_name = len(words) == len(spelled) >= 2 and all(word[0].isupper() and word.isalpha() for word in spelled)
+    if is_name and len(words) >= 3 and not _FULL_NAME_ASKED.search(question):
+        forms.append([words[0], words[-1]])
+    if is_name and question.strip() and _find_words(question[-20_000:], words[:1], language):
+        forms.append(words[1:])  # "Which president …?" "President Obama"
+    return forms
+
+
+def _join_digits(text: str) -> str:
+    """The text with 7 000 as 7000, and 2nd as 2."""
+    text = re.sub(
+        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)", lambda m: m[1] + re.sub(r"\D", "", m[2]), text
+    )
+    return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
+
+
+def _answers_with(sentence: str, truth_words: list[str], question: str, language: str) -> bool:
+    places = _find_words(sentence, truth_words, language)
     # Without a question, only the subject of the sentence counts: "Lady Gaga performed …".
     if places and not question.strip() and not (_START.fullmatch(sentence[: places[0][0]]) and places[0][1] > 3):
         return False
@@ -253,9 +318,14 @@ def _answers_with(sentence: str, truth_words: list[str], question: str) -> bool:
     clause = re.split(r"[,;:，；：]\s", before)[-1] + sentence[start:end] + re.split(r"[,;:，；：。.]", after)[0]
     if _NEGATION.search(clause):
         return False
-    if _NEXT_NAME.match(after) or re.search(r"[A-Z]\w*(?:-|‐)\Z", before):  # "Paris Hilton", "1.4.4.1"
+    is_number = sentence[start:end].isdigit()
+    next_name = _NEXT_NAME.match(after)
+    goes_on = next_name is not None and not (
+        is_number and after[0] == " " and next_name[0][-1].isalpha()
+    )  # "in 1944 Bohr"
+    if goes_on or re.search(r"[A-Z]\w*(?:-|‐)\Z", before):  # "Paris Hilton", "1.4.4.1"
         return False
-    if sentence[start:end].isdigit() and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
+    if is_number and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
         return False
     if re.search(r"[^\W\d_][,、]\s?\Z", before) and re.match(
         r"\s?(?:[,、]|(?:and|or|und|et|a|y)\b)", after
@@ -270,7 +340,12 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
         return False
     length = max(len(word) for word in truth_words if word.isdigit())
     question_words = {word for word, _, _ in _split_words(question)}
-    for word, _, _ in _split_words(sentence):
+    # "15 days" answers "How many days …?", whatever other numbers follow. What is in brackets explains.
+    places = _find_words(sentence, truth_words)
+    noun = re.match(r"\s([^\W\d_]{3,})", sentence[places[0][1] :]) if places else None
+    if noun and any(_share_stem(_fold_accents(noun[1]), word) for word in question_words):
+        return False
+    for word, _, _ in _split_words(re.sub(r"\([^()]*\)", " ", sentence)):
         if (
             word.isdigit()
             and word not in truth_words
@@ -281,35 +356,58 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
     return False
 
 
-def _split_words(text: str) -> list[tuple[str, int, int]]:
+def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
     """The words, without case, accents and articles, numbers in digits, with their places in the text."""
+    number_words = _number_words(language)
     words = []
     for match in _WORD.finditer(text):
         word = match[0]
         if word[0].isdigit():
             word = re.sub(r",(?=\d{3}(?!\d))", "", word)
         else:
-            word = unicodedata.normalize("NFKD", word.casefold())
-            word = "".join(char for char in word if char.isalnum())
+            word = _fold_accents(word)
         if word and match[0] not in _DROPPED:
-            words.append((_NUMBER_WORDS.get(word, word), match.start(), match.end()))
+            words.append((number_words.get(word, word), match.start(), match.end()))
         if len(words) > _MOST_WORDS:
             break
     return words
 
 
-def _find_words(text: str, truth_words: list[str]) -> list[tuple[int, int]]:
-    """Where the words stand in a row; the last one may have an English plural or genitive. Han: as characters."""
+def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
+    """Where the words stand in a row. The last may have an English plural or genitive. Han: as characters.
+
+    In a `language` that inflects, words may have other endings. A date may stand in another order ("5 June 1944").
+    """
     if not all(char.isascii() or _is_spaced(char) for char in "".join(truth_words)):
         start = text.find("".join(truth_words))
         return [] if start < 0 else [(start, start + len("".join(truth_words)))]
-    words = _split_words(text)
+    words = _split_words(text, language)
     places = []
     n = len(truth_words)
     last = truth_words[-1]
     endings = {last} if last.isdigit() or len(last) < 3 else {last, f"{last}s", f"{last}es", last.removesuffix("s")}
+    is_date = (
+        n == 3 and sum(word.isdigit() for word in truth_words) == 2 and any(len(word) == 4 for word in truth_words)
+    )
     for i in range(len(words) - n + 1):
         row = [word for word, _, _ in words[i : i + n]]
-        if row[:-1] == truth_words[:-1] and row[-1] in endings:
+        is_same = row[:-1] == truth_words[:-1] and row[-1] in endings
+        is_same = is_same or (is_date and sorted(row) == sorted(truth_words))
+        if is_same or (language in _INFLECTED and all(map(_share_stem, row, truth_words))):
             places.append((words[i][1], words[i + n - 1][2]))
     return places
+
+
+def _share_stem(word: str, other: str) -> bool:
+    """Are they forms of one word: únor, únoru; Rimington, Rimingtonová? The stem is half of it or more."""
+    if word == other:
+        return True
+    if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
+        return False
+    same_letters = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
+    stem = sum(1 for _ in same_letters)
+    longer = max(len(word), len(other))
+    # Czech June (červen, června) and July (červenec, července) share more than their stem.
+    is_july = [form.startswith(("cervenec", "cervenc")) for form in (word, other)]
+    is_short = longer - stem <= 2 or word == f"{other}ova"
+    return stem >= 3 and 2 * stem > longer and is_short and is_july[0] == is_july[1]
