@@ -1,4 +1,4 @@
-"""What the site adds to the pages: links out of docs/, titles of code blocks, and a page for every criterion."""
+"""What the site adds to the pages: links out of docs/, titles of code blocks, colours, a page for every criterion."""
 
 from __future__ import annotations
 
@@ -17,11 +17,34 @@ _PAGE_PATH = re.compile(r"\bdocs/(\w+)\.md")
 _NAMED_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})(\w+)[ \t]+([\w./-]+)[ \t]*$", re.MULTILINE)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """`[the recipe](../recipes/x/README.md)` reads "the recipe"; a block that begins with ```json a.jsonl is titled."""
+_DIFFERENCE = re.compile(r"<td>([+−-][\d.]+%? \[([+−-][\d.]+)%?, ([+−-][\d.]+)%?\])</td>")
+"""A cell such as +0.028 [+0.018, +0.038]: a difference with its interval."""
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """`[the recipe](../recipes/x/README.md)` reads "the recipe"; a block that begins with ```json a.jsonl is titled.
+
+    The page of the laboratory, which is long, begins with its contents.
+    """
     markdown = _OUTSIDE.sub(r"\1", markdown)
+    if page is not None and page.file.src_uri == "lab.md":
+        markdown = markdown.replace("\n## ", "\n[TOC]\n\n## ", 1)
     # The tests write such a block to the file that it names; the site's parser knows a file name only as a title.
     return _NAMED_FENCE.sub(r'\1\2\3 title="\4"', markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Differences with intervals are coloured: blue if the interval is above 0, orange if it is below."""
+    return _DIFFERENCE.sub(_colour_difference, html)
+
+
+def _colour_difference(match: re.Match[str]) -> str:
+    low, high = (float(match[group].replace("−", "-")) for group in (2, 3))
+    if low > 0.0:
+        return f'<td class="better">{match[1]}</td>'
+    if high < 0.0:
+        return f'<td class="worse">{match[1]}</td>'
+    return match[0]
 
 
 # ---- a page for every criterion ------------------------------------------------------------------------------------

@@ -28,6 +28,13 @@ def test_there_are_three():
     assert len(NOTEBOOKS) == 3
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_a_picture(path):
+    notebook = nbformat.read(path, as_version=4)
+    outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
+    assert any("image/png" in out.get("data", {}) for out in outputs)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Jupyter's own
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -114,3 +114,6 @@ def test_a_group_of_several_steps_has_the_name_that_the_audit_gives_it(tmp_path:
         post(viewer, {"run": 0, "g": 1, "rollout": 0, "criterion": "A", "score": 1.0})
         assert viewer.ask("group", g=0)["labels"] == {}
     assert [group.id for group in read_scores(tmp_path / "labels.jsonl")] == ["q (step 4)"]
+    humans = ["--humans", str(tmp_path / "labels.jsonl"), "--bootstrap", "100", "--json"]
+    result = CliRunner().invoke(app, ["judge", "audit", str(tmp_path / "records.jsonl"), *humans])
+    assert result.exit_code == 0, result.output

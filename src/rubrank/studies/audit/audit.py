@@ -50,6 +50,7 @@ from rubrank.studies.audit.measures import (
     measure_position,
 )
 from rubrank.studies.audit.result import Audit, Unmeasured
+from rubrank.studies.replay.log import read_logged
 from rubrank.studies.statistics import make_resampling
 from rubrank.tables.columns import Columns
 
@@ -163,7 +164,8 @@ def audit_files(
         if not equals or Path(source).exists():
             name = Path(source).name.split(".")[0]
             path = source
-        tables.setdefault(name, []).append(load_scores(path, table_columns).table)
+        # Records are read as `view` labels them: a query of several steps is several groups.
+        tables.setdefault(name, []).append(read_logged(path, columns=table_columns).table)
     first = next(iter(tables.values()))[0]
     labels = None
     if humans is not None:

@@ -13,7 +13,7 @@ import { conversation, lengthOf } from "./texts.js";
 const CELL = 14; // pixels of a cell of the matrix
 const MOST_MATRICES = 24; // rollouts from which only one matrix is drawn: many large ones would be slow and unreadable
 const NUMBERED_ROWS = 40; // of a matrix; larger ones have no room for numbers
-const SHORT_PROMPT = 400; // characters of a prompt that is open at first
+const SHORT_PROMPT = 160; // characters of a prompt that is open at first
 
 /** options: {query, rollout, onRollout(i), linkTo(i), putLabel(i, criterion, score), before, after}: what the page knows. */
 export class GroupView {
