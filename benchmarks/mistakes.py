@@ -2,8 +2,9 @@
 
     python benchmarks/mistakes.py              a table of the counts by kind, and every case that is silently wrong
 
-A case is refused if it raises an error of rubrank. It is right if it gives the rewards or the rollouts that the
-correct input gives. Anything else is silently wrong. All of it takes less than a minute; no judge is called.
+A case is refused if it raises an error of rubrank, in one line. It is right if it gives the rewards or the rollouts
+that the correct input gives. Anything else is wrong: silently, or with a traceback. All of it takes less than a minute;
+no judge is called.
 """
 
 # Every call here is wrong on purpose, often in its types.
@@ -181,13 +182,192 @@ def options() -> Iterator[Case]:
         yield "an unusable weight", f"rubric {weight}", lambda c=criterion: rubrank.load_rubric([c]), None
 
 
+# ---- a second set: how files are written, what cells hold, arrays, rubrics and rows --------------------------------
+
+_TABLES_AS_WRITTEN = {  # what was done → (suffix, text, the rewards that would be right; None: only a refusal is)
+    "no header": (".csv", "q,1,0\nq,0,1\n", None),
+    "semicolons": (".csv", "uid;F\nq;1\nq;0\n", [1.0, 0.0]),
+    "bars": (".csv", "uid|F\nq|1\nq|0\n", [1.0, 0.0]),
+    "tabs": (".csv", "uid\tF\nq\t1\nq\t0\n", [1.0, 0.0]),
+    "a column twice": (".csv", "uid,F,F\nq,1,0\nq,0,1\n", None),
+    "the header twice": (".csv", "uid,F\nq,1\nuid,F\nq,0\n", None),
+    "a column without a name": (".csv", "uid,F,\nq,1,5\nq,0,7\n", None),
+    "blank lines": (".csv", "uid,F\n\nq,1\n\nq,0\n", [1.0, 0.0]),
+    "a comment": (".csv", "# made today\nuid,F\nq,1\nq,0\n", None),
+    "too many cells": (".csv", "uid,F\nq,1,9\nq,0\n", None),
+    "too few cells": (".csv", "uid,F,G\nq,1\nq,0,1\n", None),
+    "a byte order mark": (".csv", "\ufeffuid,F\nq,1\nq,0\n", [1.0, 0.0]),
+    "only a header": (".csv", "uid,F\n", None),
+    "a row of means": (".csv", "uid,F\nq,1\nq,0\nmean,0.5\n", None),
+    "a row of totals": (".csv", "uid,F\nq,1\nq,0\nTotal,1\n", None),
+    "CR alone": (".csv", "uid,F\rq,1\rq,0\r", None),
+    "blanks around ids": (".csv", "uid,F\nq,1\nq ,0\n", None),
+    "JSON in a .csv": (".csv", '[{"uid":"q","F":1},{"uid":"q","F":0}]', None),
+    "JSON Lines in a .csv": (".csv", '{"uid":"q","F":1}\n{"uid":"q","F":0}\n', None),
+    "CSV in a .jsonl": (".jsonl", "uid,F\nq,1\nq,0\n", None),
+    "a JSON list in a .jsonl": (".jsonl", '[{"uid":"q","F":1},{"uid":"q","F":0}]', None),
+    "commas behind lines": (".jsonl", '{"uid":"q","F":1},\n{"uid":"q","F":0},\n', None),
+    "half a line": (".jsonl", '{"uid":"q","F":1}\n{"uid":"q","F":0}\n{"uid":"q","F":', None),
+    "Infinity": (".jsonl", '{"uid":"q","F":Infinity}\n{"uid":"q","F":0}\n', None),
+    "single quotes": (".jsonl", "{'uid':'q','F':1}\n{'uid':'q','F':0}\n", None),
+    "YAML": (".yaml", "- {uid: q, F: 1}\n", None),
+    "an error page": (".csv", "<!DOCTYPE html><html><body>404</body></html>", None),
+    "a pointer of Git LFS": (".parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12\n", None),
+    "an empty group": (".jsonl", '{"uid":"q","F":1}\n{"uid":null,"F":0}\n', None),
+    "no group": (".csv", "name,F\na,1\nb,0\n", None),
+    "groups that come back": (".csv", "uid,F\na,1\nb,0\na,0\nb,1\n", None),
+}
+_CELLS = (
+    *("0x1", "1_0", "1.0.0", "½", "１", "Ⅳ", "1,000", "∞", "-", "?", "tbd", "#DIV/0!", "x", "✓", "1/2", "1:2", "A+"),
+    *("★★★", "[1]", "{1}", "−1", "1e999", "1 000", "5 stars", "very good", "9" * 30),
+)
+_RIGHT_CELLS = ("1e3", "+1", "1.", "  1 ", ".5", "TRUE")
+_JSON_CELLS = ("[1]", '{"a":1}', '"1"', '""', "1e400", "[]", "{}", '"0.5 (high)"')
+_ARRAYS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "fewer labels than rows": ([[1.0], [0.0], [1.0]], {"groups": ["a", "a"]}),
+    "sizes of groups for labels": ([[1.0], [0.0], [1.0], [0.0]], {"groups": [2, 2]}),
+    "one dimension": ([1.0, 0.0, 0.5], {}),
+    "four dimensions": (np.zeros((2, 3, 4, 5)), {}),
+    "ragged": ([[1.0, 0.0], [1.0]], {}),
+    "empty": ([], {}),
+    "an empty row": ([[]], {}),
+    "a text": ("1,0", {}),
+    "None": (None, {}),
+    "lists by name": ({"F": [1.0, 0.0]}, {}),
+    "objects": (np.array([[1, None], [0, "x"]], dtype=object), {}),
+    "infinite": ([[np.inf], [0.0]], {}),
+    "too few criteria": ([[1.0, 0.0], [0.0, 1.0]], {"criteria": ["A"]}),
+    "a criterion twice": ([[1.0, 0.0], [0.0, 1.0]], {"criteria": ["A", "A"]}),
+    "criteria as a text": ([[1.0, 0.0], [0.0, 1.0]], {"criteria": "AB"}),
+    "too few weights": ([[1.0, 0.0], [0.0, 1.0]], {"weights": [1.0]}),
+    "a weight of nothing": ([[1.0, 0.0], [0.0, 1.0]], {"criteria": ["A", "B"], "weights": {"C": 2}}),
+    "a negative weight": ([[1.0, 0.0], [0.0, 1.0]], {"weights": [1.0, -1.0]}),
+    "weights as texts": ([[1.0, 0.0], [0.0, 1.0]], {"weights": ["1", "2"]}),
+    "weights true and false": ([[1.0, 0.0], [0.0, 1.0]], {"weights": [True, False]}),
+    "weights of 0": ([[1.0, 0.0], [0.0, 1.0]], {"weights": [0.0, 0.0]}),
+}
+_OPTIONS: list[dict[str, Any]] = [
+    *({"weight": {"Fcats": 2}}, {"margin": {"Fcats": 0.1}}, {"lower": ["Fcats"]}, {"global_quality": ["Fcats"]}),
+    *({"low_quality": ["Fcats"]}, {"domain": {"Fcats": "0:1"}}, {"attributes": ["Fcats"]}, {"weight": [1, 2]}),
+    *({"margin": 0.1}, {"lower": {"F": True}}, {"domain": {"F": "5:1"}}, {"domain": {"F": "0-1"}}, {"gate": "yes"}),
+    *({"domain": {"F": "0:1:2"}}, {"domain": {"F": "a:b"}}, {"domain": {"F": [0]}}, {"domain": {"F": "0:nan"}}),
+    *({"prior": "high"}, {"tau": ""}, {"seed": 1.5}, {"rule": ""}, {"rule": 7}, {"pool": "all"}, {"outcomes": "Soft"}),
+    *({"scale": True}, {"attributes": ""}, {"penalties": "yes"}, {"edition": 2}, {"domain": {"F": "0:0.5"}}),
+    *({"global_quality": ["G"], "low_quality": ["G"]}, {"prior": True}, {"margin": {"F": True}}),
+    *({"weight": ["F=2", "F=3"]}, {"global_quality": ["G"], "low_quality": ["F"]}),
+]
+_COUNT = {"name": "WordCount", "params": {"low": 1}}
+_CRITERIA: dict[str, Any] = {
+    "no weight": {**_COUNT, "weight": None},
+    "a list of weights": {**_COUNT, "weight": [1]},
+    "a negative margin": {**_COUNT, "margin": -1},
+    "an unknown layer": {**_COUNT, "layer": "global"},
+    "an unknown direction": {**_COUNT, "direction": "up"},
+    "depends on nothing": {**_COUNT, "depends": ["Nope"]},
+    "depends on itself": {**_COUNT, "depends": ["WordCount"]},
+    "parameters as a list": {"name": "WordCount", "params": [2]},
+    "parameters as a text": {"name": "WordCount", "params": "low=2"},
+    "an empty range": {"name": "WordCount", "params": {"low": 5, "high": 2}},
+    "a negative count": {"name": "WordCount", "params": {"low": -2}},
+    "half a count": {"name": "WordCount", "params": {"low": 2.5}},
+    "true for a count": {"name": "WordCount", "params": {"low": True}},
+    "no parameters": {"name": "WordCount"},
+    "a misspelt relation": {"name": "WordCount", "params": {"relation": "atleast", "count": 2}},
+    "a text for keywords": {"name": "Keyword", "params": {"keywords": "abc"}},
+    "no keywords": {"name": "Keyword", "params": {"keywords": []}},
+    "a blank keyword": {"name": "Keyword", "params": {"keywords": [" "]}},
+    "a need for more than there are": {"name": "Keyword", "params": {"keywords": ["a"], "need": 3}},
+    "a need of true": {"name": "Keyword", "params": {"keywords": ["a"], "need": True}},
+    "an empty question": {"name": "X", "question": ""},
+    "a question for a program": {"name": "X", "question": "Is it?", "verifier": "WordCount", "params": {"low": 1}},
+    "an unknown verifier": {"name": "X", "verifier": "WordCont"},
+    "a scale as a text": {"name": "X", "question": "Is it?", "domain": "1-5"},
+    "a margin as wide as the scale": {"name": "X", "question": "Q?", "domain": [1, 5], "margin": 10},
+    "a number for a name": {"name": 5},
+    "a list for a name": {"name": ["a"]},
+    "no points": {"name": "X", "question": "Q?", "points": 0},
+    "points that are no number": {"name": "X", "question": "Q?", "points": float("nan")},
+    "a broken pattern": {"name": "Regex", "params": {"pattern": "("}},
+    "a list in the list": [{"name": "WordCount"}],
+}
+_RUBRIC_FILES = {
+    "empty": "",
+    "a comment": "# x\n",
+    "numbers": "[1,2]",
+    "no criteria": "criteria:\n",
+    "a text for criteria": "criteria: polite\n",
+    "parameters for criteria": "criteria:\n  WordCount:\n    low: 2\n",
+    "tabs": "criteria:\n\t- name: WordCount\n",
+    "a key twice": "criteria:\n- name: A\n  name: B\n  question: Q?\n",
+    "an unknown key": "criteria: [{name: A, question: 'Q?'}]\nweigths: 3\n",
+    "references to itself": "a: &a [1,1]\nb: &b [*a,*a]\ncriteria: *b\n",
+    "a colon in a text": "criteria:\n- name: A\n  question: Is it: good?\n",
+    "a tag of Python": "criteria: !!python/object/apply:os.system ['true']\n",
+    "two documents": "criteria: [{name: A, question: 'Q?'}]\n---\ncriteria: []\n",
+}
+_ROWS: dict[str, Any] = {
+    "empty": {},
+    "only a prompt": {"prompt": "p"},
+    "an object without a text": {"prompt": "p", "response": {"x": 1}},
+    "responses by name": {"prompt": "p", "responses": {"a": "x"}},
+    "a number among responses": {"prompt": "p", "responses": ["a", 5]},
+    "a number for a prompt": {"prompt": 5, "response": "a"},
+    "texts for a prompt": {"prompt": ["a", "b"], "response": "a"},
+    "an unknown role": {"prompt": [{"role": "usr", "content": "x"}], "response": "a"},
+    "a number for a reason": {"prompt": "p", "response": "a", "finish_reason": 3},
+    "a text for calls": {"prompt": "p", "response": "a", "tool_calls": "x"},
+    "a text for counts": {"prompt": "p", "response": "a", "token_counts": "many"},
+    "a number for a rubric": {"prompt": "p", "response": "a", "rubric": 3},
+    "bytes": {"prompt": "p", "response": b"a"},
+    "an unknown speaker": {"conversations": [{"from": "alien", "value": "x"}]},
+    "half a preference": {"prompt": "p", "chosen": "a"},
+    "NaN for a response": {"prompt": "p", "response": float("nan")},
+    "NaN for a prompt": {"prompt": float("nan"), "response": "a"},
+    "a list for reasoning": {"prompt": "p", "response": "a", "reasoning": ["x"]},
+    "no turn but the system's": {"messages": [{"role": "system", "content": "s"}]},
+    "no answer": {"messages": [{"role": "user", "content": "s"}]},
+    "messages as Python text": {"prompt": "p", "response": "[{'role': 'assistant', 'content': 'y'}]"},
+    "a prompt as Python text": {"prompt": "[{'role': 'user', 'content': 'y'}]", "response": "a"},
+}
+
+
+def second_set(folder: Path) -> Iterator[Case]:
+    for number, (name, (suffix, text, right)) in enumerate(_TABLES_AS_WRITTEN.items()):
+        path = write(folder / f"written{number}{suffix}", text)
+        yield "a file in another form", name, lambda path=path: rewards(path, criteria="all"), right
+    for number, cell in enumerate((*_CELLS, *_RIGHT_CELLS)):
+        path = write(folder / f"cell{number}.csv", f'uid,F\nq,"{cell}"\nq,0\nq,0.25\n')
+        right = [1.0, 0.0, 0.5] if cell in _RIGHT_CELLS else None
+        yield "a cell of another form", cell, lambda path=path: rewards(path, criteria="all"), right
+    for number, cell in enumerate(_JSON_CELLS):
+        path = write(folder / f"cell{number}.jsonl", f'{{"uid":"q","scores":{{"F":{cell}}}}}\n{{"uid":"q","F":0}}\n')
+        yield "a cell of another form", cell, lambda path=path: rewards(path), None
+    for name, (scores, keywords) in _ARRAYS.items():
+        yield "arrays", name, lambda scores=scores, keywords=keywords: rubrank.fuse(scores, **keywords), None
+    table = write(folder / "options.csv", "uid,F,G\nq,1,1\nq,0,1\n")
+    for values in _OPTIONS:
+        call = lambda values=values: rewards(table, criteria="all", options=rubrank.FuseOptions(**values))  # noqa: E731
+        yield "options", str(values), call, None
+    for name, criterion in _CRITERIA.items():
+        yield "a criterion", name, lambda criterion=criterion: rubrank.load_rubric([criterion]), None
+    for number, (name, text) in enumerate(_RUBRIC_FILES.items()):
+        path = write(folder / f"rubric{number}.yaml", text)
+        yield "a file of criteria", name, lambda path=path: rubrank.load_rubric(path), None
+    for name, row in _ROWS.items():
+        yield "a row of rollouts", name, lambda row=row: rubrank.grade([row], [_COUNT], workers=0), None
+    for name in ("a" * 5000, "b/" * 3000 + "c.csv"):
+        yield "a long name", name[:5], lambda name=name: rewards(name), None
+
+
 def judge_case(case: Case) -> str:
     """Whether a case is refused, right, or silently wrong."""
     _, _, call, right = case
     try:
         result = call()
-    except RubrankError:
-        return "refused"
+    except RubrankError as error:
+        return "refused" if "\n" not in str(error) else "silently wrong"
+    except Exception:  # a traceback, which says nothing to a user
+        return "silently wrong"
     if right is not None and len(result) == len(right) and all(map(_is_equal, result, right)):
         return "right"
     return "silently wrong"
@@ -202,7 +382,7 @@ def main() -> None:
     wrong = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for case in (*tables(folder), *rollouts(folder), *options()):
+        for case in (*tables(folder), *rollouts(folder), *options(), *second_set(folder)):
             outcome = judge_case(case)
             counts.setdefault(case[0], Counter())[outcome] += 1
             if outcome == "silently wrong":

@@ -353,6 +353,14 @@ class FuseOptions(RewardOptions):
                 raise InvalidInput("options", info.field_name, allowed, f"{number:g} for {name!r}", "")
         return value
 
+    @model_validator(mode="after")
+    def _check_layers(self) -> Self:
+        both = sorted(set(self.global_quality) & set(self.low_quality))
+        if both:
+            allowed = "of other criteria than `low_quality`"
+            raise InvalidInput("options", "global_quality", allowed, f"{both[0]!r} in both", "")
+        return self
+
     @field_validator("domain", mode="before")
     @classmethod
     def _split_domains(cls, value: Any) -> Any:

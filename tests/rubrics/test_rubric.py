@@ -215,7 +215,7 @@ def test_extended_adds_and_replaces():
         ({"name": "A", "question": "?", "weight": 0}, "weight must be > 0"),
         ({"name": "A", "question": "?", "weight": float("nan")}, "finite"),
         ({"name": "A", "question": "?", "margin": -1}, "margin must be ≥ 0"),
-        ({"name": "A", "question": "?", "points": 0, "weight": 0}, "weight must be > 0"),
+        ({"name": "A", "question": "?", "points": 0, "weight": 0}, "points must be a number other than 0"),
         ({"name": "A", "question": "?", "domain": "tri"}, "'binary', 'ternary'"),
         ({"name": "A", "question": "?", "domain": [1]}, "two or more different values"),
         ({"name": "A", "question": "?", "domain": {"low": 2, "high": 1}}, "low < high"),

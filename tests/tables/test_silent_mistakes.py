@@ -222,6 +222,65 @@ def test_true_is_no_number_of_a_criterion(name, params):
         rubrank.load_rubric([{"name": name, "params": params}])
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["uid,F", "q,1", "q,0", "mean,0.5"], "row 3, column 'uid' must be the group of a rollout; got 'mean'"),
+        (["uid,F", "q,1", "q,0", "Total,1"], "must be the group of a rollout; got 'Total'"),
+        (["uid,F", "q,1", "q ,0"], "blanks do not tell groups apart; got 'q '"),
+        (["uid,F\rq,1\rq,0\r"], "the lines must be ended by LF or CR LF; got CR alone"),
+    ],
+)
+def test_rows_that_belong_to_no_group_are_refused(tmp_path, lines, message):
+    with pytest.raises(BadTable, match=message):
+        rubrank.fuse_file(table(tmp_path / "t.csv", *lines), criteria=["F"])
+
+
+def test_a_group_may_be_called_mean(tmp_path):
+    path = table(tmp_path / "t.csv", "uid,F", "mean,1", "mean,0", "q,1", "q,0")
+    assert rubrank.fuse_file(path, criteria=["F"]).no_signal == 0
+
+
+def test_blanks_around_the_id_of_a_group_of_rollouts_are_refused():
+    rows = [{"prompt_id": "q", "response": "a"}, {"prompt_id": "q ", "response": "b"}]
+    with pytest.raises(InvalidInput, match="blanks do not tell groups apart"):
+        rubrank.grade(rows, [{"name": "WordCount", "params": {"low": 1}}], workers=0)
+
+
+def test_scores_are_within_the_scale_that_an_option_gives(tmp_path):
+    path = table(tmp_path / "t.csv", "uid,F", "q,7", "q,0")
+    with pytest.raises(BadTable, match=r"must be in \[0, 5\], the scale that `domain` gives; got '7'"):
+        rubrank.fuse_file(path, options=FuseOptions(domain={"F": "0:5"}))
+    assert rubrank.fuse_file(path, options=FuseOptions(domain={"F": "0:7"})).no_signal == 0
+
+
+def test_a_criterion_is_in_one_layer():
+    with pytest.raises(InvalidInput, match="global_quality must be of other criteria than `low_quality`"):
+        FuseOptions(global_quality=["F"], low_quality=["F"])
+
+
+@pytest.mark.parametrize("cell", ["[1]", "[]", '{"a": 1}'])
+def test_an_error_about_a_nested_cell_is_one_line(tmp_path, cell):
+    path = table(tmp_path / "t.jsonl", f'{{"uid": "q", "scores": {{"F": {cell}}}}}', '{"uid": "q", "F": 0}')
+    with pytest.raises(BadTable) as caught:
+        rubrank.fuse_file(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        {"name": "Keyword", "params": {"keywords": []}},
+        {"name": "Keyword", "params": {"keywords": [" "]}},
+        {"name": "Keyword", "params": {"keywords": ["a"], "need": 2}},
+        {"name": "Polite", "question": "Is it polite?", "points": 0},
+    ],
+)
+def test_a_criterion_that_asks_for_nothing_is_refused(criterion):
+    with pytest.raises(InvalidInput):
+        rubrank.load_rubric([criterion])
+
+
 def test_true_stays_a_truth_value():
     rubric = rubrank.load_rubric([{"name": "Keyword", "params": {"keywords": ["a"], "case_sensitive": True}}])
     table = rubrank.grade([{"prompt": "p", "responses": ["a", "A"]}], rubric, workers=0)

@@ -45,6 +45,7 @@ from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import open_score_file
 from rubrank.scores.table import ScoreTable
+from rubrank.tables.cells import ScoreLimits
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import Layout, find_layout, join_cells
 from rubrank.tables.long import read_table
@@ -206,10 +207,12 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
     score_file = open_score_file(source)
     if score_file is None:
         table = read_table(source, columns)
+        limits = {name: ScoreLimits.of_gate(name) for name in (*options.low_quality, *options.global_quality)}
+        limits |= {name: ScoreLimits.of_domain(low, high) for name, (low, high) in options.domain.items()}
         layout = find_layout(
             table,
             columns,
-            gates=[name for name in (*options.low_quality, *options.global_quality) if name not in options.domain],
+            limits=limits,
             any_order=any_order,
             whole_batches=not is_local(rule),
         )

@@ -458,6 +458,7 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
     for part in parts:
         members.setdefault(part.key, []).append(part)
     label_counts = Counter(rows[0].label for rows in members.values())
+    bare_labels: dict[str, str] = {}
     groups = []
     for number, rows in enumerate(members.values()):
         label = rows[0].label
@@ -467,6 +468,9 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
             name = label
         else:
             name = f"{label} (step {rows[0].step})"  # the same query in another step has the same label
+        if label is not None and bare_labels.setdefault(label.strip(), label) != label:
+            allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
+            raise InvalidInput(rows[0].where, "the group", allowed, repr(label), "Remove the blanks.")
         _check_one_prompt(name, rows)
         _check_rollouts_once(name, rows)
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)

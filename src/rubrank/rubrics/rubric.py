@@ -103,6 +103,8 @@ class Criterion(Strict):
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
         points = data.get("points") if isinstance(data, Mapping) else None
+        if isinstance(points, int | float) and not isinstance(points, bool) and points == 0:
+            raise InvalidInput("criterion", "points", "a number other than 0", "0", "Leave the criterion out.")
         is_watched = isinstance(data, Mapping) and data.get("layer") == "watch"
         if is_watched and data.get("weight") == 0:
             data = {key: value for key, value in data.items() if key != "weight"}

@@ -23,6 +23,27 @@ _SAMPLED_CELLS = 100
 _VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
 
 
+@dataclass(frozen=True)
+class ScoreLimits:
+    """The lowest and highest score of a criterion, and what an error says about a score outside."""
+
+    low: float
+    high: float
+    allowed: str
+    remedy: str = ""
+
+    @classmethod
+    def of_gate(cls, name: str) -> ScoreLimits:
+        """A gate on the scale that criteria have by default."""
+        remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
+        return cls(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
+
+    @classmethod
+    def of_domain(cls, low: float, high: float) -> ScoreLimits:
+        """A scale that an option gives."""
+        return cls(low, high, f"in [{low:g}, {high:g}], the scale that `domain` gives", "Repair the cell or the scale.")
+
+
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """The cells of one column as numbers."""
@@ -47,13 +68,11 @@ class Numbers:
             remedy = "Repair the cell, empty it if there is no score, or name the criteria: `criteria=Facts,Style`."
             raise table.cell_error(first_true(self.wrong), path, allowed, remedy)
 
-    def check_unit_interval(self, table: Table, path: ColumnPath) -> None:
-        """Raise for the first score outside [0, 1]."""
-        outside = ((self.values < 0.0) | (self.values > 1.0)).fill_null(False)
+    def check_limits(self, table: Table, path: ColumnPath, limits: ScoreLimits) -> None:
+        """Raise for the first score outside the limits."""
+        outside = ((self.values < limits.low) | (self.values > limits.high)).fill_null(False)
         if outside.any():
-            allowed = "in [0, 1], 1 = clean, for the gate"
-            remedy = f"Scale it, or give its scale: `domain.{path[-1]}=LOW:HIGH`."
-            raise table.cell_error(first_true(outside), path, allowed, remedy)
+            raise table.cell_error(first_true(outside), path, limits.allowed, limits.remedy)
 
     def check_attribute(self, table: Table, path: ColumnPath) -> None:
         """Raise for the first cell that is missing or negative: an attribute is measured on every rollout."""

@@ -9,7 +9,7 @@ layout.scores_of(rows, names)       a matrix: one row per rollout, one column pe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,14 @@ import polars as pl
 
 from rubrank._plain import find_similar_names
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import Numbers, convert_csv_column, first_true, is_inexact_integer, read_numbers
+from rubrank.tables.cells import (
+    Numbers,
+    ScoreLimits,
+    convert_csv_column,
+    first_true,
+    is_inexact_integer,
+    read_numbers,
+)
 from rubrank.tables.columns import (
     ATTRIBUTES,
     BOOKKEEPING,
@@ -36,6 +43,9 @@ from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show
 
 _SAMPLED_CELLS = 100
 _NAMED_COLUMNS = 30  # in an error message
+_SUMMARY_ROWS = frozenset(
+    ("all", "average", "avg", "count", "max", "mean", "median", "min", "overall", "std", "sum", "total")
+)
 _SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
 
 
@@ -86,16 +96,17 @@ def find_layout(
     table: Table,
     columns: Columns,
     *,
-    gates: Sequence[str] = (),
+    limits: Mapping[str, ScoreLimits] | None = None,
     any_order: bool = False,
     whole_batches: bool = False,
 ) -> Layout:
     """Find the columns and check their cells; an error names the row and column of the first wrong cell.
 
-    gates: criteria whose scores must be from 0 to 1.
+    limits: criterion → the range that its scores must be in.
     any_order: the rows of a group need not be adjacent.
     whole_batches: the rule needs whole batches, so the rows of a batch must be adjacent too (unless any_order).
     """
+    limits = limits or {}
     groups = _find_group_columns(table, columns)
     attributes = [_find_path(table, "attribute", ATTRIBUTES, name) for name in columns.attributes]
     attribute_values = []
@@ -108,7 +119,7 @@ def find_layout(
     left_out: tuple[str, ...] = ()
     scores_MK = None
     if table.ragged_scores is not None:
-        names = _check_ragged_scores(table, columns, gates)
+        names = _check_ragged_scores(table, columns, limits)
     else:
         criteria, left_out = _choose_criteria(table, columns, other_columns)
         for path in criteria:
@@ -119,8 +130,8 @@ def find_layout(
         values = []
         for path, numbers in criteria.items():
             numbers.check_scores(table, path)
-            if path[-1] in gates:
-                numbers.check_unit_interval(table, path)
+            if path[-1] in limits:
+                numbers.check_limits(table, path, limits[path[-1]])
             values.append(numbers.values.fill_null(np.nan).to_numpy())
         names = tuple(path[-1] for path in criteria)
         scores_MK = np.stack(values, 1)
@@ -207,6 +218,23 @@ def _check_labels(table: Table, names: Sequence[str]) -> None:
             raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
         if cells.null_count():
             raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
+        if cells.dtype == pl.String:
+            _check_label_texts(table, name, cells)
+
+
+def _check_label_texts(table: Table, name: str, cells: pl.Series) -> None:
+    """Raise if two groups differ only by blanks around their names, or if the last row is a summary of the others."""
+    bare = cells.str.strip_chars()
+    if bare.n_unique() < cells.n_unique():
+        names = pl.DataFrame({"bare": bare, "label": cells, "row": pl.Series(range(len(cells)))})
+        first = names.unique("bare", keep="first", maintain_order=True)
+        other = names.join(first, on="bare", maintain_order="left").filter(pl.col("label") != pl.col("label_right"))
+        allowed = f"{other['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
+        raise table.cell_error(other["row"][0], (name,), allowed, "Remove the blanks.")
+    last = bare[len(bare) - 1]
+    if len(cells) > 1 and last.lower() in _SUMMARY_ROWS and int((bare == last).sum()) == 1:
+        remedy = "Remove the row of totals or means, or give the group another name."
+        raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
 
 
 def _refuse_two_groupings(table: Table, chosen: str) -> None:
@@ -381,7 +409,7 @@ def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
     raise UnknownName.of(str(table.path), what, name, candidates, field=field)
 
 
-def _check_ragged_scores(table: Table, columns: Columns, gates: Sequence[str]) -> tuple[str, ...]:
+def _check_ragged_scores(table: Table, columns: Columns, limits: Mapping[str, ScoreLimits]) -> tuple[str, ...]:
     """The criteria of a table with ragged scores; raises for the first score that is wrong."""
     assert table.ragged_scores is not None
     names: dict[str, None] = {}
@@ -396,10 +424,9 @@ def _check_ragged_scores(table: Table, columns: Columns, gates: Sequence[str]) -
                 allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
                 remedy = "Repair the cell, or empty it if there is no score."
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
-            if name in gates and not 0.0 <= value <= 1.0:
-                allowed = "in [0, 1], 1 = clean, for the gate"
-                remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
-                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
+            limit = limits.get(name)
+            if limit is not None and not limit.low <= value <= limit.high:
+                raise BadTable(str(table.path), where, limit.allowed, show_cell(value), limit.remedy)
     if columns.named_criteria is None:
         return tuple(names)
     for name in columns.named_criteria:

@@ -106,6 +106,8 @@ def raising_bad_table() -> Iterator[None]:
 
 def show_cell(value: Any) -> str:
     """A cell for an error message, at most 50 characters long."""
+    if isinstance(value, pl.Series):  # a list in a cell; its repr has several lines
+        value = value.to_list()
     text = "nothing" if value is None else repr(value)
     return text if len(text) < 50 else f"{text[:47]}…"
 
@@ -232,7 +234,11 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
         header = data[:header_end].decode()
     except UnicodeDecodeError:
         raise encoding_error(path, "the header", BadTable) from None
-    names = next(csv.reader(io.StringIO(header), delimiter=separator), [])
+    try:
+        names = next(csv.reader(io.StringIO(header), delimiter=separator), [])
+    except csv.Error:
+        remedy = "Save it with other line ends."
+        raise BadTable(str(path), "the lines", "ended by LF or CR LF", "CR alone", remedy) from None
     check_csv_header(path, names, BadTable)
     # Blank lines after the header are skipped here: polars would count the columns of the first line.
     records = data[header_end:].lstrip(b"\r\n")

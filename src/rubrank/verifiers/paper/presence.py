@@ -26,7 +26,7 @@ from rubrank.verifiers.shared.persons import find_first_person
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-Words: TypeAlias = tuple[Annotated[str, Field(min_length=1)], ...]
+Words: TypeAlias = tuple[Annotated[str, Field(min_length=1, pattern=r"\S")], ...]
 Where: TypeAlias = Literal[
     "anywhere", "start", "end", "first sentence", "last sentence", "every paragraph", "every sentence"
 ]
@@ -79,7 +79,15 @@ _KINDS: dict[str, re.Pattern[str]] = {
 _KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
 
 
-@verifier("Keyword", family="presence", domain=BINARY, version=3)
+def _asks_for_something(params: Any) -> str | None:
+    if not params.keywords:
+        return "given: at least one keyword"
+    if isinstance(params.need, int) and params.need > len(params.keywords):
+        return f"with a need of at most {len(params.keywords)}, the number of keywords"
+    return None
+
+
+@verifier("Keyword", family="presence", domain=BINARY, version=3, check=_asks_for_something)
 def keyword(
     text: Text,
     *,
