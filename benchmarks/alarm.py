@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -191,9 +191,9 @@ def print_delays(seeds: int, strength: str, make_world: Callable[[float], World]
             signal_steps.append(steps_of_signal[0] if steps_of_signal else world.steps)
             if findings:
                 first_kinds[findings[0].kind] += 1
-        median, ninety = (_format_step(q, world) for q in np.quantile(first_steps, [0.5, 0.9]))
+        median, ninety = (_format_quantile(first_steps, q, world) for q in (0.5, 0.9))
         of_signal = sum(step < world.steps for step in signal_steps)
-        signal_median = _format_step(float(np.median(signal_steps)), world)
+        signal_median = _format_quantile(signal_steps, 0.5, world)
         which = ", ".join(f"{kind} {count}" for kind, count in first_kinds.most_common(3))
         print(
             f"| {value:g} | {sum(first_kinds.values())} of {seeds} | {median} | {ninety} | {of_signal} of {seeds} "
@@ -202,9 +202,10 @@ def print_delays(seeds: int, strength: str, make_world: Callable[[float], World]
         )
 
 
-def _format_step(step: float, world: World) -> str:
-    """A quantile over runs; a dash if it lies in the runs without an alarm."""
-    return f"{step:.0f}" if step < world.steps - GROWTH_ENDS else "–"
+def _format_quantile(steps: Sequence[int], share: float, world: World) -> str:
+    """A quantile over runs, of which those without an alarm have the last step; a dash if too few runs have one."""
+    with_alarm = sum(step < world.steps for step in steps)
+    return f"{np.quantile(steps, share):.0f}" if with_alarm >= share * len(steps) else "–"
 
 
 # ------------------------------------------------------------------------------------------------------ the laboratory
@@ -305,13 +306,6 @@ TABLES: dict[str, Callable[[int], None]] = {
         seeds,
         "bias that grows",
         lambda b: World(bias=b, grows=True, harm=0.0, controlled=True),
-        "gamma/words",
-        begin=GROWTH_BEGINS,
-    ),
-    "gamma, rlvr2": lambda seeds: print_delays(
-        seeds,
-        "bias that grows",
-        lambda b: World(bias=b, grows=True, harm=0.0, controlled=True, rule="rlvr2"),
         "gamma/words",
         begin=GROWTH_BEGINS,
     ),
