@@ -30,7 +30,7 @@ _BLOCK = 1 << 20
 
 @dataclass
 class _Piece:
-    """Lines that were written together; `is_whole` is False if the piece was cut short."""
+    """Lines that were written together, from byte `start` on; `is_whole` is False if the piece was cut short."""
 
     start: int
     lines: list[bytes] = field(default_factory=list)
@@ -45,12 +45,13 @@ def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None
     place: where the records ended at the checkpoint, from `RecordWriter.find_end`; None: it is searched for.
     """
     files = record_files(path, missing_ok=True)
+    folder = str(path.parent.resolve())
     cuts: list[tuple[Path, int]] | None = None
     if step == 0:
         cuts = [(file, 0) for file in files]
-    elif place is not None and place.get("folder", str(path.parent.resolve())) == str(path.parent.resolve()):
-        # In a branch, the place is that of the run that it left.
-        cuts = _cuts_at(files, place)
+    elif place is not None and place.get("folder", folder) == folder:
+        # The checkpoint from which a branch starts has a place in the records of another run, in another folder.
+        cuts = _find_cuts(files, place)
     if cuts is not None:
         return sum(_cut(file, size, path) for file, size in cuts)
     dropped = 0
@@ -94,8 +95,8 @@ def _end_of_last_line(file: Path) -> int:
     return 0
 
 
-def _cuts_at(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
-    """(file, bytes that stay); None if the files do not match the place any more."""
+def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
+    """The files to cut, each with the bytes that stay; None if the files do not match the place any more."""
     if not place.get("file"):  # nothing had been written
         return [(file, 0) for file in files]
     names = [file.name for file in files]
@@ -108,7 +109,7 @@ def _cuts_at(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path
 
 
 def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
-    """Where the records before a step end, and lines behind that place that stay nevertheless."""
+    """The byte at which the records before a step end, and lines after it that are to stay, too."""
     end = None
     remaining_lines: list[bytes] = []
     for piece in _read_pieces(file):

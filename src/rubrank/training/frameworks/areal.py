@@ -59,7 +59,7 @@ class RubricWorkflow:
         self._episodes = count()
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-        """All responses to a row of the dataset, as AReaL's tensors."""
+        """All responses to a row of the dataset, as AReaL's tensors. engine: AReaL's, which samples."""
         prompt = data.get("messages") or data.get("prompt")
         if not prompt:
             got = ", ".join(sorted(map(str, data))) or "nothing"
