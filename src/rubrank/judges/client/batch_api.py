@@ -107,6 +107,17 @@ class BatchState:
         )
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """The server's answer to one request."""
+
+    status: int
+    """0: there was none."""
+    data: Any
+    """The parsed body, or an error message."""
+    retry_after: float | None = None
+
+
 def _parse_id(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -200,14 +211,15 @@ class BatchApi:
         attempts = attempts or self._judge.retry.attempts
         failures = 0
         while True:
-            status, answer, retry_after = await self._request_once(method, path, body, upload, target)
-            if status == 200 and isinstance(answer, dict):
-                return answer
-            error = answer.get("error", answer) if isinstance(answer, dict) else answer
+            answer = await self._request_once(method, path, body, upload, target)
+            status = answer.status
+            if status == 200 and isinstance(answer.data, dict):
+                return answer.data
+            error = answer.data.get("error", answer.data) if isinstance(answer.data, dict) else answer.data
             message = self._address.hide_secrets(shorten(error_message(error)))
             if status in (404, 410) and method == "GET" and "?" not in path:  # "?": a list of batches
                 raise NotFound(f"HTTP {status}: {message}")
-            is_transient = status in (0, 200)  # 0: no response; 200: a body that is not an object
+            is_transient = status in (0, 200)  # no response, or a body that is not an object
             if not is_transient:
                 is_transient = classify_status(status, message, None, {}, self._judge.retry).next == "retry"
             if not is_transient:
@@ -218,13 +230,12 @@ class BatchApi:
             failures += 1
             if failures == attempts:
                 name = f"HTTP {status}" if status else "no connection"
-                raise ServerUnavailable(f"{name}: {message}", retry_after)
-            await asyncio.sleep(backoff(self._judge.retry, failures, retry_after))
+                raise ServerUnavailable(f"{name}: {message}", answer.retry_after)
+            await asyncio.sleep(backoff(self._judge.retry, failures, answer.retry_after))
 
     async def _request_once(
         self, method: str, path: str, body: Any, upload: Path | None, target: Path | None
-    ) -> tuple[int, Any, float | None]:
-        """Status (0: no response), parsed body or error message, and the server's Retry-After in seconds."""
+    ) -> _Answer:
         import aiohttp
 
         assert self._session is not None
@@ -246,23 +257,22 @@ class BatchApi:
                 ) as response:
                     return await self._read_response(response, target)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                return 0, repr(error.__cause__ or error), None
+                return _Answer(0, repr(error.__cause__ or error))
 
-    async def _read_response(
-        self, response: aiohttp.ClientResponse, target: Path | None
-    ) -> tuple[int, Any, float | None]:
+    async def _read_response(self, response: aiohttp.ClientResponse, target: Path | None) -> _Answer:
         if target is not None and response.status == 200:
             with target.open("wb") as file:
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     file.write(chunk)
-            return 200, {}, None
+            return _Answer(200, {})
         headers = {name.lower(): value for name, value in response.headers.items()}
         retry_after = classify_status(response.status, "", None, headers, self._judge.retry).retry_after
         raw = await response.read()
         try:
-            return response.status, json.loads(raw), retry_after
+            data = json.loads(raw)
         except (ValueError, RecursionError):
-            return response.status, raw[:1000].decode("utf-8", "replace"), retry_after
+            data = raw[:1000].decode("utf-8", "replace")
+        return _Answer(response.status, data, retry_after)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,9 @@ The steps of reading a reply:
 
     Reply ─find_statements─► objects, lines ─_read_object, _read_line─► entries ─_score_…─► verdicts ─_unite─► one
 
+Each step raises NoVerdict with a reason if it fails. A reply may state its verdict several times: `_unite` checks that
+all statements agree.
+
 Reasons contain the judge's own words. `statements.py` says what counts as a quotation; given the `call` that was
 answered, the parser recognises a verdict that is copied from the text under judgment, even without quotation marks.
 """
@@ -80,8 +83,8 @@ class _Entry:
 _P = ParamSpec("_P")
 
 
-def _missing_without_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
-    """Make a function that may raise NoVerdict return a missing verdict instead."""
+def _catch_no_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
+    """Decorate a function that may raise NoVerdict: it returns a missing verdict with that reason instead."""
 
     @wraps(read)
     def read_or_missing(*args: _P.args, **kwargs: _P.kwargs) -> Verdict:
@@ -97,7 +100,7 @@ def _missing_without_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdic
 
 
 @only_our_errors
-@_missing_without_verdict
+@_catch_no_verdict
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """A value of the criterion's domain, or missing."""
     items_schema = _find_items_schema(call)
@@ -107,7 +110,7 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     )
 
 
-@_missing_without_verdict
+@_catch_no_verdict
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
     """The mean of the domain's values, weighted by their probabilities at the place of the verdict; or missing."""
     verdict = read_absolute(reply, criterion, call=call)
@@ -139,12 +142,6 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
             return True
         return len(criteria) == 1 and (_has_verdict(value) or _has_items(value))
 
-    @_missing_without_verdict
-    def read_criterion(i: int, key: str) -> Verdict:
-        items_schema = _find_items_schema(call, key)
-        entries = fields.find_entries(objects, i, statements.text)
-        return _unite([_score_content(entry, criteria[i], items_schema) for entry in entries], statements)
-
     try:
         statements = find_statements(reply, accept, call)
         objects = [_unwrap_batch(value) for value in statements.values if isinstance(value, dict)]
@@ -152,10 +149,17 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
             raise NoVerdict(f"no JSON in the reply: {statements.text}")
     except NoVerdict as problem:
         return {criterion.name: problem.as_verdict() for criterion in criteria}
+
+    @_catch_no_verdict
+    def read_criterion(i: int, key: str) -> Verdict:
+        items_schema = _find_items_schema(call, key)
+        entries = fields.find_entries(objects, i, statements.text)
+        return _unite([_score_content(entry, criteria[i], items_schema) for entry in entries], statements)
+
     return {criteria[i].name: read_criterion(i, key) for i, key in enumerate(batch_keys(criteria))}
 
 
-@_missing_without_verdict
+@_catch_no_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     """1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
     statements = find_statements(reply, _has_verdict, call)
@@ -171,7 +175,7 @@ def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tu
 
 
 def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...], str]:
-    """The same; raises NoVerdict if the ranks are missing."""
+    """Dense ranks of the n responses, and the reason; raises NoVerdict if they are missing."""
     statements = find_statements(reply, _has_verdict, call)
     if not all(isinstance(value, dict) for value in statements.values):
         raise NoVerdict(f"no JSON in the reply: {statements.text}")
@@ -216,7 +220,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
             raise NoVerdict(f"{problem}: {value}")
         fields[field] = content
     reasoning = fields.get("reasoning")
-    if reasoning is None:
+    if reasoning is None:  # left out, or null
         reasoning = ""
     if not isinstance(reasoning, str):
         raise NoVerdict(f"not the form that was asked for: reasoning that is no text: {value}")
@@ -233,14 +237,14 @@ def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, 
     finding = "" if rest is None else rest["finding"] or ""
     if match is None or rest is None or (finding and fold_word(finding) not in numbers):
         raise NoVerdict(f"no verdict in the line “{shortened(line, 60)}”: {statements.text}")
-    value = match[1] if pattern is _CHOICE else match[0]
+    value = match[1] if pattern is _CHOICE else match[0]  # "A" of "Response A"; the whole number
     return _Entry(value, finding or statements.finding, statements.text.strip())
 
 
 # ---------------------------------------------------------------------------------------------------- entry → verdict
 
 
-@_missing_without_verdict
+@_catch_no_verdict
 def _score_statement(
     value: dict[str, Any] | str, criterion: Criterion, items_schema: Mapping[str, Any] | None, statements: Statements
 ) -> Verdict:
@@ -252,7 +256,7 @@ def _score_statement(
     return _score_entry(entry, criterion, items_schema)
 
 
-@_missing_without_verdict
+@_catch_no_verdict
 def _score_content(content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
     """The verdict of a field of a batch: an object, or the bare value."""
     entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
@@ -309,7 +313,7 @@ def _score_items(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
     return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
 
 
-@_missing_without_verdict
+@_catch_no_verdict
 def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
     """1, 0.5 or 0 for A, tie or B."""
     numbers = numbers_of_pairwise_findings()

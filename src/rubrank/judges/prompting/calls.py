@@ -15,6 +15,9 @@ With question_first all calls about one criterion share a prefix, and those abou
 with data_first calls about one response share all but the criteria. Servers with a prefix cache process a shared prefix
 once.
 
+The texts come from two kinds of files (`prompt_files.py`): the *frame* has what all calls of a kind share (task, reply
+form), the *prompt* of a criterion has its question and what its values mean.
+
 In a batch, instructions that all questions of a user share (how to read them, what the usual values mean) come once. In
 comparisons "better" takes the direction of the criterion into account: if it is "lower", A is better if it has less of
 what is described. Absolute verdicts are values of the domain, whatever the direction.
@@ -224,8 +227,8 @@ class _PromptParts:
     """The texts that a call is made of."""
 
     frame: Prompt
-    """Of the kind of judge."""
     prompts: Sequence[Prompt]
+    """Of the criteria."""
     task: str
     criteria: Sequence[str]
     reply: str
@@ -245,6 +248,7 @@ class _PromptParts:
         rules = f"{common['role']}\n{common['data']}"
         conversation, reference = self.shared_data
         data = [conversation, reference, next(iter(self.responses.values()))]
+        # The versions are part of the key in the cache: a changed text is asked anew.
         files = [common, self.frame, *self.prompts]
         versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
         if template is not None:
@@ -275,6 +279,7 @@ class _PromptParts:
                 {"role": "user", "content": _join_parts(user)},
             ]
         return Call(
+            # Data is defused when it is fenced; here it is done for the questions and examples of the user.
             tuple({"role": message["role"], "content": defuse(message["content"])} for message in messages),
             schema,
             f"{kind}-{self.frame.language} {', '.join(versions)}",
@@ -296,7 +301,10 @@ def _parts_about_criterion(
     examples: str,
     responses: Mapping[str, str],
 ) -> _PromptParts:
-    """The parts of a call about one criterion."""
+    """The parts of a call about one criterion.
+
+    description: the criterion as the judge reads it. responses: as in `_PromptParts`.
+    """
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
     anchors = _describe_values(form, labels)
