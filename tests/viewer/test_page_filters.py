@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -97,3 +98,17 @@ def test_orders_and_searched_groups(tmp_path: Path, index: Index, records: list[
     assert filter_in_node(tmp_path, index, sort="narrow") == expected
     assert filter_in_node(tmp_path, index, sort="latest")[0] == 5 * ((len(records) - 1) // 5)
     assert filter_in_node(tmp_path, index, hits=[4, 2], query="x") == [2, 4]
+
+
+def test_a_page_says_how_many_criteria_its_filter_leaves_out(record_of: Any) -> None:
+    index = Index()
+    index.add_record(record_of({f"c{n:04}": [0.0, 1.0] for n in range(1005)}, [0.0, 1.0]))
+    index.add_record(record_of({"c1004": [0.0, 1.0]}, [0.0, 1.0]))
+    listed = index.list_criteria(most=1000)
+    assert (len(listed), index.count_criteria(), "c1004" in listed) == (1000, 1005, True)
+    name_any = re.search(r"function nameAny\(.*?\n}\n", read_asset("groups.js"), re.DOTALL)
+    assert name_any
+    run = json.dumps({"criteria": listed, "criteria_in_all": index.count_criteria()})
+    script = f"{name_any[0]}; console.log(nameAny({run}))"
+    done = subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True, timeout=60)
+    assert done.stdout == "any (the 1000 most frequent of 1005 are listed)\n"

@@ -154,6 +154,10 @@ class Index:
         names.sort(key=lambda item: -item[1])
         return sorted(name for name, _ in names[:most])
 
+    def count_criteria(self) -> int:
+        """How many criteria there are."""
+        return sum(kind == "criterion" for kind, _ in list(self.series_names))
+
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
         columns: list[tuple[str, str, Any]] = [("run", "agreement of the criteria", [record.agreement])]
         for k, criterion in enumerate(record.criteria):

@@ -168,6 +168,7 @@ def _describe_run(index: Index, name: str) -> dict[str, Any]:
         "steps": steps,
         "rules": list(index.rules),
         "criteria": index.list_criteria(most=1000),
+        "criteria_in_all": index.count_criteria(),
     }
 
 

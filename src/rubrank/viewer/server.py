@@ -485,6 +485,7 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
         "steps": steps[steps != NO_STEP].tolist(),
         "rules": list(run.index.rules),
         "criteria": run.index.list_criteria(_MOST_CRITERIA),
+        "criteria_in_all": run.index.count_criteria(),
         **run.describe(),
     }
 

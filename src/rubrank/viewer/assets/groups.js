@@ -267,7 +267,7 @@ export class GroupBrowser {
         h("summary", {}, "Filter and sort", active > 0 && h("small", {}, ` ${active} set`)),
         h("div", { class: "filter-fields" },
           choice("State", STATE_CHOICES, address.state || "", set("state")),
-          choice("Criterion", [["", "any"], ...asChoices(run.criteria)], address.criterion || "", set("criterion")),
+          choice("Criterion", [["", nameAny(run)], ...asChoices(run.criteria)], address.criterion || "", set("criterion")),
           address.criterion && choice("Its score", SCORE_CHOICES, address.score || "any", set("score")),
           needsValue && h("label", { class: "field narrow" },
             h("span", {}, "Value"),
@@ -309,6 +309,12 @@ export class GroupBrowser {
 }
 
 // --------------------------------------------------------------------------------------------- below the matrix
+
+/** The choice of no criterion; it says so if there are too many criteria to list all of them. */
+function nameAny(run) {
+  const listed = run.criteria.length;
+  return listed < run.criteria_in_all ? `any (the ${listed} most frequent of ${run.criteria_in_all} are listed)` : "any";
+}
 
 /** The same prompt at other steps and in other runs: means of criteria, and the best responses side by side. */
 function sameView(app, g) {
