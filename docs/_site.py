@@ -75,12 +75,12 @@ def _criteria_index(entries: list[CriterionEntry]) -> str:
         if entry.family != family:
             family = entry.family
             lines += ["", f"## {family}", "", "| criterion | decided by | checks |", "|---|---|---|"]
-        lines.append(f"| [{entry.name}]({_page_name(entry)}.md) | {entry.how} | {_in_cell(entry.checks)} |")
+        lines.append(f"| [{entry.name}]({_page_name(entry)}.md) | {entry.how} | {_in_prose(entry.checks)} |")
     return "\n".join(lines) + "\n"
 
 
 def _criterion_page(entry: CriterionEntry) -> str:
-    lines = [f"# {entry.name}", "", entry.checks, ""]
+    lines = [f"# {entry.name}", "", _in_prose(entry.checks), ""]
     lines += [f"Family {entry.family}; decided by: {entry.how}; layer {entry.layer}; values: {entry.values}.", ""]
     lines += ["```yaml", write_yaml_line(entry).strip(), "```", ""]
     paragraphs = (entry.doc or "").split("\n\n")
@@ -88,7 +88,7 @@ def _criterion_page(entry: CriterionEntry) -> str:
         paragraphs = paragraphs[1:]  # it stands above
     for paragraph in paragraphs:
         is_example = any(line.startswith("    ") for line in paragraph.splitlines())
-        lines += ["```text", paragraph, "```", ""] if is_example else [_in_cell(paragraph), ""]
+        lines += ["```text", paragraph, "```", ""] if is_example else [_in_prose(paragraph), ""]
     if entry.parameters:
         lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
         for parameter in entry.parameters:
@@ -109,7 +109,17 @@ def _example_row(case: Mapping[str, Any]) -> str:
     return f"| {_in_cell(shown[:160])} | {_in_cell(params[:160])} | {case.get('value')} | {_in_cell(note)} |"
 
 
+def _in_prose(text: str) -> str:
+    """The same for a docstring, whose names in backquotes are code."""
+    parts = re.split(r"(`[^`|]+`)", text)
+    return " ".join("".join(part if part.startswith("`") else _in_cell_part(part) for part in parts).split())
+
+
 def _in_cell(text: str) -> str:
     """Text that Markdown shows as it is, inside a cell of a table."""
+    return " ".join(_in_cell_part(text).split())
+
+
+def _in_cell_part(text: str) -> str:
     escaped = re.sub(r"([\\`*_{}\[\]<>#|~^])", r"\\\1", text)
-    return _PAGE_PATH.sub(r"[\1](../\1.md)", " ".join(escaped.split()))
+    return _PAGE_PATH.sub(r"[\1](../\1.md)", escaped)

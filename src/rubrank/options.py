@@ -162,7 +162,9 @@ class Options(OptionsBase):
 class GateOptions(Options):
     """Constants of the gate, the `+` behind a rule; see docs/gates.md."""
 
-    threshold: float = option(1.0, "Mean of the low-quality scores from which nothing is taken away.", gt=0.0, le=1.0)
+    threshold: float = option(
+        1.0, "Mean of the low-quality scores above which the reward is not reduced.", gt=0.0, le=1.0
+    )
     floor: float = option(0.5, "Factor at a low-quality mean of 0.", ge=0.0, le=1.0)
     shape: GateShape = option("linear", "Shape of the factor between 0 and the threshold.")
     missing: GateMissing = option("pass", "What a missing score of a gate criterion does.")
@@ -339,7 +341,9 @@ class FuseOptions(RewardOptions):
     global_quality: tuple[str, ...] = option(
         (), "Criterion that must have its best score: otherwise the reward is 0; repeatable.", "NAME"
     )
-    low_quality: tuple[str, ...] = option((), "Criterion that makes the reward smaller below 1; repeatable.", "NAME")
+    low_quality: tuple[str, ...] = option(
+        (), "Criterion that reduces the reward if its score is below 1; repeatable.", "NAME"
+    )
     # Not an option of trainers: in the file of a training job, `model` is the policy.
     model: Any = option("bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own.")
 
@@ -383,9 +387,9 @@ class EngineOptions(RewardOptions):
     """Options of a reward that grades rollouts itself, step after step: those of trainers and of the service."""
 
     rubric: Any = option(None, "Criteria applied to every response: a file, a preset, or the criteria themselves.")
-    judges: Any = option(None, "Judges for what no program can decide: a file, or what it would hold.")
-    workers: int | None = option(0, "Processes that grade; 0 grades in the trainer's own process.", ge=0)
-    cache: Any = option(None, "File in which verdicts are kept.")
+    judges: Any = option(None, "Judges for criteria that no program decides: a file, or its content.")
+    workers: int | None = option(0, "Worker processes; 0 grades in the trainer's own process.", ge=0)
+    cache: Any = option(None, "Cache file of verdicts.")
     records: Any = option(None, "File to which every group of every step is appended: .jsonl, .jsonl.gz or .jsonl.zst.")
     alarm: Literal["warn", "stop", "off"] = option(
         "warn", "At signs of reward hacking: log a warning, also stop the run (TRL only), or look for none."

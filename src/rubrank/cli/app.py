@@ -65,7 +65,7 @@ def demo(
     force: Force = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show all groups, and two rewards in full.")] = False,
 ) -> None:
-    """The main job on bundled rollouts: grade, fuse, gate, explain, and a report to open."""
+    """Run the main steps on bundled rollouts: grade, fuse, gate, explain, and write a report."""
     from rubrank.cli.demo.demo import demo as run
 
     run(output, force=force, explain=explain)

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from rubrank.tables.columns import Columns
 
 _GROUP_COLUMN = (
-    "Column that names a rollout's group; repeat it if several do so together. "
+    "Column with the id of the group; repeat it if several columns form the id. "
     "Default: found by name (group, uid, prompt_id …), else the prompt."
 )
-_CRITERIA = "Columns that are criteria, as a,b,c; or all. A table with a column `scores` or a rubric needs none."
-_LONG = "One row per score, not one per rollout; by default detected from the columns."
-_TABLE_COLUMN = "Column of a long table with another name: criterion, score, response, reason; repeatable."
+_CRITERIA = "Columns that are criteria, as a,b,c, or all. Not needed for a table with a column `scores` or a rubric."
+_LONG = "The table has one row per score instead of one per rollout; detected by default."
+_TABLE_COLUMN = "Column of a field in a long table: criterion, score, response or reason; repeatable."
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
 FUSION_FLAGS = ("rule", "criteria", "attributes", "weight", "global_quality", "low_quality", "group_column")
 """Settings of a fusion that have a flag of their own; all others are set by --set or a file."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace an output that exists; never an input.")]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Overwrite an existing output; inputs are never overwritten.")
+]
 CriteriaFlag: TypeAlias = Annotated[
     str | None, typer.Option("--criteria", metavar="NAMES", help=_CRITERIA, show_default=False)
 ]
@@ -39,11 +41,14 @@ GroupColumn: TypeAlias = Annotated[
 Column: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", metavar="FIELD=COLUMN", help="Such as response=model_output; repeatable.", show_default=False
+        "--column",
+        metavar="FIELD=COLUMN",
+        help="Column of a field: response=model_output, or output.text for a nested one; repeatable.",
+        show_default=False,
     ),
 ]
 Engine: TypeAlias = Annotated[
-    Literal["local", "ray"], typer.Option("--engine", help="Where it runs: here, or on Ray (rubrank help scale).")
+    Literal["local", "ray"], typer.Option("--engine", help="Run on this machine or on Ray (rubrank help scale).")
 ]
 Address: TypeAlias = Annotated[
     str | None,

@@ -87,13 +87,17 @@ def _complete_family(incomplete: str) -> list[str]:
 def criteria(
     name: Annotated[
         str | None,
-        typer.Argument(help="Show one: what passes, its parameters, examples.", autocompletion=_complete_name),
+        typer.Argument(
+            help="Show this criterion: what passes, its parameters, examples.", autocompletion=_complete_name
+        ),
     ] = None,
     family: Annotated[str | None, typer.Option(help="Only this family.", autocompletion=_complete_family)] = None,
-    search: Annotated[str | None, typer.Option(help="Only those that fit these words, such as 'unit test'.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="Only criteria that match these words, such as 'unit test'.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the criteria library, or show one criterion with its examples."""
+    """List the criteria of the library, or show one with its examples and a line for a rubric."""
     from rubrank.cli.catalogue import describe, find_criteria
 
     if name is not None:
@@ -109,8 +113,8 @@ def criteria(
     elif matches:
         _show_criteria(matches)
     else:
-        say(f"no criterion fits {search!r}.")
-        say("Use other or fewer words; ask a judge with a question of your own (rubrank help rubrics);")
+        say(f"no criterion matches {search!r}.")
+        say("Try other or fewer words, ask a judge a question of your own (rubrank help rubrics),")
         say("or write a verifier (rubrank help extending).")
         raise typer.Exit(1)
 

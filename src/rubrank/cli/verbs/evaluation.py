@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rubrank.evaluation.table import CapabilityTable
 
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
-_Judges = Annotated[Path | None, typer.Option(help="Judges, as YAML, TOML or JSON: the first one is asked.")]
+_Judges = Annotated[Path | None, typer.Option(help="File of judges (YAML, TOML or JSON); the first judge is used.")]
 _Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
 
 
@@ -48,13 +48,15 @@ def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
 
 def score(
     outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row per item: JSON lines, CSV, Parquet.")],
-    benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="Which benchmark; see `rubrank eval list`.")],
+    benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="The benchmark; `rubrank eval list` shows them.")],
     data: _Data = None,
     judges: _Judges = None,
-    model: Annotated[str, typer.Option(help="Name of the model in tables.")] = "",
+    model: Annotated[str, typer.Option(help="Name of the model to show in tables.")] = "",
     settings: _Settings = None,
     where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the scores, as JSON.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the scores to this file, as JSON.")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -85,12 +87,14 @@ def score(
 
 def show_table(
     runs: Annotated[list[Path], typer.Argument(help="Scored runs: files, or folders of them.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it as Markdown.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the table to this file, as Markdown.")
+    ] = None,
     force: Force = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="95% intervals over items.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Show 95% intervals over items.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The paper's table: benchmarks, capability averages, overall."""
+    """Print the paper's table: benchmarks, capability averages, overall."""
     from rubrank._files import atomic_write, check_output_path
     from rubrank.evaluation.runs import read_runs
     from rubrank.evaluation.table import capability_table
@@ -109,7 +113,7 @@ def show_table(
 
 def compare(
     first: Annotated[Path, typer.Argument(help="A scored run, or a folder of runs.")],
-    second: Annotated[Path, typer.Argument(help="Another one, on the same items.")],
+    second: Annotated[Path, typer.Argument(help="Another run on the same items.")],
     resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Resamples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: AsJson = False,
@@ -140,19 +144,19 @@ def compare(
 def run(
     model: Annotated[str, typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names.")],
     suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
-    only: Annotated[str | None, typer.Option(help="Some of its benchmarks, as a,b.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Items per benchmark.")] = None,
     data: _Data = None,
     judges: _Judges = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")] = Path("out/eval"),
     base_url: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Most tokens per answer.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens per answer.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Samples at once, for a local model.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Answers to an item; by default the benchmark's.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Answers per item; default: the benchmark's own.")] = None,
     settings: _Settings = None,
-    hub: Annotated[bool, typer.Option("--hub", help="Load from the hub what is not below --data.")] = False,
+    hub: Annotated[bool, typer.Option("--hub", help="Download from the hub what --data does not have.")] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""
     from rubrank.evaluation.suite import RunOptions, run_suite

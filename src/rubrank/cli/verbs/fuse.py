@@ -17,7 +17,7 @@ from rubrank.options import FuseOptions, Options, option
 _File = Annotated[
     str,
     typer.Argument(
-        help="A file, folder or pattern of scores in any format, or - (rubrank help data).", show_default=False
+        help="Scores: a file, folder or glob, or - for standard input (rubrank help data).", show_default=False
     ),
 ]
 
@@ -42,13 +42,13 @@ def fuse(
     more: OutputOptions,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Table to write; its suffix sets the format.", show_default=False),
+        typer.Option("--output", "-o", help="File to write; its suffix sets the format.", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
     utilities: Annotated[
         bool, typer.Option("--utilities", help="Add a column utility.NAME for each criterion.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an output that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     engine: Engine = "local",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")] = False,
 ) -> None:
@@ -93,9 +93,10 @@ def explain(
     file: _File,
     options: FuseOptions,
     where: TableOptions,
-    group: Annotated[str, typer.Option("--group", help="Label of the group.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", help="Id of the group.", show_default=False)],
     rollout: Annotated[
-        int | None, typer.Option("--rollout", help="One rollout, counted from 0; by default all.", show_default=False)
+        int | None,
+        typer.Option("--rollout", help="Number of one rollout, counting from 0; default: all.", show_default=False),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def grade(
     rollouts: Annotated[
         str,
-        typer.Argument(help="A file, folder or pattern of any common format, hf:NAME, or - (rubrank help data)."),
+        typer.Argument(help="Rollouts: a file, folder or glob, hf:NAME, or - (rubrank help data)."),
     ],
     rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
@@ -54,15 +54,15 @@ def grade(
     ),
     force: Force = False,
     workers: Annotated[
-        int | None, typer.Option(min=0, help="Worker processes; 0: none. By default, as many as are useful.")
+        int | None, typer.Option(min=0, help="Worker processes; 0 grades in this one. Default: as the work requires.")
     ] = None,
     engine: Engine = "local",
     address: Address = None,
     cache: Annotated[
-        str | None, typer.Option(help='File in which verdicts are kept; by default OUTPUT.cache. "none": no cache.')
+        str | None, typer.Option(help='Cache of verdicts; default OUTPUT.cache. "none" turns it off.')
     ] = None,
     compat: Annotated[
-        _Compat, typer.Option(help="fixed: what the instruction says; upstream: the public checker's verdict.")
+        _Compat, typer.Option(help="fixed: follow the instruction; upstream: copy the public checker.")
     ] = "fixed",
     mode: Annotated[
         _Mode, typer.Option(help="strict: the answer as it is; loose: the best of eight variants.")
@@ -70,14 +70,12 @@ def grade(
     column: Column = None,
     group_column: GroupColumn = None,
     timeout: Annotated[
-        str | None, typer.Option(help='Seconds that a verdict may take in a worker, by default 60. "none": no limit.')
+        str | None, typer.Option(help='Time limit of a verdict in a worker, in seconds; default 60. "none": no limit.')
     ] = None,
     judges: Annotated[
-        Path | None, typer.Option(help="File of judges, for what no program can decide (rubrank help judges).")
+        Path | None, typer.Option(help="File of judges, for criteria that no program decides (rubrank help judges).")
     ] = None,
-    cache_only: Annotated[
-        bool, typer.Option("--cache-only", help="Answer from the cached replies; make no calls.")
-    ] = False,
+    cache_only: Annotated[bool, typer.Option("--cache-only", help="Use cached replies only; make no calls.")] = False,
     batch: Annotated[
         _Batch | None,
         typer.Option(help="Use the judges' batch API: wait, or submit and come back later (rubrank help scale)."),
@@ -245,7 +243,7 @@ def conformance(
     compat: Annotated[_Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")] = "upstream",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how often our verdicts agree with published ones."""
+    """Measure how often the verdicts of our verifiers agree with published ones."""
     from rubrank.studies.conformance import measure
 
     result = measure(file, compat)

@@ -60,9 +60,9 @@ COMMANDS = (
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder; it is made if it does not exist.")] = Path("rubrank"),
+    folder: Annotated[Path, typer.Argument(help="The folder; created if it does not exist.")] = Path("rubrank"),
 ) -> None:
-    """Make a folder with rollouts, a rubric, judges and settings that run, to change into your own."""
+    """Create a folder with sample rollouts, a rubric, judges and settings to start from."""
     existing = [name for name in FILES if (folder / name).exists()]
     if existing:
         remedy = "Name another folder; nothing is replaced."

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from rubrank.studies.audit.result import Audit
     from rubrank.studies.calibration import CascadeCalibration
 
-_Rollouts = Annotated[Path | None, typer.Option(help="The rollouts that were graded: for length and Markdown bias.")]
+_Rollouts = Annotated[Path | None, typer.Option(help="The graded rollouts, to measure bias for length and Markdown.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     judge = typer.Typer(
-        help="Judges: check endpoints, show prompts, usage and cost, audit and calibrate their verdicts.",
+        help="Judges: check endpoints, show prompts and costs, audit and calibrate verdicts.",
         no_args_is_help=True,
     )
     add_verb(judge, check)
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (rubrank help judges).")]) -> None:
-    """Read a file of judges and check that every endpoint is healthy, before any money is spent."""
+    """Check a file of judges and the health of every endpoint, before any money is spent."""
     from rubrank.judges.client.runtime import check_judges
     from rubrank.judges.judge import load_judges
 
@@ -65,20 +65,20 @@ def show(
     rollouts: Annotated[
         str | None, typer.Argument(help="Rollouts; without them, prompts show placeholders in brackets.")
     ] = None,
-    judges: Annotated[Path | None, typer.Option(help="Judges; by default one of kind batched.")] = None,
+    judges: Annotated[Path | None, typer.Option(help="File of judges; default: one of kind batched.")] = None,
     group: Annotated[str | None, typer.Option(help="The group to show; by default the first.")] = None,
     rollout: Annotated[
-        int, typer.Option(help="The rollout to show, counted from 0, if judges see one response at a time.")
+        int, typer.Option(help="Number of the rollout to show, counting from 0, if judges see one response at a time.")
     ] = 0,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json, or a .tiktoken file; by default tokens are estimated.")
+        Path | None, typer.Option(help="tokenizer.json or a .tiktoken file, to count tokens; estimated by default.")
     ] = None,
     most: Annotated[int, typer.Option(min=0, help="Calls to print; 0: all.")] = 3,
     column: Column = None,
     group_column: GroupColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print exactly what judges would be asked, message by message, with token counts; no call is made."""
+    """Print the messages that judges would get, word for word, with token counts; makes no calls."""
     from rubrank.grading.preview import show_calls
 
     columns = rollout_columns(column, group_column)
@@ -113,7 +113,7 @@ def _print_calls(shown: Shown, most: int) -> None:
 
 
 def stats(
-    cache: Annotated[Path | None, typer.Argument(help="The cache of replies; by default that of the project.")] = None,
+    cache: Annotated[Path | None, typer.Argument(help="The cache of replies; default: the project's.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the usage recorded in a cache: calls, cache hits, failures, tokens, cost, latency."""
@@ -134,7 +134,9 @@ def stats(
 
 def audit(
     scores: Annotated[list[str], typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several.")],
-    humans: Annotated[list[Path] | None, typer.Option(help="Labels by people, as score tables; one for each.")] = None,
+    humans: Annotated[
+        list[Path] | None, typer.Option(help="Human labels, as score tables, one for each person.")
+    ] = None,
     rollouts: _Rollouts = None,
     criteria: CriteriaFlag = None,
     positions: Annotated[
@@ -145,8 +147,8 @@ def audit(
     group_column: GroupColumn = None,
     long: Long = False,
     column: TableColumn = None,
-    details: Annotated[bool, typer.Option("--details", help="Show every criterion, not the means over them.")] = False,
-    bootstrap: Annotated[int, typer.Option(help="Draws for the intervals.")] = 1000,
+    details: Annotated[bool, typer.Option("--details", help="Show every criterion instead of means.")] = False,
+    bootstrap: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -185,21 +187,21 @@ def calibrate(
     ] = None,
     judges: Annotated[
         Path | None,
-        typer.Option(help="Instead of score files: judges with a fallback and a cache; kept replies count."),
+        typer.Option(help="Instead of score files: judges with a fallback and a cache, whose replies are used."),
     ] = None,
     rubric: Annotated[str | None, typer.Option(help="With --judges: the rubric.")] = None,
     rollouts: Annotated[Path | None, typer.Option(help="With --judges: the rollouts.")] = None,
     agreement: Annotated[
-        float, typer.Option(help="Wanted share of answers on which the cascade says what the better judge would say.")
+        float, typer.Option(help="Share of answers on which the cascade must agree with the better judge.")
     ] = 0.95,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Take probabilities as they are: no isotonic calibration.")
+        bool, typer.Option("--raw", help="Use probabilities as they are, without isotonic calibration.")
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Write the settings for the file of judges: .yaml.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find out where a cheap judge may decide, and where a better one must be asked; no call is made."""
+    """Find out where a cheap judge is good enough and where a better one must be asked; makes no calls."""
     from rubrank._files import atomic_write, check_output_path
     from rubrank.scores.files import read_scores
     from rubrank.studies.calibration import calibrate as calibrate_tables

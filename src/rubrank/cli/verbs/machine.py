@@ -19,7 +19,7 @@ _ATTACKS = {
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    sandbox = typer.Typer(help="The sandbox in which code from responses is run.", no_args_is_help=True)
+    sandbox = typer.Typer(help="The sandbox that runs code from responses.", no_args_is_help=True)
     sandbox.callback()(lambda: None)  # typer drops the name of a single command without it
     add_verb(sandbox, check)
     app.add_typer(sandbox, name="sandbox")
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(as_json: AsJson = False) -> None:
-    """Attack this machine from inside the sandbox, and show what held; exit code 1 if code would not be contained."""
+    """Attack this machine from inside the sandbox and show what held. Exits with 1 if code would not be contained."""
     from rubrank.verifiers.shared.sandboxes.self_test import check as attack
 
     result = attack()
@@ -54,7 +54,7 @@ def check(as_json: AsJson = False) -> None:
 
 
 def warm_up(as_json: AsJson = False) -> None:
-    """Compile the numeric kernels now, and keep them: for images, and before many processes start."""
+    """Compile the numeric kernels now, for a container image or before many processes start."""
     from rubrank.cli.warm_up import warm_up as run
     from rubrank.grading.progress import Bar
 

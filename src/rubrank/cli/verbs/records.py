@@ -48,7 +48,7 @@ def record(
     options: FuseOptions,
     where: WhereOptions,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where records go: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+        Path, typer.Option("--output", "-o", help="File to write: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
     ],
     force: Force = False,
     rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to keep their texts.")] = None,
@@ -233,7 +233,7 @@ def alarm(
     fail: Annotated[bool, typer.Option("--fail", help="Exit with code 1 if there was an alarm.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print alarms and signals as JSON.")] = False,
 ) -> None:
-    """Look for signs of reward hacking in the records of a run, step by step, as trainers do."""
+    """Look for signs of reward hacking in the records of a run, step by step, as during training."""
     from rubrank.records.files import read_records
     from rubrank.training.alarm import RewardAlarm, figures_of_records
 

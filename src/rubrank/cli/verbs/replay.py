@@ -38,7 +38,7 @@ _Transforms = Annotated[
     list[str] | None,
     typer.Option("--transform", help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.'),
 ]
-_Step = Annotated[int, typer.Option("--step", help="Groups that a rule sees at a time.")]
+_Step = Annotated[int, typer.Option("--step", help="Groups per training step.")]
 
 
 class FilterOptions(Options):
@@ -77,7 +77,7 @@ def replay(
     transform: _Transforms = None,
     rollouts: Annotated[str | None, typer.Option(help="The graded rollouts, to measure lengths and Markdown.")] = None,
     step: _Step = 128,
-    winners: Annotated[bool, typer.Option("--winners", help="Show who wins in each group.")] = False,
+    winners: Annotated[bool, typer.Option("--winners", help="Show the winner of each group.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on the same logged rollouts: agreement, winners, effective weights, cost.
@@ -126,7 +126,7 @@ def robustness(
     step: _Step = 128,
     as_json: AsJson = False,
 ) -> None:
-    """Show which rules change their rewards when a criterion's scores are put on another scale.
+    """Show which rules change their rewards if the scale of a criterion changes.
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """

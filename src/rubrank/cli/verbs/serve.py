@@ -28,7 +28,7 @@ def serve(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Serve rewards over HTTP to trainers: whole groups, or the samples of OpenRLHF, slime, miles and NeMo Gym."""
+    """Serve rewards to trainers over HTTP, for whole groups or single samples (OpenRLHF, slime, miles, NeMo Gym)."""
     from rubrank.service.config import (
         change_service,
         describe_plan,

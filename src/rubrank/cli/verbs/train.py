@@ -26,7 +26,7 @@ def train(
         typer.Option(metavar="CHECKPOINT", help="Continue another run's checkpoint with other control settings."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Defaults of what the config leaves out: `paper` for the paper's.")
+        str | None, typer.Option(help="Defaults for settings that the config leaves out; `paper`: the paper's.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
