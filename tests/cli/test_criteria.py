@@ -248,7 +248,7 @@ def test_one_criterion_is_counted_as_one():
 def test_nothing_that_fits_is_said():
     done = run("criteria", "--search", "xyzzy")
     assert done.exit_code == 1
-    assert "no criterion fits 'xyzzy'" in done.stderr
+    assert "no criterion matches 'xyzzy'" in done.stderr
 
 
 def test_keywords_belong_to_criteria():
