@@ -360,7 +360,9 @@ def run_tunnel(
             end = measure_quality(world, train(world, rule_maker(options), draws))
             rows += [(world.name, arm, seed, float(end[seed] - start)) for seed in range(seeds)]
         report(f"{done} of {len(worlds)}: {world.name}")
-    return pl.DataFrame(rows, schema=["world", "arm", "seed", "gain"], orient="row")
+    return pl.DataFrame(
+        rows, schema={"world": pl.String, "arm": pl.String, "seed": pl.Int16, "gain": pl.Float32}, orient="row"
+    )
 
 
 def choose_worlds(names: Sequence[str]) -> Sequence[World]:
