@@ -30,8 +30,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.graph import Graph, build_graphs
 from rubrank.fusion.rules.group_math import expand_rows
-from rubrank.fusion.rules.healthbench import share_of_points
-from rubrank.fusion.rules.points import read_points
+from rubrank.fusion.rules.healthbench import read_points, share_of_points
 from rubrank.scores.batch import ScoreBatch
 
 _MOST_EXACT = 10

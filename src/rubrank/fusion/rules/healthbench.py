@@ -4,6 +4,9 @@
 
     R = Σ points · presence / Σ_{points > 0} points;  0 if none is positive          grade A
 
+Points may be negative: "Invents a dosage", −8. A score always says how good a rollout is (a criterion with negative
+points has "lower" as its direction), so the presence of a bad thing is 1 − s. A criterion without points has its weight
+as points. GEAR reads points in the same way.
 `clip`: at most 1 and at least 0 (default); False leaves a rollout with more harm than merit below 0.
 Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets the mean of its
 group's others; where no rollout has one, 0.5 if clipped (0 if not: neither merit nor harm).
@@ -12,14 +15,13 @@ group's others; where no rollout has one, 0.5 if clipped (0 if not: neither meri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import expand_rows, fill_unknown, row_sums, zero_missing
-from rubrank.fusion.rules.points import read_points
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -42,6 +44,26 @@ class HealthBench(checks.LocalRule):
         reachable_NK = np.maximum(points_NK, 0.0)
         value_M = share_of_points(zero_missing(presence_MK, batch), points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK)
+
+
+class Points(NamedTuple):
+    """Points and presence of every criterion."""
+
+    points_NK: np.ndarray
+    """(N, K) or (1, K); negative for what should not be there."""
+    presence_MK: np.ndarray
+    """From 0 to 1: how much of it is there; NaN = missing."""
+
+
+def read_points(batch: ScoreBatch) -> Points:
+    """Read the points of every group's rubric."""
+    rubric_NK = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
+    points_NK = np.where(np.isnan(rubric_NK), batch.weights_NK, rubric_NK)
+    is_negative_NK = points_NK < 0.0
+    if not is_negative_NK.any():
+        return Points(points_NK, batch.unit_MK)
+    presence_MK = np.where(expand_rows(is_negative_NK, batch), 1.0 - batch.unit_MK, batch.unit_MK)
+    return Points(points_NK, presence_MK)
 
 
 def share_of_points(
