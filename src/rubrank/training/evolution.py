@@ -101,8 +101,8 @@ def make_callback(reward: RubricReward) -> Any:
     from rubrank.training.frameworks.trl import current_processes
     from rubrank.training.shapes.flat_batch import gather_results
 
-    evolution = reward.evolution
-    assert evolution is not None
+    assert reward.evolution is not None
+    evolution: RubricEvolution = reward.evolution
 
     class EvolutionCallback(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
