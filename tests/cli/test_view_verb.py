@@ -32,8 +32,8 @@ RECORD = GroupRecord(
     ("given", "said"),
     [
         (["no.jsonl"], "no such file"),
-        (["notes.txt"], "a file that ends in .jsonl"),
-        (["empty"], "which has none"),
+        (["notes.txt"], "must be records, scores, rollouts"),
+        (["empty"], "which has neither records nor scored runs"),
         (["r.jsonl", "no.jsonl"], "no such file"),
         (["r.jsonl", "--host", "203.0.113.1"], "an address that is free"),
     ],
