@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rubrank.judges.clients import open_clients
 from scripted_models import ScriptedModels
 
 from rubrank.drafting.pipeline import draft_rubrics
 from rubrank.drafting.prompts import PromptRow
 from rubrank.drafting.writers import ask_json, load_writers
 from rubrank.grading.grade import grade
-from rubrank.judges.client.runtime import runtime
+from rubrank.judges.client.runtime import open_clients, runtime
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges, load_judges
 
