@@ -2,10 +2,11 @@
 
     python benchmarks/drafting.py [../shared/data]
 
-Truth: the instruction ids of IFEval, IFBench and the French part of M-IFEval. A compiled criterion counts as right if
-the row has its id. Ranges and counts that IFEval's ids cannot express (WordCount with low and high) count for the id of
-the same subject. Criteria of the library that no id stands for are counted apart: the truth cannot say whether they are
-right. Ordinary prompts state no or few constraints; what is compiled from them is printed with --show, to be read.
+Truth: the instruction ids of IFEval, IFBench and M-IFEval. A compiled criterion counts as right if the row has its id;
+"parameters" is the share of these whose numbers, relations and words are those of the row. Ranges and counts that
+IFEval's ids cannot express (WordCount with low and high) count for the id of the same subject. Criteria of the library
+that no id stands for are counted apart: the truth cannot say whether they are right. Ordinary prompts state no or few
+constraints; what is compiled from them is printed with --show, to be read.
 """
 
 from __future__ import annotations
@@ -33,12 +34,44 @@ def find_public_id(constraint: Constraint, ids: set[str]) -> str | None:
     params = constraint.params
     is_range = "low" in params
     if constraint.verifier == "WordCount" and params.get("unit") != "characters" and is_range:
-        candidates = ["count:word_count_range", "length_constraints:number_words"]
+        candidates = ["count:word_count_range", "length_constraints:number_words", "en:length_constraints:number_words"]
     elif constraint.verifier == "SentenceCount" and is_range:
-        candidates = ["length_constraints:number_sentences"]
+        candidates = ["length_constraints:number_sentences", "en:length_constraints:number_sentences"]
     else:
-        candidates = [constraint.verifier, f"fr:{constraint.verifier}"]
+        candidates = [constraint.verifier, f"en:{constraint.verifier}", f"fr:{constraint.verifier}"]
     return next((name for name in candidates if name in ids), None)
+
+
+def has_same_parameters(params: Mapping[str, Any], truth: Mapping[str, Any]) -> bool:
+    """Do the parameters that both have say the same? "At most 10" is "less than 11"; case does not matter."""
+    first = _bound(params)
+    second = _bound({name: value for name, value in truth.items() if value is not None})
+    for name, value in second.items():
+        if name not in first or first[name] == value:
+            continue
+        is_part = isinstance(value, str) and (str(first[name]) in value or value in str(first[name]))
+        if not is_part:
+            return False
+    return True
+
+
+def _bound(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with relations as "at least" and "less than" only."""
+    values = {name: _normalize(value) for name, value in params.items()}
+    relation = next((name for name in values if name.endswith("relation")), None)
+    number = next((name for name, value in values.items() if isinstance(value, float)), None)
+    if relation and number and values[relation] in ("at most", "more than"):
+        values[relation] = "less than" if values[relation] == "at most" else "at least"
+        values[number] += 1
+    return values
+
+
+def _normalize(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.lower().split()).strip(" .!?\"'")
+    if isinstance(value, list | tuple):
+        return sorted(map(str, map(_normalize, value)))
+    return float(value)
 
 
 def measure(name: str, rows: list[Mapping[str, Any]], show: bool) -> None:
@@ -47,14 +80,20 @@ def measure(name: str, rows: list[Mapping[str, Any]], show: bool) -> None:
     wrong: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     without_id = 0
+    compared = 0
+    same = 0
     for row in rows:
         compiled = set()
+        truth = dict(zip(row["instruction_id_list"], row["kwargs"], strict=True))
         for constraint in compile_prompt(row["prompt"]):
             identifier = find_public_id(constraint, ids)
             if identifier is None:
                 without_id += 1
                 continue
             compiled.add(identifier)
+            if truth.get(identifier):
+                compared += 1
+                same += has_same_parameters(constraint.params, truth[identifier])
             if show and identifier not in row["instruction_id_list"]:
                 print(f"  not in the truth: {identifier} {dict(constraint.params)} | {constraint.evidence[:120]}")
         stated = set(row["instruction_id_list"])
@@ -63,7 +102,8 @@ def measure(name: str, rows: list[Mapping[str, Any]], show: bool) -> None:
         missed.update(stated - compiled)
     precision = right.total() / max(1, right.total() + wrong.total())
     recall = right.total() / max(1, right.total() + missed.total())
-    print(f"{name:28} {len(rows):6} {len(ids):6} {precision:10.3f} {recall:8.3f} {without_id:12}")
+    values = f"{precision:10.3f} {recall:8.3f} {same / max(1, compared):10.3f} {without_id:12}"
+    print(f"{name:28} {len(rows):6} {len(ids):6} {values}")
     if show:
         for identifier in sorted(ids):
             print(f"    {identifier:50} {right[identifier]:4} {wrong[identifier]:4} {missed[identifier]:4}")
@@ -99,10 +139,11 @@ def main() -> None:
     parser.add_argument("data", nargs="?", type=Path, default=Path("../shared/data"))
     parser.add_argument("--show", action="store_true", help="Print every difference, and what ordinary prompts give.")
     options = parser.parse_args()
-    print(f"{'set':28} {'rows':>6} {'ids':>6} {'precision':>10} {'recall':>8} {'without id':>12}")
+    print(f"{'set':28} {'rows':>6} {'ids':>6} {'precision':>10} {'recall':>8} {'parameters':>10} {'without id':>12}")
     for name, path in (
         ("IFEval", "ifeval/prompts.jsonl.gz"),
         ("IFBench", "ifbench/prompts.jsonl.gz"),
+        ("M-IFEval, English", "m_ifeval/en_groups.jsonl.gz"),
         ("M-IFEval, French", "m_ifeval/fr_groups.jsonl.gz"),
     ):
         if (options.data / path).exists():

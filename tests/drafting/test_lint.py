@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import rubrank
 from rubrank.cli.app import app
 from rubrank.drafting.lint import lint_rubric
+from rubrank.errors import InvalidInput
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
 from rubrank.rubrics.public import to_rubric
@@ -75,7 +76,74 @@ def test_records_show_what_criteria_did(tmp_path):
     command = ["lint", str(tmp_path / "rubric.yaml"), "--records", str(tmp_path / "run.jsonl"), "--json"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 1
-    assert [finding["kind"] for finding in json.loads(result.output)] == ["tied"]
+    assert [finding["kind"] for finding in json.loads(result.output)] == ["saturated"]
+
+
+def lint_scores(scores, names, **options):
+    """The kinds of findings about a run with these scores."""
+    fused = rubrank.RLVR2()(rubrank.ScoreBatch.of_arrays(scores, criteria=names, **options))
+    rubric = to_rubric([{"name": name, "verifier": "WordCount", "params": {"low": 1}} for name in names])
+    return lint_rubric(rubric, records_of(fused))
+
+
+def test_each_measure_fires_on_a_case_made_for_it_and_not_on_a_healthy_run():
+    generator = np.random.default_rng(1)
+    healthy = generator.normal(size=(12, 6, 3))
+    names = ["River", "Lake", "Sea"]
+    assert lint_scores(healthy, names) == []
+    redundant = healthy.copy()
+    redundant[:, :, 1] = redundant[:, :, 0]
+    assert "redundant" in [finding.kind for finding in lint_scores(redundant, names)]
+    reversed_scores = healthy.copy()
+    reversed_scores[:, :, 1] = healthy[:, :, 0] + 0.1 * healthy[:, :, 1]
+    reversed_scores[:, :, 2] = -healthy[:, :, 0]
+    findings = lint_scores(reversed_scores, names)
+    assert any(finding.kind == "reversed" and "Sea" in finding.sentence for finding in findings)
+    for finding in findings:
+        assert finding.evidence, finding
+        assert finding.action
+
+
+def test_saturated_and_never_decided_are_told_apart():
+    graded = [
+        {
+            "id": str(i),
+            "prompt": "Name lakes.",
+            "responses": ["One lake here.", "Two lakes here, I think.", "Three lakes, all of them deep."],
+        }
+        for i in range(10)
+    ]
+    criteria = [
+        {"name": "Short", "verifier": "WordCount", "params": {"high": 50}},  # every response passes
+        {"name": "Long", "verifier": "WordCount", "params": {"low": 50}},  # none does
+        {"name": "Deep", "verifier": "Keyword", "params": {"keywords": ["deep"]}},
+    ]
+    table = rubrank.grade(graded, criteria)
+    findings = lint_rubric(to_rubric(criteria), records_of(table.fuse(), table))
+    kinds = {finding.sentence.split()[0]: finding.kind for finding in findings if finding.kind != "contradictory"}
+    assert (kinds["Short"], kinds["Long"]) == ("saturated", "tied")
+    assert kinds["Deep"] == "dominates", "it decides alone"
+
+
+def test_records_of_another_rubric_are_refused(tmp_path):
+    fused = rubrank.RLVR2()(rubrank.ScoreBatch.of_arrays(np.ones((9, 4, 1)), criteria=["Other"]))
+    with pytest.raises(InvalidInput, match="with some criterion of the rubric; got Other"):
+        lint_rubric(to_rubric([{"name": "Mine", "question": "Does it greet the reader by name?"}]), records_of(fused))
+
+
+def test_a_weight_that_does_not_act():
+    """A has half of the weight, but tells only one response of eight apart; B to D order all."""
+    scores = np.random.default_rng(2).uniform(size=(20, 8, 4))
+    scores[:, :, 0] = 0.0
+    scores[:, 0, 0] = 0.05
+    names = ["A", "B", "C", "D"]
+    fused = rubrank.find_rule("weighted-mean")(
+        rubrank.ScoreBatch.of_arrays(scores, criteria=names, weights=[3.0, 1.0, 1.0, 1.0])
+    )
+    rubric = to_rubric([{"name": name, "verifier": "WordCount", "params": {"low": 1}} for name in names])
+    findings = [finding for finding in lint_rubric(rubric, records_of(fused)) if finding.sentence.startswith("A ")]
+    assert [finding.kind for finding in findings] == ["misaligned"]
+    assert findings[0].evidence["effective"] < findings[0].evidence["weight"] / 3
 
 
 def test_a_clean_rubric_exits_with_0(tmp_path):

@@ -23,7 +23,7 @@ from rubrank.verifiers.shared.numerals import read_han
 _SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Quotations of more than 30 characters, and whole sentences, are material, not keywords.
-_MATERIAL = re.compile(r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{7,}[。！？][^”]*”')
+_MATERIAL = re.compile(r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”')
 # 把下面的句子翻译成英文：…  The rest of the line is material.
 _GIVEN_TEXT = re.compile(
     r"((?:翻译|译成|改写|润色|修改|总结|概括|判断|分析|分类|改正|纠正|语病|点评|评价)[^。：:\n]{0,30}[：:])[^\n]+"
@@ -43,6 +43,8 @@ _REQUEST = re.compile(
 
 
 _QUESTION = re.compile(r"[？?]\s*$|是否|有没有|能否判断")
+# 回答控制在80字以内：什么是黑洞？
+_DEMAND_BEFORE_QUESTION = re.compile(r"(?:回答|用|以)[^：:？?]{2,30}[：:]")
 # A prompt that asks for several things one after another states lengths of its parts.
 _STEPS = re.compile(r"(?:首先|先)[^。]{2,200}(?:然后|再|最后|其次)|然后|最后(?=[请再将把用根结写生给])|其次")
 _WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复|输出|全部")
@@ -57,7 +59,7 @@ def _find_clauses(prompt: str) -> Iterator[str]:
         sentence = sentence.strip()
         if not sentence or len(sentence) > 200 or not _REQUEST.search(sentence) or _CONDITION.search(sentence):
             continue
-        if _QUESTION.search(sentence) and "请" not in sentence:
+        if _QUESTION.search(sentence) and "请" not in sentence and not _DEMAND_BEFORE_QUESTION.match(sentence):
             continue
         if has_steps and not _WHOLE.search(sentence):
             continue

@@ -17,19 +17,29 @@ In the words, of judged criteria:
     duplicate      two criteria ask nearly the same
     contradictory  two criteria cannot both be met
 
-In the records: the findings of `rubrank.records.findings` (tied, redundant, follows, reversed, dominates, missing …),
-all of them and not only the first three.
+In the records, what the criteria did: the findings of `rubrank.records.findings`, all of them and not only the first
+three, and one more:
+
+    saturated      nearly every response has the best score
+    tied           never, or hardly ever, decides between responses
+    redundant      says the same as another criterion
+    follows        follows the length of the answer, or its Markdown
+    reversed       disagrees with the others
+    dominates      decides more than its weight; misaligned: much weight, and decides next to nothing
+    missing        the judge gives no verdict; unsure: it gives one with little certainty
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import combinations
 
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.records.findings import Finding, find_findings
+from rubrank.errors import InvalidInput
+from rubrank.records.findings import LEAST_GROUPS, TIED, Finding, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
@@ -63,6 +73,9 @@ _ASKED_ABOUT = re.compile(
     r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+", re.IGNORECASE
 )
 _SIMILAR = 0.85
+_SATURATED = 0.95
+_MUCH_WEIGHT = 0.2
+"""Share of the weight that ought to show in the rewards."""
 
 
 def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) -> list[Finding]:
@@ -74,7 +87,16 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
         sentence = f"{' and '.join(contradiction.criteria)}: {contradiction.message}."
         findings.append(Finding("contradictory", sentence, "Drop one of them.", 1.0))
     if records is not None:
-        findings += find_findings(records, most=1000)
+        counts = FindingCounts()
+        for record in records:
+            counts.add(record)
+        names = {criterion.name for criterion in rubric.criteria}
+        if counts.groups and not names & set(counts.criteria):
+            got = f"{', '.join(list(counts.criteria)[:5])}"
+            remedy = "Pass the records of a run with this rubric."
+            raise InvalidInput("lint", "records", "with some criterion of the rubric", got, remedy)
+        findings += [_name_saturated(finding, counts) for finding in counts.findings()]
+        findings += _misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
@@ -107,6 +129,38 @@ def _about_words(criterion: Criterion) -> Iterator[Finding]:
         yield Finding(
             "program", sentence, action, 0.65, {"verifier": constraint.verifier, "params": dict(constraint.params)}
         )
+
+
+def _name_saturated(finding: Finding, counts: FindingCounts) -> Finding:
+    """A tie at the best score is another matter than a tie elsewhere: the criterion was learnt."""
+    if finding.kind != "tied":
+        return finding
+    criterion = counts.criteria[finding.subject]
+    at_best = criterion.at_best / max(1, criterion.rollouts - criterion.missing)
+    if at_best < _SATURATED:
+        return finding
+    sentence = f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score."
+    action = "Ask for more, or make it a gate, so that it stays fulfilled."
+    return replace(
+        finding, kind="saturated", sentence=sentence, action=action, evidence={**finding.evidence, "at_best": at_best}
+    )
+
+
+def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
+    """Criteria whose share of the weight and share of the rewards have little to do with each other."""
+    groups = counts.groups - counts.without_signal
+    total_weight = sum(criterion.weight for criterion in counts.criteria.values())
+    if groups < LEAST_GROUPS or len(counts.criteria) < 2 or total_weight <= 0:
+        return
+    for name, criterion in counts.criteria.items():
+        weight = criterion.weight / total_weight
+        effective = criterion.effective / groups
+        is_tied = criterion.tied >= TIED * criterion.groups  # that is a finding of its own
+        if weight >= _MUCH_WEIGHT and effective <= weight / 3 and not is_tied:
+            sentence = f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
+            action = "Its weight does not act: give the criterion more levels, or accept it and lower the weight."
+            evidence = {"weight": weight, "effective": effective}
+            yield Finding("misaligned", sentence, action, weight - effective, evidence)
 
 
 def _duplicates(judged: list[Criterion]) -> Iterator[Finding]:

@@ -162,6 +162,7 @@ def fold_text(text: str) -> str:
 
 
 _ABBREVIATIONS: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"\ba single (?=sentence|paragraph)", re.IGNORECASE), "one "),
     (re.compile(r"\bi\.\s?e\.", re.IGNORECASE), "ie"),
     (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),
     (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
@@ -257,13 +258,14 @@ def read_number(text: str) -> int:
 # "do not go over 60", "it should not be longer than 60": at most 60
 _NEGATED_BEFORE = re.compile(
     r"(?:\bnot|n't|\bnever|\bwithout)\s+(?:(?:be|go|going|run|have|contain|write|use|include|extend|reach|get|stretch|any"
-    r"|it|to)\s+){0,3}$",
+    r"|it|to|want|need|anything|something|a|text|response|answer)\s+){0,4}$"
+    r"|\bnothing\s+$|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$",
     re.IGNORECASE,
 )
 _NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
 # "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75
 _LIMIT_BEFORE = re.compile(
-    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ed|ing)?|restrict(?:ed)?|confine[ds]?|keep)\b"
+    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b"
     r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$"
     r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$|\bwithin\s*$",
     re.IGNORECASE,
@@ -319,6 +321,8 @@ def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callab
     def replace_times(match: re.Match[str]) -> str:
         count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
         relation = _find_relation(match["relation"])
+        if _NEGATED_BEFORE.search(match.string[max(0, match.start() - 80) : match.start()]):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
         if match["after"]:
             relation = "at least" if match["after"].endswith("more") else "at most"
         return add(Quantity(relation, count, count), match[0]) + " times"

@@ -121,9 +121,15 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     """The writers of a file in the form of a judges file, or of what it would hold; they need not name criteria."""
     if isinstance(source, Judges):
         return source
-    is_data = isinstance(source, Mapping)
-    data = source if is_data else read_settings(str(source))
-    where = "writers" if is_data else str(source)
+    data: Any
+    if isinstance(source, Mapping):
+        data = source
+        where = "writers"
+        folder = Path()
+    else:
+        data = read_settings(str(source))
+        where = str(source)
+        folder = Path(source).parent
     if isinstance(data, Mapping) and "endpoints" in data:  # a single writer
         data = {"judges": [data]}
     entries = data.get("judges") if isinstance(data, Mapping) else None
@@ -131,7 +137,6 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
         raise InvalidInput(where, "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md.")
     # Judges divide criteria among them, and only one may be without; writers all write.
     writers = [{"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)]
-    folder = Path() if is_data else Path(str(source)).parent
     return load_judges({**data, "judges": writers}, folder=folder)
 
 

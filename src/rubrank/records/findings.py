@@ -109,6 +109,8 @@ class _CriterionCounts:
     tied: int = 0
     rollouts: int = 0
     missing: int = 0
+    at_best: int = 0
+    """Scores that are the best possible."""
     weight: float = 0.0
     effective: float = 0.0
     length_taus: list[float] = field(default_factory=list)
@@ -156,6 +158,7 @@ class FindingCounts:
             counts.tied += not np.nan_to_num(signs).any()
             counts.rollouts += size
             counts.missing += int(group.missing[k])
+            counts.at_best += int(group.at_best[k])
             counts.weight += float(group.weights[k] / max(group.weights.sum(), 1e-12))
             counts.effective += float(group.effective[k])
             counts.is_judged = counts.is_judged or group.judged[k]
@@ -321,6 +324,8 @@ class _GroupFigures:
     outcomes: np.ndarray
     """(G, G, K)"""
     missing: np.ndarray
+    at_best: np.ndarray
+    """(K,): how many of the scores are the best possible."""
     weights: np.ndarray
     effective: np.ndarray
     rewards: np.ndarray
@@ -360,6 +365,7 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         judged=tuple(criterion.verifier is None for criterion in ranked),
         outcomes=outcomes_GGK,
         missing=missing,
+        at_best=(oriented_GK == np.array(best_K)).sum(0),
         weights=np.asarray(record.weights, dtype=float),
         effective=np.nan_to_num(np.asarray(record.effective_weights or np.zeros(K), dtype=float)),
         rewards=np.asarray(record.reward, dtype=float),

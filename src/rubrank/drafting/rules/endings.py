@@ -165,7 +165,7 @@ def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
 _IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
 _ONE_OF = pattern(
     r"(?:\bone|⟨q\d+⟩) of (?:the |these )?(?:following|\w+ )?(?:options|phrases|answers|words|choices|following)",
-    r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only )?with (?:only |either |just )",
+    r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only with|with (?:only|either|just))\b",
 )
 _ANSWER = pattern(r"\b(?:answer|respond|reply|response)\b")
 _CONTAIN = pattern(r"\b(?:contain|include|end with)\b")

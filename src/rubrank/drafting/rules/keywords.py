@@ -17,7 +17,7 @@ _BE_USED = any_of(
 # Narrower than USE: "write the words" or "say the words" often means a part of the response.
 _MUST_USE = any_of(
     "us(?:e|ing|es)|includ(?:e|ing|es)|contain(?:ing|s)?|mention(?:ing|s)?|appear(?:ing|s)?|has|employ(?:ing)?",
-    "utiliz(?:e|ing)|insert(?:ing)?|featur(?:e|ing)|incorporat(?:e|ing)|add(?:ing)?|repeat(?:ing)?|work in",
+    "utiliz(?:e|ing)|insert(?:ing)?|featur(?:e|ing)|incorporat(?:e|ing)|add(?:ing)?|repeat(?:ing)?|work in|work|weave",
     "with (?:these|the following)",
 )
 _THE_WORDS = (

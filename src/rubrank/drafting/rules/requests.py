@@ -81,7 +81,8 @@ _CODE_LINE = re.compile(
 _PROGRAM = pattern(
     r"\b",
     any_of(
-        "function|method|regex|regular expression|quer(?:y|ies)|macro|formula|validator|program|algorithm|unit tests?",
+        "function|method|sql|regex|regular expression|quer(?:y|ies)|macro|formula|validator|program|algorithm",
+        "unit tests?",
         "(?:python|bash|shell|sql|javascript|java|ruby|perl|powershell) (?:script|code|class|snippet)",
     ),
     r"\b[^.]{0,60}?\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
