@@ -46,7 +46,8 @@ _MONOLOGUE = re.compile(  # the lookahead for the first letter makes it fast on 
 # What a prompt may ask for that looks like thinking aloud.
 _FICTION_ASKED = re.compile(
     r"\b(?:monologue|diary|journal|story|novel|character|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person"
-    r"|stream of consciousness|scene|persona|pretend|imagine|act as|think (?:out loud|aloud))\b"
+    r"|stream of consciousness|scene|persona|pretend|imagine|act as|think (?:out loud|aloud)|point of view|voice of"
+    r"|what (?:an?|the|his|her|my) (?:\w+ )?\w+ (?:thinks|is thinking|thought)|thoughts of|inner (?:voice|thoughts))\b"
     r"|独白|心理活动|故事|小说|日记|剧本|对话|角色|扮演|monólogo|monolog",
     re.IGNORECASE,
 )
