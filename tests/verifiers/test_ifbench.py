@@ -75,7 +75,7 @@ def test_agrees_with_the_published_verdicts(mode: Any) -> None:
             total += 1
             agreed += check(name, row["response"], kwargs, compat="upstream", mode=mode).value == published
     assert total == 163
-    assert agreed / total >= 0.98
+    assert agreed / total >= 0.99
 
 
 def test_an_empty_answer_follows_no_instruction() -> None:

@@ -216,7 +216,7 @@ COUNTS = "w w x x x y y y y y z z z z z z z"
         ("repeat:repeat_span", "two three", {"prompt_to_repeat": "one two three four", "n_start": 1, "n_end": 2}, 1),
         ("repeat:repeat_span", "n", {"prompt_to_repeat": "one two three four", "n_start": 1, "n_end": 2}, 0),
         ("ratio:sentence_words", "Birds fly up. Birds dip in. Foxes run by.", {}, 0),
-        ("ratio:overlap", "red fox", {"reference_text": "a red fox ran", "percentage": 100}, 0),
+        ("ratio:overlap", "a red hen", {"reference_text": "a red fox ran", "percentage": 100}, 0),
         ("ratio:overlap", "a red fox", {"reference_text": "a red fox ran", "percentage": 100}, 1),
     ],
 )

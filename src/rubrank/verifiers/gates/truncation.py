@@ -302,7 +302,7 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
     unfinished = f"no full stop at the end: {tail[-40:]!r}"
     is_name = tail.split()[-1][:1].isupper() or tail.startswith(_CITATION)
     # A short line of its own may be a signature, an entry or a verse; in a paragraph it is a sentence.
-    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or (_count_words(tail) >= 5 and not is_item(end))
+    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or _count_words(tail) >= (8 if is_item(end) else 5)
     is_prose = is_in_paragraph and full_stops >= 2 and not is_name
     if is_prose and is_cut(tail, detect_language(answer)[0]):
         return False, f"{unfinished}, and no sentence ends like this"

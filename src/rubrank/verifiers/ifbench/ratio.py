@@ -93,16 +93,16 @@ def _last_mark(sentence: str) -> str:
     return sentence[end - 1] if end else ""
 
 
-@ifbench("ratio:overlap", version=2)
+@ifbench("ratio:overlap", version=3)
 def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
     """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
 
-    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream takes
-    words as spaces cut them, with their punctuation. Not covered: answers of fewer than three words, which fail.
+    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream compares three
+    characters in a row. Not covered: answers of fewer than three words, which fail.
     """
     if compat == "upstream":
-        answer_words = text.raw.split()
-        reference_words = reference_text.split()
+        answer_words = list(text.raw)
+        reference_words = list(reference_text)
     else:
         answer_words = [word.lower() for word in text.words]
         reference_words = [word.lower() for word in Text(reference_text).words]
