@@ -228,9 +228,10 @@ def _check_label_texts(table: Table, name: str, cells: pl.Series) -> None:
     if bare.n_unique() < cells.n_unique():
         names = pl.DataFrame({"bare": bare, "label": cells, "row": pl.Series(range(len(cells)))})
         first = names.unique("bare", keep="first", maintain_order=True)
-        other = names.join(first, on="bare", maintain_order="left").filter(pl.col("label") != pl.col("label_right"))
-        allowed = f"{other['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
-        raise table.cell_error(other["row"][0], (name,), allowed, "Remove the blanks.")
+        paired = names.join(first, on="bare", maintain_order="left")
+        different = paired.filter(pl.col("label") != pl.col("label_right"))
+        allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
+        raise table.cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
     last = bare[len(bare) - 1]
     if len(cells) > 1 and last.lower() in _SUMMARY_ROWS and int((bare == last).sum()) == 1:
         remedy = "Remove the row of totals or means, or give the group another name."
