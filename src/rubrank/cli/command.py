@@ -60,7 +60,7 @@ class Verb(TyperCommand):
 
     def _refuse_repeated_options(self, ctx: Any, args: list[str]) -> None:
         """Raise for an option with one value that is given twice: the parser would silently use the last one."""
-        _, _, parameters = self.make_parser(ctx).parse_args(list(args))
+        parameters: Sequence[Any] = self.make_parser(ctx).parse_args(list(args))[2]
         first_seen: set[str] = set()
         for parameter in parameters:
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
