@@ -34,7 +34,7 @@ CRITERIA = (
     CriterionData("NotEmpty", layer="global_quality", verifier="NotEmpty"),
 )
 AXE = os.environ.get("AXE_PATH", "")
-"""Path of axe.min.js of the npm package axe-core (make axe); without it the accessibility test is skipped."""
+"""Path of axe.min.js of the npm package axe-core; without it the accessibility test is skipped."""
 SIZES = {"desktop": (1600, 900), "phone": (390, 844)}
 
 
