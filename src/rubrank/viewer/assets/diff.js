@@ -11,91 +11,142 @@ export const wordsOf = (text) => text.match(/\s+|[\p{Script=Han}\p{Script=Hiraga
 
 /** [kind, text] in order: "same", "left" (only there), "right" (only there). */
 export function diff(left, right) {
-  return merged(whole(merged(compare(wordsOf(left), wordsOf(right)))));
+  const pieces = mergeNeighbours(compareWords(wordsOf(left), wordsOf(right)));
+  return mergeNeighbours(joinPhrases(pieces));
 }
 
-function compare(a, b) {
-  let start = 0, end = 0;
-  while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
-  while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
-  const x = a.slice(start, a.length - end), y = b.slice(start, b.length - end);
-  const middle = x.length * y.length <= MOST_CELLS ? longestCommon(x, y) : byParagraphs(x.join(""), y.join(""));
-  return [...a.slice(0, start).map((word) => ["same", word]), ...middle, ...a.slice(a.length - end).map((word) => ["same", word])];
+/** What begins and ends alike is the same; only the middle is compared word by word. */
+function compareWords(left, right) {
+  const shorter = Math.min(left.length, right.length);
+  let start = 0;
+  while (start < shorter && left[start] === right[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && left[left.length - 1 - end] === right[right.length - 1 - end]) end += 1;
+  const leftMiddle = left.slice(start, left.length - end);
+  const rightMiddle = right.slice(start, right.length - end);
+  const isSmall = leftMiddle.length * rightMiddle.length <= MOST_CELLS;
+  const asSame = (word) => ["same", word];
+  return [
+    ...left.slice(0, start).map(asSame),
+    ...(isSmall ? findLongestCommon(leftMiddle, rightMiddle) : compareParagraphs(leftMiddle.join(""), rightMiddle.join(""))),
+    ...left.slice(left.length - end).map(asSame),
+  ];
 }
 
 /** Too long for one table: paragraphs first, and words where a paragraph was changed. */
-function byParagraphs(left, right) {
-  const split = (text) => text.match(/[^\n]*\n+|[^\n]+$/g) || [], x = split(left), y = split(right);
-  if (x.length * y.length > MOST_CELLS || (x.length < 2 && y.length < 2)) return [["left", left], ["right", right]];
-  const found = [];
-  let gone = "", come = "";
-  const close = () => {
-    const a = wordsOf(gone), b = wordsOf(come);
-    if (a.length * b.length <= MOST_CELLS) found.push(...longestCommon(a, b));
-    else found.push(["left", gone], ["right", come]);
-    gone = come = "";
-  };
-  for (const [kind, text] of longestCommon(x, y)) {
-    if (kind === "same") { close(); found.push([kind, text]); } else if (kind === "left") gone += text;
-    else come += text;
-  }
-  close();
-  return found;
-}
+function compareParagraphs(left, right) {
+  const split = (text) => text.match(/[^\n]*\n+|[^\n]+$/g) || [];
+  const leftParagraphs = split(left);
+  const rightParagraphs = split(right);
+  const isTooLong = leftParagraphs.length * rightParagraphs.length > MOST_CELLS;
+  const isOneParagraph = leftParagraphs.length < 2 && rightParagraphs.length < 2;
+  if (isTooLong || isOneParagraph) return [["left", left], ["right", right]];
 
-function longestCommon(x, y) {
-  const wide = y.length + 1, table = new Uint16Array((x.length + 1) * wide);
-  for (let i = x.length - 1; i >= 0; i -= 1) {
-    for (let j = y.length - 1; j >= 0; j -= 1) {
-      table[i * wide + j] = x[i] === y[j] ? table[(i + 1) * wide + j + 1] + 1 : Math.max(table[(i + 1) * wide + j], table[i * wide + j + 1]);
+  const pieces = [];
+  let removed = ""; // paragraphs since the last common one
+  let added = "";
+  const compareChange = () => {
+    const leftWords = wordsOf(removed);
+    const rightWords = wordsOf(added);
+    if (leftWords.length * rightWords.length <= MOST_CELLS) pieces.push(...findLongestCommon(leftWords, rightWords));
+    else pieces.push(["left", removed], ["right", added]);
+    removed = "";
+    added = "";
+  };
+  for (const [kind, text] of findLongestCommon(leftParagraphs, rightParagraphs)) {
+    if (kind === "left") removed += text;
+    else if (kind === "right") added += text;
+    else {
+      compareChange();
+      pieces.push([kind, text]);
     }
   }
-  const found = [];
-  let i = 0, j = 0;
-  while (i < x.length && j < y.length) {
-    if (x[i] === y[j]) { found.push(["same", x[i]]); i += 1; j += 1; } else if (table[(i + 1) * wide + j] >= table[i * wide + j + 1]) { found.push(["left", x[i]]); i += 1; } else { found.push(["right", y[j]]); j += 1; }
+  compareChange();
+  return pieces;
+}
+
+/** The longest common subsequence, by the usual table: cell (i, j) is its length for what follows i and j. */
+function findLongestCommon(left, right) {
+  const width = right.length + 1;
+  const lengths = new Uint16Array((left.length + 1) * width);
+  for (let i = left.length - 1; i >= 0; i -= 1) {
+    for (let j = right.length - 1; j >= 0; j -= 1) {
+      const withBoth = lengths[(i + 1) * width + j + 1] + 1;
+      const withoutOne = Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
+      lengths[i * width + j] = left[i] === right[j] ? withBoth : withoutOne;
+    }
   }
-  return [...found, ...x.slice(i).map((word) => ["left", word]), ...y.slice(j).map((word) => ["right", word])];
+  const pieces = [];
+  let i = 0;
+  let j = 0;
+  while (i < left.length && j < right.length) {
+    if (left[i] === right[j]) {
+      pieces.push(["same", left[i]]);
+      i += 1;
+      j += 1;
+    } else if (lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]) {
+      pieces.push(["left", left[i]]);
+      i += 1;
+    } else {
+      pieces.push(["right", right[j]]);
+      j += 1;
+    }
+  }
+  const restOfLeft = left.slice(i).map((word) => ["left", word]);
+  const restOfRight = right.slice(j).map((word) => ["right", word]);
+  return [...pieces, ...restOfLeft, ...restOfRight];
 }
 
 /** A space or a comma between two changes belongs to them: marks of whole phrases are easier to read. */
-function whole(pieces) {
-  const changed = (piece) => piece !== undefined && piece[0] !== "same";
-  return pieces.flatMap((piece, i) => (piece[0] === "same" && /^[\s\p{P}]*$/u.test(piece[1]) && changed(pieces[i - 1]) && changed(pieces[i + 1])
-    ? [["left", piece[1]], ["right", piece[1]]] : [piece]));
+function joinPhrases(pieces) {
+  const isChange = (piece) => piece !== undefined && piece[0] !== "same";
+  return pieces.flatMap((piece, i) => {
+    const [kind, text] = piece;
+    const isSeparator = kind === "same" && /^[\s\p{P}]*$/u.test(text);
+    const isBetweenChanges = isChange(pieces[i - 1]) && isChange(pieces[i + 1]);
+    return isSeparator && isBetweenChanges ? [["left", text], ["right", text]] : [piece];
+  });
 }
 
 /** Neighbours of one kind as one; between two pieces that are the same in both, what is left comes before what is right. */
-function merged(pieces) {
-  const found = [];
-  let left = "", right = "";
+function mergeNeighbours(pieces) {
+  const joined = [];
+  let left = "";
+  let right = "";
   const close = () => {
-    if (left) found.push(["left", left]);
-    if (right) found.push(["right", right]);
-    left = right = "";
+    if (left) joined.push(["left", left]);
+    if (right) joined.push(["right", right]);
+    left = "";
+    right = "";
   };
   for (const [kind, text] of pieces) {
     if (kind === "left") left += text;
     else if (kind === "right") right += text;
     else if (text) {
       close();
-      if (found.length && found[found.length - 1][0] === "same") found[found.length - 1][1] += text;
-      else found.push([kind, text]);
+      const last = joined[joined.length - 1];
+      if (last && last[0] === "same") last[1] += text;
+      else joined.push([kind, text]);
     }
   }
   close();
-  return found;
+  return joined;
 }
 
 /** Both texts beside each other; `titles` stand above them. */
 export function sideBySide(left, right, titles) {
   const pieces = diff(plainText(left), plainText(right));
-  const column = (kind, title) => {
-    const mine = pieces.filter(([own]) => own === "same" || own === kind);
-    const words = mine.reduce((total, [, text]) => total + wordsOf(text).filter((word) => word.trim()).length, 0);
-    return h("div", { class: `side-text ${kind}` }, h("h5", {}, title, h("small", {}, ` ${count(words)} words and signs`)),
-      h("pre", { class: "said" }, mine.map(([own, text]) => (own === "same" ? text : h("mark", { class: `only-${kind}` }, text)))));
+  const column = (side, title) => {
+    const shown = pieces.filter(([kind]) => kind === "same" || kind === side);
+    const words = shown.flatMap(([, text]) => wordsOf(text)).filter((word) => word.trim());
+    const text = shown.map(([kind, part]) => (kind === "same" ? part : h("mark", { class: `only-${side}` }, part)));
+    return h("div", { class: `side-text ${side}` },
+      h("h3", {}, title, h("small", {}, ` ${count(words.length)} words and signs`)),
+      h("pre", { class: "said" }, text));
   };
-  const same = pieces.every(([kind]) => kind === "same");
-  return h("div", { class: "side-by-side" }, same && h("p", { class: "muted both-same" }, "The two are identical."), column("left", titles[0]), column("right", titles[1]));
+  const isSame = pieces.every(([kind]) => kind === "same");
+  return h("div", { class: "side-by-side" },
+    isSame && h("p", { class: "muted both-same" }, "The two are identical."),
+    column("left", titles[0]),
+    column("right", titles[1]));
 }
