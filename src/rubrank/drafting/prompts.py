@@ -38,6 +38,9 @@ def read_prompts(source: Source) -> Iterator[PromptRow]:
 
 def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
     key = next((name for name in _PROMPT_KEYS if row.get(name)), None)
+    empty = next((name for name in _PROMPT_KEYS if row.get(name) in ("", [])), None)
+    if key is None and empty is not None:
+        raise InvalidInput(place, empty, "a text that can be read", "an empty one", "")
     if key is None:
         keys = ", ".join(map(str, row)) or "none"
         raise InvalidInput(
