@@ -297,7 +297,7 @@ _WRITTEN_IN = re.compile(
 
 
 def _find_language(clause: str) -> Iterator[Constraint]:
-    if re.search(r"翻译|译成|译为|名称|单词|和英文|中英|双语|英文名|一份", clause):
+    if re.search(r"翻译|译成|译为|官方语言|母语|名称|单词|和英文|中英|双语|英文名|一份", clause):
         return
     # 请用英语回答：什么是机器学习？  The question after the colon asks for no language.
     request = find_request(re.split(r"[：:]", clause)[0])

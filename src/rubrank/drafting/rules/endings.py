@@ -193,7 +193,7 @@ def constrained_options(sentence: Sentence, prompt: Sequence[Sentence]) -> Itera
 
 # A translation is the task itself, and the answer may say more than the translation.
 _OTHER_USE_OF_LANGUAGE = pattern(
-    r"\btranslat|翻译|译[成为]|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b"
+    r"\btranslat|翻译|译[成为]|官方语言|母语|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b"
 )
 _ENGLISH = pattern(r"\benglish\b")
 _ONLY_ENGLISH = pattern(

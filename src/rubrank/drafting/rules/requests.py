@@ -148,10 +148,17 @@ _NAMED_PART = pattern(
 )
 
 
+# "For each tier, keep to a paragraph not exceeding 200 words", "no paragraph exceeding 100 words"
+_PARTS_EARLIER = pattern(
+    r"\bfor (?:each|every)\b|\b(?:each|every)\b[^.;]{0,80}\b(?:must|should|is|are|follows?|has|consists?)\b",
+    r"|\bno (?:paragraph|sentence|section|line|step|item)\b",
+)
+
+
 def is_about_a_part(text: str, start: int, end: int) -> bool:
     """Does the clause around a quantity speak of every paragraph, or of one: "each section has 50 words"?"""
     before = _CLAUSE_START.split(text[:start])[-1][-70:]
     after = _CLAUSE_END.split(text[end:])[0][:40]
-    if _EACH_PART_BEFORE.search(before) or _EACH_PART_AFTER.match(after):
+    if _EACH_PART_BEFORE.search(before) or _EACH_PART_AFTER.match(after) or _PARTS_EARLIER.search(text[:start]):
         return True
     return bool(_ONE_PART.search(before) or _NAMED_PART.search(before))
