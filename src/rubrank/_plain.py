@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def in_our_words(
+def explain_complaints(
     error: ValidationError, where: str, model: type[BaseModel], page: str = "rubrics"
 ) -> list[InvalidInput]:
     """Turn each complaint of pydantic into one of our errors.
@@ -144,18 +144,18 @@ def in_our_words(
     An InvalidInput that a validator raised keeps its message.
     """
     complaints = _merge_alternatives([complaint for complaint in error.errors() if not _is_consequence(complaint)])
-    return [_in_our_words(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
+    return [_explain_complaint(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
 
 
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def validated(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
+def validate_model(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
     """The data as a model. Raises the first complaint as InvalidInput. context: passed to the validators."""
     try:
         return model.model_validate(data, context=context or None)
     except ValidationError as error:
-        raise in_our_words(error, where, model, page)[0] from None
+        raise explain_complaints(error, where, model, page)[0] from None
 
 
 def _is_consequence(complaint: Any) -> bool:
@@ -194,10 +194,10 @@ def _merge(alternatives: list[Any]) -> Any:
     place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
     if len(place) > tried:  # the value has this type, and something inside it is wrong
         return {**deepest, "loc": place}
-    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(allowed_by, alternatives)))}
+    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(describe_allowed, alternatives)))}
 
 
-def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
+def _explain_complaint(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
     inner = complaint.get("ctx", {}).get("error")
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
@@ -207,14 +207,14 @@ def _in_our_words(complaint: Any, where: str, model: type[BaseModel], page: str)
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
         remedy = _suggest_key(model, complaint["loc"])
-        return InvalidInput(where, place, allowed_by(complaint), got, remedy)
+        return InvalidInput(where, place, describe_allowed(complaint), got, remedy)
     if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
         allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
         near = get_close_matches(complaint["input"], allowed, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
-        return UnknownName(where, place, allowed_by(complaint), got, remedy)
+        return UnknownName(where, place, describe_allowed(complaint), got, remedy)
     return InvalidInput(
-        where, place or model.__name__.lower(), allowed_by(complaint), got, f"See `rubrank help {page}`."
+        where, place or model.__name__.lower(), describe_allowed(complaint), got, f"See `rubrank help {page}`."
     )
 
 
@@ -239,7 +239,7 @@ _LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_ty
 _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 
-def kind_in_words(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """The type of a value from a file, in words for messages: "a text", "a list", "keys and values"."""
     if isinstance(value, Mapping):
         return "keys and values"
@@ -254,7 +254,7 @@ def kind_in_words(value: Any) -> str:
     return kinds.get(type(value), type(value).__name__)
 
 
-def allowed_by(complaint: Any) -> str:
+def describe_allowed(complaint: Any) -> str:
     """What pydantic would have accepted, in words: "a list", "≥ 0", "one of 'a', 'b'"."""
     if "allowed" in complaint:
         return str(complaint["allowed"])
@@ -329,7 +329,7 @@ def encodable(text: str) -> str:
     return text
 
 
-def no_constant(name: str) -> Any:
+def refuse_constant(name: str) -> Any:
     """For `json.loads(parse_constant=…)`: refuse NaN and Infinity, which Python reads but JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
@@ -348,7 +348,7 @@ class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
     """A JSON object with a key that is there twice."""
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """For `json.loads`: an object as a dict; raises `RepeatedKey` instead of keeping the last of two values."""
     data = dict(pairs)
     if len(data) < len(pairs):

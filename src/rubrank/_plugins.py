@@ -73,7 +73,7 @@ def import_module(name: str) -> None:
         raise InvalidInput("import", "module", "a module that can be imported", got, "") from error
 
 
-def failed_in(error: BaseException) -> str | None:
+def find_failed_line(error: BaseException) -> str | None:
     """The innermost line of the user's code on the way to this error, as `my_rules.py, line 12`.
 
     None if no code of the user's was running, and for rubrank's own errors, whose messages say enough.
@@ -92,7 +92,7 @@ def failed_in(error: BaseException) -> str | None:
     return place
 
 
-def home_of(thing: Any) -> tuple[str, str]:
+def find_home(thing: Any) -> tuple[str, str]:
     """Module and qualified name of an object. Two objects with the same home are one definition, executed twice."""
     while isinstance(thing, partial):
         thing = thing.func
@@ -130,9 +130,9 @@ def importable_home() -> str:
     return name if is_top_level and name != "__main__" else ""
 
 
-def is_ours(thing: Any) -> bool:
+def is_from_library(thing: Any) -> bool:
     """Is it defined in the library?"""
-    return home_of(thing)[0].split(".")[0] == "rubrank"
+    return find_home(thing)[0].split(".")[0] == "rubrank"
 
 
 def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any], reserved: bool = False) -> str:
@@ -145,10 +145,10 @@ def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any],
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
     registered = taken(name)
-    if not is_ours(thing) and (reserved or (registered is not None and is_ours(registered))):
+    if not is_from_library(thing) and (reserved or (registered is not None and is_from_library(registered))):
         raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
-    if registered is not None and home_of(registered) != home_of(thing):
-        where = ".".join(home_of(registered))
+    if registered is not None and find_home(registered) != find_home(thing):
+        where = ".".join(find_home(registered))
         raise InvalidInput(kind, "name", "new", f"{name!r}, which belongs to {where}", "")
     return name
 
@@ -164,7 +164,7 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
     else:
         return
     allowed = f"one that can be called with ({', '.join(names)})" if names else "a class that needs no arguments"
-    raise InvalidInput(kind, "function", allowed, shown(thing), "See `rubrank help extending`.")
+    raise InvalidInput(kind, "function", allowed, describe_object(thing), "See `rubrank help extending`.")
 
 
 def is_async(thing: Any) -> bool:
@@ -174,12 +174,12 @@ def is_async(thing: Any) -> bool:
     return inspect.iscoroutinefunction(thing) or inspect.iscoroutinefunction(type(thing).__call__)
 
 
-def shown(thing: Any) -> str:
+def describe_object(thing: Any) -> str:
     """Module and name of a function or class; the shortened repr of anything else."""
-    return ".".join(home_of(thing)) if hasattr(thing, "__qualname__") else brief(thing)
+    return ".".join(find_home(thing)) if hasattr(thing, "__qualname__") else brief(thing)
 
 
-def decorated(register: Callable[[str | None, Any], Any], argument: Any) -> Any:
+def make_decorator(register: Callable[[str | None, Any], Any], argument: Any) -> Any:
     """Make a decorator work with and without a name: `@rule` and `@rule("name")`.
 
     argument: what the decorator was called with: a name or None, or the decorated object itself.

@@ -47,7 +47,7 @@ from rubrank._choices import (
     Width,
     Wins,
 )
-from rubrank._plain import Strict, in_our_words
+from rubrank._plain import Strict, explain_complaints
 from rubrank.errors import InvalidInput, UnknownOption
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
@@ -65,7 +65,7 @@ def read_options(
     try:
         return model.model_validate(dict(values), strict=strict)
     except ValidationError as error:
-        raise in_our_words(error, owner, model, page)[0] from None
+        raise explain_complaints(error, owner, model, page)[0] from None
 
 
 def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> None:

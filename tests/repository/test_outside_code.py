@@ -14,7 +14,7 @@ from cases import folded
 from typer.testing import CliRunner
 
 import rubrank
-from rubrank._plugins import failed_in
+from rubrank._plugins import find_failed_line
 from rubrank.cli.app import app
 from rubrank.fusion.files import fuse_file
 from rubrank.judges import judge_question
@@ -420,9 +420,9 @@ def test_faults_of_our_own_keep_their_traceback():
 
     with pytest.raises(ValueError, match="Cannot specify") as caught:
         fails()
-    assert "test_outside_code.py, line " in (failed_in(caught.value) or "")
+    assert "test_outside_code.py, line " in (find_failed_line(caught.value) or "")
     caught.value.__traceback__ = caught.tb.tb_next.tb_next  # type: ignore[union-attr]
-    assert failed_in(caught.value) is None
+    assert find_failed_line(caught.value) is None
 
 
 @folded("name", ["", ".", ".x", "a b", "./mod.py", "mod.py", "/tmp/mod.py", "a..b", "a-b", "mod."])

@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rubrank._plain import allowed_by
-from rubrank._plugins import failed_in
+from rubrank._plain import describe_allowed
+from rubrank._plugins import find_failed_line
 from rubrank.cli.settings import as_flag, take_settings
 from rubrank.cli.terminal import say, warnings_in_words
 from rubrank.errors import InvalidInput, RubrankError
@@ -148,7 +148,7 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
         say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
         raise typer.Exit(2) from None
     except Exception as error:
-        place = failed_in(error)
+        place = find_failed_line(error)
         if place is None or isinstance(error, UsageError | typer.Exit | typer.Abort):
             raise
         # A rule, a model or an attribute that the user wrote.
@@ -240,7 +240,7 @@ def _describe_usage_error(error: Any) -> str:
         complaint = cause.errors()[0]
         flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
         _, is_choice, choices = complaint["msg"].partition(" is not one of ")
-        allowed = f"one of {choices.rstrip('.')}" if is_choice else allowed_by(complaint)
+        allowed = f"one of {choices.rstrip('.')}" if is_choice else describe_allowed(complaint)
         return f"{flag} must be {allowed}; got {complaint['input']!r}"
     if hasattr(error, "possibilities"):  # an unknown option
         advice = _advise_on_option(error)

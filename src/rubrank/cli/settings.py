@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic import BaseModel, ValidationError
 
-from rubrank._plain import in_our_words, kind_in_words
+from rubrank._plain import describe_type, explain_complaints
 from rubrank.errors import InvalidInput, UnknownOption
 from rubrank.options import Options, read_pairs
 
@@ -127,7 +127,7 @@ def read_settings(
         try:
             objects[parameter] = model.model_validate(data)
         except ValidationError as error:
-            first = in_our_words(error, "options", model, "cli")[0]
+            first = explain_complaints(error, "options", model, "cli")[0]
             name = first.parameter.partition(".")[0]
             if name in by_flags:
                 raise _about_flag(first, name, as_flag(name)) from None
@@ -178,7 +178,7 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
     content = read_file(path)
     if not isinstance(content, Mapping):
-        raise InvalidInput(str(path), "the config", "keys and values", kind_in_words(content), "")
+        raise InvalidInput(str(path), "the config", "keys and values", describe_type(content), "")
     values = {}
     for key, value in content.items():
         name = str(key).replace("-", "_")

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank._choices import GateMissing, GateShape
-from rubrank._plugins import is_ours
+from rubrank._plugins import is_from_library
 from rubrank.errors import InvalidInput, UnknownName, refuses_wrong_kinds
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
@@ -267,7 +267,7 @@ class Gated:
             details = {**details, "stretched": values_M}
         elif fused.control is not None and self.bounded and fused.fit is None:
             values_M = _fit_into_unit(values_M, batch)
-        elif not is_ours(self.rule):  # a user's rule may claim to be bounded and still return negative values
+        elif not is_from_library(self.rule):  # a user's rule may claim to be bounded and still return negative values
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING:
                 allowed = "from 0 to 1, as its `bounded` says"

@@ -30,7 +30,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from rubrank._plugins import check_call, check_free, decorated, load_plugins, shown
+from rubrank._plugins import check_call, check_free, describe_object, load_plugins, make_decorator
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput("judge_kind", "kind", allowed, shown(kind), "See `rubrank help extending`.")
+            raise InvalidInput("judge_kind", "kind", allowed, describe_object(kind), "See `rubrank help extending`.")
         if isinstance(kind, type):
             check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")
@@ -86,7 +86,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
             COMPARES.discard(checked_name)
         return kind
 
-    return decorated(register, name)
+    return make_decorator(register, name)
 
 
 def _registered_kind(name: str) -> Any:

@@ -37,7 +37,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 import numpy as np
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import Strict, validated
+from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges import COMPARES, KINDS, kind_names
 from rubrank.judges.template import Template
@@ -464,7 +464,7 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
     if isinstance(data, Mapping) and "judges" not in data:  # a single judge
         data = {"judges": [data]}
     template_folder = default_folder if folder is None else Path(folder)
-    return validated(Judges, data, where, "judges", folder=template_folder)
+    return validate_model(Judges, data, where, "judges", folder=template_folder)
 
 
 # -------------------------------------------------------------------------------------------------------------- calls

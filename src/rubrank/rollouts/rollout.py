@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubrank._plain import validated
+from rubrank._plain import validate_model
 from rubrank.rollouts.messages import reasoning_in
 from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
 from rubrank.texts.text import Text
@@ -247,4 +247,4 @@ def _flatten_call(call: Any) -> Any:
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
     """A rollout from its fields; raises `InvalidInput` if they are not valid."""
-    return validated(Rollout, data, where, "grading")
+    return validate_model(Rollout, data, where, "grading")

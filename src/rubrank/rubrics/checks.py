@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rubrank._plain import find_similar_names, in_our_words
+from rubrank._plain import explain_complaints, find_similar_names
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import in_cycles
@@ -130,7 +130,7 @@ def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Ite
     try:
         Rubric.model_validate({**merged, "criteria": [stand_in]})
     except ValidationError as error:
-        for wrong in in_our_words(error, file, Rubric):
+        for wrong in explain_complaints(error, file, Rubric):
             yield Problem(file, _short_message(wrong, file), row)
 
 
@@ -139,7 +139,7 @@ def _criterion_problems(item: Any, number: int, file: str, row: int | None, good
     try:
         good.append(Criterion.model_validate(item))
     except ValidationError as error:
-        for wrong in in_our_words(error, file, Criterion):
+        for wrong in explain_complaints(error, file, Criterion):
             yield Problem(file, _short_message(wrong, file, name), row, name)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from rubrank._files import read_text, suffix_error
-from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, shortened, unique_keys
+from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_keys, shortened
 from rubrank.errors import InvalidInput
 
 
@@ -96,7 +96,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _load_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=unique_keys)
+    return json.loads(text, object_pairs_hook=check_unique_keys)
 
 
 _LOADERS: dict[str, Callable[[str], Any]] = {

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import kind_in_words
+from rubrank._plain import describe_type
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import is_a_name, name_or_question, short_name
 from rubrank.rubrics.files import presets, read_data
@@ -65,7 +65,7 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
         where,
         "rubric",
         "a mapping, a list of criteria, or a name of a preset",
-        kind_in_words(data),
+        describe_type(data),
         "See `rubrank help rubrics` for the shapes.",
     )
 

@@ -32,7 +32,7 @@ from unicodedata import category
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import Strict, find_similar_names, in_our_words, shortened
+from rubrank._plain import Strict, explain_complaints, find_similar_names, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
@@ -354,7 +354,7 @@ def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
         rubric = Rubric.model_validate(merged)
     except ValidationError as error:
         # What depends on a criterion of a rubric that could not be read is no mistake of its own.
-        errors = in_our_words(error, where, Rubric)
+        errors = explain_complaints(error, where, Rubric)
         wrong += [problem for problem in errors if not wrong or problem.parameter != "depends"]
     if wrong:
         raise wrong[0].together_with(wrong[1:])

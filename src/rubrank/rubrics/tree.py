@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrank._plain import kind_in_words
+from rubrank._plain import describe_type
 from rubrank.errors import InvalidInput
 
 CHILDREN = ("sub_tasks", "children", "subcriteria")
@@ -60,7 +60,7 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 def _children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     listed = next((node[key] for key in CHILDREN if node.get(key)), ())
     if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(c, Mapping) for c in listed):
-        raise InvalidInput(where, CHILDREN[0], "a list of requirements", kind_in_words(listed), "")
+        raise InvalidInput(where, CHILDREN[0], "a list of requirements", describe_type(listed), "")
     return list(listed)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from rubrank._plain import RepeatedKey, no_constant, unique_keys
+from rubrank._plain import RepeatedKey, check_unique_keys, refuse_constant
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.schemas import to_json
 
@@ -122,7 +122,7 @@ def _too_large(most: int, got: str) -> RequestRefused:
 def parse_json(body: bytes) -> Any:
     """The JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
     try:
-        data = json.loads(body.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=unique_keys)
+        data = json.loads(body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=check_unique_keys)
     except RepeatedKey as error:
         raise refuse(400, "body", "JSON in which every key of an object is there once", str(error)[:120]) from None
     except RecursionError:

@@ -33,7 +33,7 @@ from typing import Any, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from rubrank._files import check_folder, require_file
-from rubrank._plain import in_our_words, labelled, word_list
+from rubrank._plain import explain_complaints, labelled, word_list
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.rubric import load_rubric, merge_extended
@@ -202,7 +202,7 @@ def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig
     try:
         return ServiceConfig.model_validate(data)
     except ValidationError as error:
-        first, *more = in_our_words(error, where, ServiceConfig, PAGE)
+        first, *more = explain_complaints(error, where, ServiceConfig, PAGE)
         raise first.together_with(more) from None
 
 

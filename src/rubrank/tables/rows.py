@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rubrank._files import explain_read_errors, open_text, read_text
-from rubrank._plain import kind_in_words, unique_keys
+from rubrank._plain import check_unique_keys, describe_type
 from rubrank.errors import InvalidInput, optional_package
 from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
 from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_table
@@ -178,14 +178,14 @@ def _read_json(path: Path) -> Iterator[Row]:
 
 def _parse_json(text: str, where: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=unique_keys)
+        return json.loads(text, object_pairs_hook=check_unique_keys)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(where, "text", "JSON", str(error), "") from None
 
 
 def _check_object(row: Any, where: str) -> Row:
     if not isinstance(row, Mapping):
-        raise InvalidInput(where, "row", "an object {…}", kind_in_words(row), "Write one object per row.")
+        raise InvalidInput(where, "row", "an object {…}", describe_type(row), "Write one object per row.")
     return row
 
 

@@ -25,7 +25,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import encoding_error, explain_read_errors, open_bytes
-from rubrank._plain import RepeatedKey, unique_keys
+from rubrank._plain import RepeatedKey, check_unique_keys
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
@@ -338,7 +338,7 @@ def _check_repeated_keys(data: bytes, path: Path, first_line: int) -> None:
     for number, line in enumerate(data.split(b"\n", _CHECKED_LINES)[:_CHECKED_LINES], first_line):
         try:
             if line.strip():
-                json.loads(line, object_pairs_hook=unique_keys)
+                json.loads(line, object_pairs_hook=check_unique_keys)
         except RepeatedKey as error:
             remedy = "Remove one of them."
             raise BadTable(str(path), f"line {number}", "an object with different keys", str(error), remedy) from None

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._files import require_file
-from rubrank._plain import validated
+from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.options import EngineOptions, option
 from rubrank.training.engine import RewardEngine
@@ -77,7 +77,7 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
         raise InvalidInput(str(path), "file", "keys and values", got, f"See `rubrank help {_PAGE}`.")
-    return validated(RewardConfig, data, str(path), _PAGE), path.resolve().parent
+    return validate_model(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 
 def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process: str = "") -> tuple[RewardEngine, str]:

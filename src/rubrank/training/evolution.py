@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rubrank._plain import validated
+from rubrank._plain import validate_model
 from rubrank.drafting.evolution import EvolveOptions, Observation, RubricEvolution
 from rubrank.records.record import GroupRecord
 from rubrank.records.unfold import to_array
@@ -36,7 +36,7 @@ def evolve(reward: RubricReward, *, log: str | Path | None = None, **options: An
     options: those of `EvolveOptions`; `writers` is needed.
     log: where events are appended; by default evolution.jsonl beside the records, if there are some.
     """
-    settings = validated(EvolveOptions, options, "evolve", "docs/drafting.md")
+    settings = validate_model(EvolveOptions, options, "evolve", "docs/drafting.md")
     records = reward.engine.records
     if log is None and records is not None:
         log = records.parent / LOG_NAME

@@ -42,8 +42,17 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from rubrank._plain import MOST_PARAMETERS, Strict, allowed_by, check_bounds, word_set
-from rubrank._plugins import check_free, decorated, failed_in, importable_home, is_async, is_ours, load_plugins, shown
+from rubrank._plain import MOST_PARAMETERS, Strict, check_bounds, describe_allowed, word_set
+from rubrank._plugins import (
+    check_free,
+    describe_object,
+    find_failed_line,
+    importable_home,
+    is_async,
+    is_from_library,
+    load_plugins,
+    make_decorator,
+)
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
@@ -149,9 +158,9 @@ class Verifier:
         except ValidationError as error:
             first, *others = error.errors()
             names = ", ".join(self.parameters.model_fields) or "none"
-            allowed = f"{allowed_by(first)}; it has the parameters: {names}"
+            allowed = f"{describe_allowed(first)}; it has the parameters: {names}"
             for other in others[:_MOST_WRONG]:
-                remedy += f" Also: {_place_of(other)} must be {allowed_by(other)}."
+                remedy += f" Also: {_place_of(other)} must be {describe_allowed(other)}."
             raise InvalidInput(owner, _place_of(first), allowed, brief(first.get("input")), remedy) from None
         problem = None if self.check is None else self.check(validated)
         if problem is not None:
@@ -274,7 +283,7 @@ class Verifier:
 
 def _describe_failure(name: str, error: BaseException) -> str:
     """Which verifier failed, with which exception, and the line of the user's code where it was raised."""
-    place = failed_in(error)
+    place = find_failed_line(error)
     return f"{name} failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
 
@@ -342,7 +351,7 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
     def register(chosen: str | None, decorated_object: Callable[..., Any]) -> Callable[..., Any]:
         own_name = getattr(decorated_object, "__name__", None) if chosen is None else chosen
         function = _find_function(decorated_object)
-        is_library = is_ours(function)
+        is_library = is_from_library(function)
         if not is_library:
             _load_families()  # so that no name of the library is taken unseen
         free_name = check_free("verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES)
@@ -359,7 +368,7 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
         )
         return decorated_object
 
-    return decorated(register, name)
+    return make_decorator(register, name)
 
 
 def _find_function(decorated_object: Any) -> Callable[..., Any]:
@@ -372,7 +381,9 @@ def _find_function(decorated_object: Any) -> Callable[..., Any]:
             function = None
     if isinstance(function, type) or not callable(function) or is_async(function):
         allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
-        raise InvalidInput("verifier", "function", allowed, shown(decorated_object), "See `rubrank help extending`.")
+        raise InvalidInput(
+            "verifier", "function", allowed, describe_object(decorated_object), "See `rubrank help extending`."
+        )
     return function
 
 
@@ -406,7 +417,7 @@ def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
-        raise InvalidInput("verifier", "function", allowed, shown(function), "See `rubrank help extending`.")
+        raise InvalidInput("verifier", "function", allowed, describe_object(function), "See `rubrank help extending`.")
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank._plugins import check_call, check_free, decorated, is_async, load_plugins, shown
+from rubrank._plugins import check_call, check_free, describe_object, is_async, load_plugins, make_decorator
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.control.attribute import Attribute, Measured, Texts, flatten_texts
 from rubrank.fusion.control.length import lengths
@@ -68,7 +68,9 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
 
     def register(chosen_name: str | None, function: Any) -> Any:
         if not callable(function) or is_async(function):
-            raise InvalidInput("attribute", "function", "a function of one text that is not async", shown(function), "")
+            raise InvalidInput(
+                "attribute", "function", "a function of one text that is not async", describe_object(function), ""
+            )
         check_call("attribute", function, "text")
         if isinstance(columns, str):
             raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
@@ -85,7 +87,7 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
         _sources[attribute_name] = function
         return function
 
-    return decorated(register, name)
+    return make_decorator(register, name)
 
 
 def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.float64]:

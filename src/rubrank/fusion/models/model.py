@@ -34,7 +34,7 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from rubrank._plugins import check_call, check_free, decorated, importable_home, load_plugins, shown
+from rubrank._plugins import check_call, check_free, describe_object, importable_home, load_plugins, make_decorator
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -92,7 +92,7 @@ def utility_model(name: Any = None) -> Any:
         _homes[model.name] = importable_home()
         return source
 
-    return decorated(register, name)
+    return make_decorator(register, name)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _make_model(chosen_name: str | None, source: Any) -> Any:
         model = None
     if not isinstance(model, UtilityModel) or not isinstance(model.name, str):
         allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
-        raise InvalidInput("utility_model", "model", allowed, shown(source), "See `rubrank help extending`.")
+        raise InvalidInput("utility_model", "model", allowed, describe_object(source), "See `rubrank help extending`.")
     return model
 
 

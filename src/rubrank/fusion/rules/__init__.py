@@ -41,7 +41,7 @@ from dataclasses import fields
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rubrank._plugins import check_call, check_free, decorated, is_ours, load_plugins, shown
+from rubrank._plugins import check_call, check_free, describe_object, is_from_library, load_plugins, make_decorator
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 if TYPE_CHECKING:
@@ -144,12 +144,14 @@ def rule(name: Any = None) -> Any:
         rule_name = getattr(rule_type, "name", None) if chosen_name is None else chosen_name
         remedy = "See `rubrank help extending`."
         if not isinstance(rule_type, type):
-            raise InvalidInput("rule", "class", "a class called with a batch", shown(rule_type), remedy)
+            raise InvalidInput("rule", "class", "a class called with a batch", describe_object(rule_type), remedy)
         if not isinstance(rule_name, str) or not _NAME.fullmatch(rule_name):
             allowed = "a text of small letters, digits, dots and hyphens"
             raise InvalidInput("rule", "name", allowed, repr(rule_name), remedy)
         if not hasattr(rule_type, "bounded") or not any("__call__" in vars(base) for base in rule_type.__mro__):
-            raise InvalidInput("rule", "class", "one with `bounded` and `__call__(batch)`", shown(rule_type), remedy)
+            raise InvalidInput(
+                "rule", "class", "one with `bounded` and `__call__(batch)`", describe_object(rule_type), remedy
+            )
         check_call("rule", rule_type.__call__, "self", "batch")
         check_free("rule", rule_name, rule_type, _registered_class, rule_name in ALIASES)
         if chosen_name is not None:
@@ -157,7 +159,7 @@ def rule(name: Any = None) -> Any:
         RULES[rule_name] = rule_type
         return rule_type
 
-    return decorated(register, name)
+    return make_decorator(register, name)
 
 
 def _registered_class(name: str) -> type | None:
@@ -195,7 +197,7 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
         if key not in defaults:
             raise UnknownName.of(name, "parameter", key, list(defaults))
         default = defaults[key]
-        if isinstance(default, int | float) and isinstance(value, str) and not is_ours(rule_type):
+        if isinstance(default, int | float) and isinstance(value, str) and not is_from_library(rule_type):
             allowed = "true or false" if isinstance(default, bool) else "a number"
             raise InvalidInput(name, key, allowed, repr(value), "")
     for key, default in defaults.items():

@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from rubrank._plain import Strict, validated
+from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.options import EngineOptions, option
 
@@ -371,4 +371,4 @@ def parse_config(data: Any, where: str = "config") -> Config:
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
         raise InvalidInput(where, "the config", "a mapping", got, f"See `rubrank help {PAGE}`.")
-    return validated(Config, data, where, PAGE)
+    return validate_model(Config, data, where, PAGE)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import labelled, validated
+from rubrank._plain import labelled, validate_model
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.options import EngineOptions
@@ -248,7 +248,7 @@ def _start_evolution(job: Job, reward: RubricReward) -> None:
     from rubrank.drafting.writers import load_writers
     from rubrank.training.evolution import LOG_NAME, start_evolution
 
-    options = validated(EvolveOptions, job.config.evolve, f"{job.where}: evolve", "docs/drafting.md")
+    options = validate_model(EvolveOptions, job.config.evolve, f"{job.where}: evolve", "docs/drafting.md")
     writers = load_writers(_find_file(job, options.writers))
     writers = writers.model_copy(update={"cache": writers.cache or str(job.output / "writers.sqlite")})
     prompts = None if options.prompts is None else str(job.path(options.prompts))

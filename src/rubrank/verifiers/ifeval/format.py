@@ -6,7 +6,7 @@ import json
 import re
 from functools import lru_cache
 
-from rubrank._plain import clean, no_constant
+from rubrank._plain import clean, refuse_constant
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
@@ -166,7 +166,7 @@ def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
         parse_constant = None
     else:
         body = _remove_fence(text.raw)
-        parse_constant = no_constant
+        parse_constant = refuse_constant
     try:
         value = json.loads(body, parse_constant=parse_constant)
     except RecursionError:

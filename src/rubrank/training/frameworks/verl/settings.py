@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from rubrank._plain import validated
+from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.config import RewardConfig
@@ -73,7 +73,7 @@ class Settings:
         if "columns" in own_settings:
             columns = own_settings["columns"]
             own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
-        return cls(validated(RewardConfig, section, OWNER, "verl"), **own_settings)
+        return cls(validate_model(RewardConfig, section, OWNER, "verl"), **own_settings)
 
     def engine(self) -> RewardEngine:
         """The engine that the settings describe."""
