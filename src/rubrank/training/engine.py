@@ -370,35 +370,23 @@ class RewardEngine:
             features = TextFeatures.join(graded.features)
         else:
             features = measure_texts(rollouts, self.controls, step)
-        active = active_controls(self.controls, features, rollouts, step)
-        shared = frozenset() if self.rubric is None else frozenset(c.name for c in self.rubric.criteria)
-        # Control that nobody asked for needs criteria that judges decide, and that several groups share.
-        if self._uncontrolled_rule is not None:
-            # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
-            judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
-            if not judged:
-                active = ActiveControls()
-            elif write and not self._has_logged_control:
-                self._has_logged_control = True
-                _log_default_control(judged)
-        elif not self._warned_of_single_group:
-            self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, len(groups), active)
+        shared = frozenset[str]()
+        if self.rubric is not None:
+            shared = frozenset(criterion.name for criterion in self.rubric.criteria)
+        controls = active_controls(self.controls, features, rollouts, step)
+        controls = self._check_controls(controls, table, shared, write)
+
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
-            state = None if train else self.state_dict()
-            try:
-                parts = fuse_in_parts(self.rule, table, active, self.penalties)
-            finally:
-                if state is not None:  # no rule learns from an evaluation
-                    self.load_state_dict(state)
+            parts = self._fuse_parts(table, controls, train)
             if write and self.recording is not None and self.recording.is_due(step, train):
                 self._write_records(self.recording, parts, groups, step, train)
-            results = tuple(part.result for part in parts)
             unknown_M = np.concatenate([part.find_unknown() for part in parts])
-            reward_M = np.concatenate([result.reward for result in results])
+            reward_M = np.concatenate([part.result.reward for part in parts])
             reward_M = np.where(unknown_M, np.nan, reward_M)
-            starts = np.cumsum([len(group.scores) for group in table.groups])[:-1]
-            rewards = tuple(tuple(group_rewards.tolist()) for group_rewards in np.split(reward_M, starts))
+            group_ends = np.cumsum([len(group.scores) for group in table.groups])
+            rewards = tuple(tuple(part.tolist()) for part in np.split(reward_M, group_ends[:-1]))
+            results = tuple(part.result for part in parts)
             step_rewards = StepRewards(rewards, results=results)
             if train and self.observer is not None:
                 self.observer(groups, table, step_rewards, step)
@@ -410,38 +398,81 @@ class RewardEngine:
             metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown_M.mean())
             metrics |= covariance_metrics(table, rewards, shared)
-            if graded.judging is not None:
-                metrics["rubrank/judge/waited"] = graded.seconds
-                metrics["rubrank/judge/hidden"] = graded.hidden
-                account = graded.judging.account
-                tokens = float(account.input_tokens + account.output_tokens)
-                self._judge_totals["cost"] += account.cost
-                self._judge_totals["tokens"] += tokens
-                metrics["rubrank/judge/tokens"] = tokens
-                for name, total in self._judge_totals.items():
-                    metrics[f"rubrank/judge/total_{name}"] = total
+            metrics |= self._judge_metrics(graded)
             if train and self.alarm is not None:
                 part = AlarmPart(table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1))
                 metrics |= self._update_alarm(part, results, step, shared, write)
             if train and write:
                 self._log_findings(parts, groups, step)
-            now = time.perf_counter()
-            seconds = graded.seconds + now - started
-            metrics["rubrank/seconds"] = seconds
-            if train:
-                if self._ended is not None and now > self._ended:
-                    metrics["rubrank/share_of_step"] = min(seconds / (now - self._ended), 1.0)
-                self._ended = now
-        columns = completion_columns(table, step_rewards.stopped_by)
+            metrics |= self._time_metrics(graded, started, train)
         advantages = [standardise_rewards(np.array(group)) for group in rewards]
         return replace(
             step_rewards,
             metrics=metrics,
-            columns=columns,
+            columns=completion_columns(table, step_rewards.stopped_by),
             distributions={"rubrank/rewards": reward_M, "rubrank/advantages": np.concatenate(advantages)},
             disputed=find_disputed(table, groups, rewards),
             findings=tuple(self.findings.latest),
         )
+
+    def _check_controls(
+        self, controls: ActiveControls, table: ScoreTable, shared: frozenset[str], write: bool
+    ) -> ActiveControls:
+        """The controls of a step, without default control if it cannot work; logs both once.
+
+        Default control needs criteria that judges decide and that several groups share.
+        """
+        if self._uncontrolled_rule is None:
+            if not self._warned_of_single_group:
+                groups = len(table.groups)
+                self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, groups, controls)
+            return controls
+        # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
+        judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
+        if not judged:
+            return ActiveControls()
+        if write and not self._has_logged_control:
+            self._has_logged_control = True
+            _log_default_control(judged)
+        return controls
+
+    def _fuse_parts(self, table: ScoreTable, controls: ActiveControls, train: bool) -> list[FusedPart]:
+        """The fused parts of a step. The rule learns from training steps only."""
+        if train:
+            return fuse_in_parts(self.rule, table, controls, self.penalties)
+        state = self.state_dict()
+        try:
+            return fuse_in_parts(self.rule, table, controls, self.penalties)
+        finally:
+            self.load_state_dict(state)
+
+    def _judge_metrics(self, graded: Graded) -> dict[str, float]:
+        """What the judge calls of a step, and of the run so far, took."""
+        if graded.judging is None:
+            return {}
+        account = graded.judging.account
+        tokens = float(account.input_tokens + account.output_tokens)
+        self._judge_totals["cost"] += account.cost
+        self._judge_totals["tokens"] += tokens
+        metrics = {
+            "rubrank/judge/waited": graded.seconds,
+            "rubrank/judge/hidden": graded.hidden,
+            "rubrank/judge/tokens": tokens,
+        }
+        for name, total in self._judge_totals.items():
+            metrics[f"rubrank/judge/total_{name}"] = total
+        return metrics
+
+    def _time_metrics(self, graded: Graded, started: float, train: bool) -> dict[str, float]:
+        """Seconds that the reward took, and its share of the time since the last training step."""
+        now = time.perf_counter()
+        seconds = graded.seconds + now - started
+        metrics = {"rubrank/seconds": seconds}
+        if train:
+            if self._ended is not None and now > self._ended:
+                metrics["rubrank/share_of_step"] = min(seconds / (now - self._ended), 1.0)
+            self._ended = now
+        return metrics
 
     def _log_findings(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int) -> None:
         """Examine some groups of a step, evenly spread over it, and log what is new."""
