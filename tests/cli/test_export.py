@@ -98,11 +98,19 @@ def test_mlflow_has_the_curves_and_the_file(records: list[GroupRecord], tmp_path
     assert len(client.search_runs([client.get_experiment_by_name("p").experiment_id])) == 2  # nothing is overwritten
 
 
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own
 def test_names_that_become_the_same_stay_apart(store: str) -> None:
-    from rubrank.records.mlflow_export import _names
+    """MLflow takes neither ä nor ö: both become _, and each keeps a curve of its own."""
+    from mlflow.tracking import MlflowClient
 
-    found = _names({"criterion/ä", "criterion/ö", "criterion/_"})
-    assert len(set(found.values())) == 3
+    criteria = tuple(CriterionData(name=name) for name in ("ä", "ö", "_"))
+    record = group(0, (1.0, 0.0), ((1.0, 0.5, 0.25), (1.0, 0.5, 0.25)))
+    record = record.model_copy(update={"criteria": criteria, "weights": (1.0, 1.0, 1.0), "gate": None})
+    export_records([record], "mlflow", place=store, project="names")
+    client = MlflowClient(tracking_uri=store)
+    (run,) = client.search_runs([client.get_experiment_by_name("names").experiment_id])
+    means = [value for name, value in run.data.metrics.items() if name.startswith("criterion/")]
+    assert sorted(means) == [0.25, 0.5, 1.0]
 
 
 @pytest.mark.filterwarnings("ignore")

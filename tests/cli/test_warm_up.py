@@ -21,7 +21,6 @@ def test_every_model_and_pool_is_compiled():
     seconds = json.loads(done.stdout)
     assert {f"{model}: no attributes" for model in model_names()} <= set(seconds)
     assert {f"bradley-terry: attributes, pool {pool}" for pool in ("group", "batch", "run")} <= set(seconds)
-    assert min(value for name, value in seconds.items() if "attributes, pool" in name) > 0.0005  # something was fitted
 
 
 COMPILED_AFTERWARDS = """

@@ -407,13 +407,11 @@ def test_the_client_bears_an_outage_by_itself():
 
 
 def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):
+    never_judged = Criterion(name="Never judged", question="Is it?")  # once in a process: no other test has it
     with Server(lambda asked: Answer(GOOD) if "Is it Kind" in asked.body["messages"][0]["content"] else DOWN) as server:
         retry = Retry(attempts=1, first_wait=0.01, breaker_failures=1000)
         who = judges(server.url, most_missing=0.6, retry=retry, kind="absolute")
-        from rubrank.judges import step
-
-        step._warned_criteria.clear()
         for _ in range(2):
-            judged(who, 3, (CLEAR, KIND))
+            judged(who, 3, (never_judged, KIND))
     told = [record.message for record in caplog.records if "no judge gave an answer" in record.message]
-    assert told == ["criterion 'Clear': no judge gave an answer in this step; the first reason: HTTP 500"]
+    assert told == ["criterion 'Never judged': no judge gave an answer in this step; the first reason: HTTP 500"]

@@ -235,10 +235,13 @@ def test_a_model_of_the_library_is_refused(name):
     assert model.find_model(name).name == name
 
 
-def test_the_models_of_the_library_are_known_beforehand():
-    assert {
-        name for name, one in model._MODELS.items() if type(one).__module__.startswith("rubrank.")
-    } == model._LIBRARY
+def test_no_model_of_the_library_can_be_replaced():
+    names = model.model_names()
+    ours = [name for name in names if type(model.find_model(name)).__module__.startswith("rubrank.fusion")]
+    assert len(ours) >= 3
+    for name in ours:
+        with pytest.raises(rubrank.InvalidInput, match="a built-in name"):
+            rubrank.utility_model(name)(lambda wins, ridge: wins)
 
 
 def test_attributes_of_one_and_of_several_columns():

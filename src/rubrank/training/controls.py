@@ -269,5 +269,5 @@ def warn_of_single_group(owner: str, rule: Rule, groups: int, active: ActiveCont
         f"{owner}: the influence of attributes is estimated over the groups of a call, and this call has a single "
         'group: nothing is removed. Pass the groups of a step together, or use pool="group", as in the paper.'
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=5)
+    warnings.warn(message, RuntimeWarning, stacklevel=5)  # the line that called `score`
     return True
