@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mkdocs.structure.files import File
 
 from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria, write_yaml_line
+from rubrank.judges.prompting.prompt_files import Prompt, load_prompt, prompt_names
 
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)(?:README|CONTRIBUTING|CHANGELOG|examples|recipes|benchmarks|src)[^)]*\)"
@@ -49,6 +50,11 @@ def _colour_difference(match: re.Match[str]) -> str:
 
 # ---- a page for every criterion ------------------------------------------------------------------------------------
 
+_DECIDED_BY = {"rule": "a program", "judge": "a judge", "both": "a program, or a judge if the program is not sure"}
+_VALUES = {"binary": "0 or 1", "ternary": "0, 0.5 or 1"}
+_LABEL = re.compile(r"((?:Passes|Fails|Missing|Not\s+covered)(?: \([^)]*\))?):\s*")
+_PROMPT_SECTIONS = {"counts": "What counts", "ignore": "What does not count", "edges": "Special cases"}
+
 
 def on_files(files: Any, config: Any) -> Any:
     """Add criteria/index.md and criteria/NAME.md."""
@@ -75,20 +81,28 @@ def _criteria_index(entries: list[CriterionEntry]) -> str:
         if entry.family != family:
             family = entry.family
             lines += ["", f"## {family}", "", "| criterion | decided by | checks |", "|---|---|---|"]
-        lines.append(f"| [{entry.name}]({_page_name(entry)}.md) | {entry.how} | {_in_prose(entry.checks)} |")
+        lines.append(
+            f"| [{entry.name}]({_page_name(entry)}.md) | {_DECIDED_BY[entry.how]} | {_in_prose(entry.checks)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def _criterion_page(entry: CriterionEntry) -> str:
-    lines = [f"# {entry.name}", "", _in_prose(entry.checks), ""]
-    lines += [f"Family {entry.family}; decided by: {entry.how}; layer {entry.layer}; values: {entry.values}.", ""]
+    lines = [f"# {entry.name}", "", _as_sentence(entry.checks), ""]
+    lines += [
+        f"Family {_in_prose(entry.family)}; decided by {_DECIDED_BY[entry.how]}; "
+        f"layer `{entry.layer}`; values: {_VALUES.get(entry.values, entry.values)}.",
+        "",
+    ]
     lines += ["```yaml", write_yaml_line(entry).strip(), "```", ""]
     paragraphs = (entry.doc or "").split("\n\n")
-    if " ".join(paragraphs[0].split()).rstrip(".") == entry.checks.rstrip("."):
-        paragraphs = paragraphs[1:]  # it stands above
+    if _as_sentence(paragraphs[0]) == _as_sentence(entry.checks):
+        paragraphs = paragraphs[1:]  # the page begins with it
     for paragraph in paragraphs:
         is_example = any(line.startswith("    ") for line in paragraph.splitlines())
-        lines += ["```text", paragraph, "```", ""] if is_example else [_in_prose(paragraph), ""]
+        lines += ["```text", paragraph, "```", ""] if is_example else _docstring_paragraph(paragraph)
+    if entry.name in prompt_names():
+        lines += _judge_section(load_prompt(entry.name, "en"))
     if entry.parameters:
         lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]
         for parameter in entry.parameters:
@@ -96,30 +110,87 @@ def _criterion_page(entry: CriterionEntry) -> str:
             lines.append(f"| `{parameter.name}` | {_in_cell(parameter.type)} | {_in_cell(default)} |")
         lines.append("")
     if entry.examples:
-        lines += ["## Examples", "", "| response | parameters | value | note |", "|---|---|---|---|"]
-        lines += [_example_row(case) for case in entry.examples[:12]]
+        lines += ["## Examples", "", *_example_table(entry.examples[:12])]
     return "\n".join(lines) + "\n"
 
 
-def _example_row(case: Mapping[str, Any]) -> str:
-    text = case.get("text")
-    shown = text if isinstance(text, str) else "a conversation"
-    params = ", ".join(f"{name}={value!r}" for name, value in (case.get("params") or {}).items())
-    note = str(case.get("note") or "")
-    return f"| {_in_cell(shown[:160])} | {_in_cell(params[:160])} | {case.get('value')} | {_in_cell(note)} |"
+def _docstring_paragraph(paragraph: str) -> list[str]:
+    """The paragraph, with its lists and its labels ("Passes:", "Fails:" …) as list items."""
+    lines: list[str] = []
+    for piece in re.split(r"\n(?=- )|\s*(?=\b(?:Passes|Fails|Missing|Not\s+covered)(?: \([^)]*\))?:)", paragraph):
+        label = _LABEL.match(piece)
+        if label:
+            lines.append(f"- **{' '.join(label[1].split())}:** {_in_prose(piece[label.end() :])}")
+        elif piece.startswith("- "):
+            lines.append(f"- {_in_prose(piece[2:])}")
+        elif piece.strip():
+            lines += ["", _in_prose(piece), ""]
+    return [*lines, ""]
+
+
+def _judge_section(prompt: Prompt) -> list[str]:
+    """What the judge is told about the criterion."""
+    lines = ["## What the judge is asked", "", _in_prose(prompt.get("question")), ""]
+    for section, title in _PROMPT_SECTIONS.items():
+        points = [line.removeprefix("- ") for line in prompt.get(section).splitlines() if line.strip()]
+        if points:
+            lines += [f"{title}:", "", *(f"- {_in_prose(point)}" for point in points), ""]
+    if prompt.items is not None:
+        words = "; ".join(f"{word} ({meaning})" if meaning else word for word, meaning in prompt.items.words.values())
+        lines += [
+            f"The judge lists {_in_prose(prompt.items.each)}, each with one of these words: {_in_prose(words)}.",
+            "",
+        ]
+    elif prompt.anchors:
+        lines += ["| value | meaning |", "|---|---|"]
+        lines += [f"| {share:g} | {_in_prose(text)} |" for share, text in reversed(prompt.anchors.items())]
+        lines.append("")
+    return lines
+
+
+def _example_table(cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows of examples; a column that is empty in all of them is left out."""
+    rows = []
+    for case in cases:
+        text = case.get("text")
+        params = ", ".join(f"{name}={value!r}" for name, value in (case.get("params") or {}).items())
+        shown = _shown_response(text[:160]) if isinstance(text, str) else "a conversation"
+        rows.append((shown, _in_cell(params[:160]), str(case.get("value")), _in_cell(str(case.get("note") or ""))))
+    titles = ("response", "parameters", "value", "note")
+    columns = [column for column in range(len(titles)) if any(row[column] for row in rows)]
+    table = [[titles[column] for column in columns], ["---"] * len(columns)]
+    table += [[row[column] for column in columns] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in table]
+
+
+def _shown_response(text: str) -> str:
+    """A response in a cell: with its line breaks, and with invisible characters as escapes."""
+    if not text.strip():
+        return "*empty*" if not text else f"`{text!r}`"
+    escaped = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+    return "<br>".join(map(_as_text, escaped.splitlines()))
+
+
+def _as_sentence(text: str) -> str:
+    """The text with a capital at its beginning and a full stop at its end."""
+    sentence = _in_prose(text)
+    if sentence[:1].isalpha():
+        sentence = sentence[0].upper() + sentence[1:]
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _in_prose(text: str) -> str:
-    """The same for a docstring, whose names in backquotes are code."""
+    """A docstring as Markdown: names in backquotes are code, and the rest is shown as it is."""
     parts = re.split(r"(`[^`|]+`)", text)
-    return " ".join("".join(part if part.startswith("`") else _in_cell_part(part) for part in parts).split())
+    return " ".join("".join(part if part.startswith("`") else _as_text(part) for part in parts).split())
 
 
 def _in_cell(text: str) -> str:
     """Text that Markdown shows as it is, inside a cell of a table."""
-    return " ".join(_in_cell_part(text).split())
+    return " ".join(_as_text(text).split())
 
 
-def _in_cell_part(text: str) -> str:
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~^])", r"\\\1", text)
+def _as_text(text: str) -> str:
+    # Entities and not backslashes: Python-Markdown shows the backslash before some of these characters.
+    escaped = re.sub(r"[&\\`*_{}\[\]<>#|~^]", lambda match: f"&#{ord(match[0])};", text)
     return _PAGE_PATH.sub(r"[\1](../\1.md)", escaped)

@@ -25,7 +25,7 @@ def test_every_page_is_in_the_navigation():
 
 def test_evidence_begins_with_a_question_and_its_answer():
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- Evidence:")[2].partition("- Log:")[0]
-    pages = [name for name in re.findall(r"[\w/.-]+\.md", nav) if name != "lab.md"]  # written by `rubrank lab report`
+    pages = re.findall(r"[\w/.-]+\.md", nav)
     assert len(pages) >= 7
     for page in pages:
         title, _, opening = (DOCS / page).read_text(encoding="utf-8").partition("\n\n")
@@ -129,3 +129,17 @@ def test_every_page_shows_its_headings_and_no_fence(site):
             if letters_of(heading) not in shown:
                 faults.append(f"{name}: no heading {heading!r}")
     assert not faults
+
+
+@pytest.mark.slow
+def test_pages_of_criteria_show_texts_as_they_are(site):
+    """Angle brackets, carets and lists of docstrings and examples, and what a judge is asked."""
+    page = (site / "criteria" / "GroundTruthMatch" / "index.html").read_text(encoding="utf-8")
+    parser = _PageText()
+    parser.feed(page)
+    text = "".join(parser.text)
+    assert "The result is the last <answer>, <solution>, \\boxed{}, ####" in text
+    assert "\\frac{x^2-1}{x-1}" in text
+    assert "<li>set: the same entries, in any order.</li>" in page
+    judged = (site / "criteria" / "GeneralQuality" / "index.html").read_text(encoding="utf-8")
+    assert "How good is this response, all in all" in judged

@@ -128,8 +128,12 @@ def write_report(plan: Plan, target: Path) -> None:
     cells = load_cells(plan)
     families = [result for name in plan.seeds if (result := summarise_family(plan, cells, name)) is not None]
     tunnel = load_tunnel(plan)
+    answer = "Nothing is decided yet: results of both families and of the tunnel are needed."
+    if tunnel is not None and families:
+        choice = choose_default(plan, families, tunnel)
+        answer = f"{_join(choice.tied)}, by their worst case over all tasks. {_describe_rlvr2(choice)}"
     introduction = _paragraph(f"""
-        Small policies were trained with {len(plan.arms)} reward rules on tasks whose true quality is known and shown to
+        **Which rule trains best?** {answer} Small policies were trained with {len(plan.arms)} reward rules on tasks whose true quality is known and shown to
         no rule, and every rule was run in simulated worlds. This page is written by `rubrank lab report` from
         `recipes/lab/results`; no figure is written by hand. A “+” is a gate; “control” takes the influence of reasoning
         length and Markdown out of judged criteria ([attributes.md](attributes.md)).""")
