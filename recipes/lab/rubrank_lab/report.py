@@ -133,10 +133,11 @@ def write_report(plan: Plan, target: Path) -> None:
         choice = choose_default(plan, families, tunnel)
         answer = f"{_join(choice.tied)}, by their worst case over all tasks. {_describe_rlvr2(choice)}"
     introduction = _paragraph(f"""
-        **Which rule trains best?** {answer} Small policies were trained with {len(plan.arms)} reward rules on tasks whose true quality is known and shown to
-        no rule, and every rule was run in simulated worlds. This page is written by `rubrank lab report` from
-        `recipes/lab/results`; no figure is written by hand. A “+” is a gate; “control” takes the influence of reasoning
-        length and Markdown out of judged criteria ([attributes.md](attributes.md)).""")
+        **Which rule trains best?** {answer} Small policies were trained with {len(plan.arms)} reward rules on tasks whose
+        true quality is known but not shown to any rule, and every rule was also run in simulated worlds.
+        `rubrank lab report` writes this page from `recipes/lab/results`; no figure is written by hand. “+” after a rule
+        means with gates; “control” removes the influence of reasoning length and Markdown from judged criteria
+        ([attributes.md](attributes.md)).""")
     parts = ["# The laboratory: which rule trains best", introduction]
     parts += ["## Verdict", _write_verdict(plan, families, tunnel)]
     if tunnel is not None and families:
@@ -177,7 +178,7 @@ def _write_verdict(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelR
 
 def _describe_seeds(plan: Plan, result: FamilyResult) -> str:
     counts = sorted(set(result.table["seeds"].to_list()))
-    text = f"{counts[0]} seeds an arm" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds an arm"
+    text = f"{counts[0]} seeds per arm" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds per arm"
     planned = plan.seeds[result.name]
     return text if counts[0] >= planned else f"{text} of {planned} planned"
 
