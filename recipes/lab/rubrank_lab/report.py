@@ -133,8 +133,8 @@ def write_report(plan: Plan, target: Path) -> None:
         choice = choose_default(plan, families, tunnel)
         answer = f"{_join(choice.tied)}, by their worst case over all tasks. {_describe_rlvr2(choice)}"
     introduction = _paragraph(f"""
-        **Which rule trains best?** {answer} Small policies were trained with {len(plan.arms)} reward rules on tasks whose
-        true quality is known but not shown to any rule, and every rule was also run in simulated worlds.
+        **Which rule trains best?** {answer} Small policies were trained with {len(plan.arms)} reward rules on tasks
+        whose true quality is known but not shown to any rule, and every rule was also run in simulated worlds.
         `rubrank lab report` writes this page from `recipes/lab/results`; no figure is written by hand. “+” after a rule
         means with gates; “control” removes the influence of reasoning length and Markdown from judged criteria
         ([attributes.md](attributes.md)).""")
@@ -240,15 +240,15 @@ def choose_default(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelR
 def _describe_rlvr2(choice: Choice) -> str:
     text = "" if choice.is_rlvr2 else "RLVR² does not win in any form. "
     best = f"Its best form is {choice.rlvr2} ({choice.worst[choice.rlvr2]:.0%} of the best gain in the worst case)"
-    return f"{text}{best}, the paper's own form has {choice.worst[PAPER]:.0%}."
+    return f"{text}{best}, the paper's own form reaches {choice.worst[PAPER]:.0%}."
 
 
 def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelResult) -> list[str]:
     choice = choose_default(plan, families, tunnel)
     criterion = _paragraph(f"""
-        The criterion of the plan: the best worst-case share of the best gain over all worlds of the tunnel and both
-        families; ties go to the paper's form, then to other forms of RLVR². That shares within {TIE:.0%} are a tie was
-        set after the first two seeds had run.""")
+        The plan chooses the rule with the best worst case: its smallest share of the best gain over both families and
+        all worlds of the tunnel. Ties go to the paper's form, then to other forms of RLVR². That shares within
+        {TIE:.0%} are a tie was decided after the first two seeds had run.""")
     header = ["share of the best gain", "worst case", *(result.name for result in families)]
     header += ["tunnel, mean", "tunnel, worst"]
     rows = []
@@ -256,7 +256,7 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
         of_families = [f"{result.share(arm):.0%}" for result in families]
         of_tunnel = [f"{tunnel.mean(arm):.0%}", f"{tunnel.worst(arm):.0%} ({tunnel.worst_world(arm)})"]
         rows.append([arm, f"{share:.0%}", *of_families, *of_tunnel])
-    outcome = f"By it **{choice.tied[0]}** wins ({choice.worst[choice.tied[0]]:.0%})"
+    outcome = f"By this criterion **{choice.tied[0]}** wins ({choice.worst[choice.tied[0]]:.0%})"
     if len(choice.tied) > 1:
         others = [f"{arm} ({choice.worst[arm]:.0%})" for arm in choice.tied[1:]]
         outcome += f", tied with {_join(others)}"
@@ -291,7 +291,7 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
 # ------------------------------------------------------------------------------------------------------------- sections
 
 ABOUT = {
-    "facts": """Facts about twelve topics, on honest scales: 6 to 15 criteria a prompt, four gates, and a judge that
+    "facts": """Facts about twelve topics, with scores that use their whole scale: 6 to 15 criteria per prompt, four gates, and a judge that
         likes long thinking and Markdown. Thinking beyond a short plan is useless.""",
     "kitchen": """Cooking for some guests. The judge uses 6 to 9 of 1 to 10 and becomes more lenient by a point over the
         run; a continuous criterion (amounts) counts; thinking helps until every item is worked out; criteria build on
@@ -360,9 +360,9 @@ def _write_method(plan: Plan, families: Sequence[FamilyResult], cells: pl.DataFr
     costs = ", ".join(f"{result.name} {result.table['cost'].mean():.1f} s" for result in families)
     seeds = ", ".join(f"{result.name} {_describe_seeds(plan, result)}" for result in families)
     paragraphs = [
-        """**Policies.** A Qwen3 of two layers and 0.1 million weights a family, taught by 800 to 900 supervised steps
-        to give middling answers.""",
-        """**Training.** 64 steps of 6 prompts × 8 rollouts, GSPO with one update a batch, learning rate 4e-4 (chosen
+        """**Policies.** A Qwen3 of two layers and 0.1 million weights per family, trained by 800 to 900 supervised steps
+        to give mediocre answers.""",
+        """**Training.** 64 steps of 6 prompts × 8 rollouts, GSPO with one update per batch, learning rate 4e-4 (chosen
         among 1.5e-4 and 4e-4 by seed 100, which is in no table, with two arms; both were better with it). All arms of a
         seed see the same prompts and random numbers. Afterwards 16 answers to each of 48 held-out prompts. “Last
         quarter” is the quality of the answers that were trained on in steps 48 to 63.""",
