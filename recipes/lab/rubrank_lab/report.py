@@ -291,8 +291,8 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
 # ------------------------------------------------------------------------------------------------------------- sections
 
 ABOUT = {
-    "facts": """Facts about twelve topics, with scores that use their whole scale: 6 to 15 criteria per prompt, four gates, and a judge that
-        likes long thinking and Markdown. Thinking beyond a short plan is useless.""",
+    "facts": """Facts about twelve topics, with scores that use their whole scale: 6 to 15 criteria per
+        prompt, four gates, and a judge that likes long thinking and Markdown. Thinking beyond a short plan is useless.""",
     "kitchen": """Cooking for some guests. The judge uses 6 to 9 of 1 to 10 and becomes more lenient by a point over the
         run; a continuous criterion (amounts) counts; thinking helps until every item is worked out; criteria build on
         each other. Arms and constants were committed before the first run.""",
@@ -360,8 +360,8 @@ def _write_method(plan: Plan, families: Sequence[FamilyResult], cells: pl.DataFr
     costs = ", ".join(f"{result.name} {result.table['cost'].mean():.1f} s" for result in families)
     seeds = ", ".join(f"{result.name} {_describe_seeds(plan, result)}" for result in families)
     paragraphs = [
-        """**Policies.** A Qwen3 of two layers and 0.1 million weights per family, trained by 800 to 900 supervised steps
-        to give mediocre answers.""",
+        """**Policies.** A Qwen3 of two layers and 0.1 million weights per family, trained by 800 to 900 supervised
+        steps to give mediocre answers.""",
         """**Training.** 64 steps of 6 prompts × 8 rollouts, GSPO with one update per batch, learning rate 4e-4 (chosen
         among 1.5e-4 and 4e-4 by seed 100, which is in no table, with two arms; both were better with it). All arms of a
         seed see the same prompts and random numbers. Afterwards 16 answers to each of 48 held-out prompts. “Last
