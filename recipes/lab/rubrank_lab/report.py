@@ -292,7 +292,8 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
 
 ABOUT = {
     "facts": """Facts about twelve topics, with scores that use their whole scale: 6 to 15 criteria per
-        prompt, four gates, and a judge that likes long thinking and Markdown. Thinking beyond a short plan is useless.""",
+        prompt, four gates, and a judge that likes long thinking and Markdown. Thinking beyond a short plan is
+        useless.""",
     "kitchen": """Cooking for some guests. The judge uses 6 to 9 of 1 to 10 and becomes more lenient by a point over the
         run; a continuous criterion (amounts) counts; thinking helps until every item is worked out; criteria build on
         each other. Arms and constants were committed before the first run.""",
