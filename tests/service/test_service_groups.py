@@ -241,3 +241,21 @@ def test_a_full_disk_is_a_503_and_no_record_is_written_twice(tmp_path, monkeypat
         assert served.call("/slime", sample)[0] == 200
         assert served.call("/v1/groups", body(request_id="r"))[0] == 200
     assert len(list(read_records(tmp_path / "records.jsonl"))) == 2
+
+
+def test_records_that_cannot_be_written_are_a_refusal_of_one_call_only(tmp_path, monkeypatch):
+    """The caller gets no rewards, so that its groups are not missing if it never comes back."""
+    from rubrank.records import writer
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with serving(tmp_path, records="records.jsonl") as served:
+        with monkeypatch.context() as full:
+            full.setattr(writer, "write_records", fail)
+            status, answer, _ = served.call("/v1/groups", body(request_id="r"))
+            assert status == 503
+            assert str(tmp_path) not in json.dumps(answer)
+        assert served.call("/v1/groups", body(request_id="other"))[0] == 200
+        assert served.call("/v1/groups", body(request_id="r"))[0] == 200
+    assert len(list(read_records(tmp_path / "records.jsonl"))) == 2

@@ -208,6 +208,40 @@ def test_a_full_disk_leaves_whole_batches_and_no_hole(tmp_path, suffix, backgrou
     assert steps_in(path) == [0, 0, 1, 1, 2, 2]
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied"), KeyboardInterrupt()]
+)
+def test_whoever_catches_the_error_and_goes_on_leaves_no_hole(tmp_path, monkeypatch, error):
+    """Without a thread: the next step, an evaluation and the end raise again; the same step may be written again."""
+    path = tmp_path / "records.jsonl"
+    engine = trained(Recording(path), range(1))
+    whole = path.read_bytes()
+
+    def write_half(file: Path, records: list[GroupRecord], append: bool) -> int:
+        with file.open("ab") as opened:
+            opened.write(whole[: len(whole) // 2])
+        raise error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(writing, "write_records", write_half)
+        with pytest.raises((InvalidInput, KeyboardInterrupt)):
+            engine.score(groups(1), 1)
+    assert path.read_bytes() == whole
+    for goes_on in (
+        lambda: engine.score(groups(2), 2),
+        lambda: engine.score(groups(1), 1, train=False),
+        engine.records_place,
+        engine.finish_records,
+    ):
+        with pytest.raises(InvalidInput, match="Then resume"):
+            goes_on()
+    assert path.read_bytes() == whole
+    for step in (1, 2):
+        engine.score(groups(step), step)
+    engine.finish_records()
+    assert steps_in(path) == [0, 0, 1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
 def test_a_file_that_was_cut_is_said_to_be(tmp_path, suffix):
     path = tmp_path / f"records{suffix}"

@@ -5,8 +5,9 @@
     writer.wait()                        returns when all is on disk, or raises
 
 If the file cannot be written, an `InvalidInput` about it is raised, with and without a thread. A batch is written whole
-or not at all. After a failure in the thread, batches that were accepted are lost, so the writer accepts no more: every
-later call raises the same error, until a resumed run has cut the file back (`reset`). Going on would leave a hole.
+or not at all. After a failure every later call raises the same error, because going on would leave a hole in the
+records. Without a thread, writing the same groups again repairs it. With a thread, further batches may be lost, so only
+a resumed run, which cuts the file back and calls `reset`, goes on.
 
 Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
 a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
@@ -25,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rubrank._files import atomic_write
 from rubrank.errors import InvalidInput
@@ -35,6 +36,7 @@ from rubrank.records.record import GroupRecord
 _log = logging.getLogger("rubrank")
 GROWING = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "reasons")
+_GroupLabel: TypeAlias = tuple[int | None, Any, str]  # step, "train" or "eval", id of the group
 _MOST_PENDING = 2  # batches; with a slow disk, more would only fill the memory
 
 
@@ -89,7 +91,9 @@ class RecordWriter:
         self._size_at_midnight = 0
         self._limits_logged: set[str] = set()
         self._failure: InvalidInput | None = None
-        """What went wrong in the thread."""
+        """Why a batch was not written."""
+        self._failed_groups: list[_GroupLabel] | None = None
+        """The groups of a batch that could not be written without a thread: the only one that may come next."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"recording": self.recording}  # a thread belongs to its process
@@ -103,14 +107,19 @@ class RecordWriter:
 
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
-        self._raise_failure()
         batch = list(records)
+        labels = [(record.step, record.metadata.get("mode"), record.group) for record in batch]
+        if self._failed_groups is None or labels != self._failed_groups:
+            self._raise_failure()
         if not self.recording.texts or self._is_full():
             batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
         file = self.recording.file(step)
         self._last_file = file
         if not self.recording.background:
-            _append(file, batch)
+            self._failed_groups = labels
+            self._append(file, batch)
+            self._failure = None
+            self._failed_groups = None
             return
         while self._pending and (self._pending[0].done() or len(self._pending) >= _MOST_PENDING):
             self._wait_for_first()
@@ -130,6 +139,7 @@ class RecordWriter:
             self.wait()
         self._pending.clear()
         self._failure = None
+        self._failed_groups = None
 
     def find_end(self) -> dict[str, Any]:
         """Folder, file and size at which the records end, once all are on disk: where a resumed run cuts them."""
@@ -182,15 +192,24 @@ class RecordWriter:
             _log.warning("%s: further records have no texts", reached)
 
     def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
-        if self._failure is not None:
-            return
+        if self._failure is None:
+            self._append(file, records)
+
+    def _append(self, file: Path, records: list[GroupRecord]) -> None:
+        """Write all records or none: after a failure the file is cut back, as half a line would hide what follows."""
+        size_before = file.stat().st_size if file.exists() else 0
         try:
-            _append(file, records)
-        except InvalidInput as error:
-            self._failure = error
+            write_records(file, records, append=True)
         except BaseException as error:
-            got = f"{self.recording.path}: {type(error).__name__}: {error}"
-            self._failure = InvalidInput("records", "path", "written", got, "Then resume.")
+            with suppress(OSError):
+                os.truncate(file, size_before)
+            if isinstance(error, OSError):
+                got = f"{file}: {error.strerror or error}"
+            else:
+                got = f"{file}: {type(error).__name__}: {error}"
+            self._failure = InvalidInput("records", "path", "a file that can be written", got, "Then resume.")
+            if isinstance(error, OSError):
+                raise self._failure from None
             raise
 
     def _wait_for_first(self) -> None:
@@ -200,15 +219,3 @@ class RecordWriter:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-
-def _append(file: Path, records: list[GroupRecord]) -> None:
-    """Write all records or none: after a full disk the file is cut back, as half a line would hide what follows."""
-    size_before = file.stat().st_size if file.exists() else 0
-    try:
-        write_records(file, records, append=True)
-    except OSError as error:
-        with suppress(OSError):
-            os.truncate(file, size_before)
-        got = f"{file}: {error.strerror or error}"
-        raise InvalidInput("records", "path", "a file that can be written", got, "Then resume.") from None

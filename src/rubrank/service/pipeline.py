@@ -237,6 +237,9 @@ class Pipeline:
                 groups, graded, first.step, train=first.train, write=first.write, logged=first.alone
             )
         except Exception as error:
+            if self.engine.recording is not None:
+                # If the records could not be written: these callers get no rewards, so nothing is missing in the file.
+                self.engine.recording.reset()
             if len(jobs) == 1:
                 first.result = error
                 return
