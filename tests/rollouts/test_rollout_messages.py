@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from rubrank.errors import InvalidInput
 from rubrank.records.record import describe_texts
+from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.rollouts import rollout_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "tides"}'}}
 SAID = [
@@ -54,3 +57,27 @@ def test_odd_messages_are_shown_somehow(odd: dict[str, Any]) -> None:
     rollout = Rollout.model_validate({"response": [odd, {"role": "assistant", "content": "end"}]})
     assert len(rollout.messages) == 1
     assert rollout.response == "end"
+
+
+@pytest.mark.parametrize("content", [42, 3.5, True, float("nan"), [5], ["a", 5], [{"type": "text", "text": 5}]])
+def test_content_that_is_no_text_is_refused(content: Any) -> None:
+    """Graded as "42" or "nan", it would get a plausible reward."""
+    asked = {"role": "user", "content": "Why?"}
+    answered = {"role": "assistant", "content": content}
+    for row in (
+        {"messages": [asked, answered]},
+        {"prompt": "Why?", "response": [answered]},
+        {"prompt": [{"role": "user", "content": content}], "response": "x"},
+    ):
+        with pytest.raises(InvalidInput, match="must be a text"):
+            read_groups([row])
+    with pytest.raises(InvalidInput, match="must be a text"):
+        rollout_of("Why?", [answered])
+
+
+def test_content_in_parts_and_results_of_tools_are_text() -> None:
+    part = {"type": "text", "text": "The moon."}
+    for content in ("The moon.", [part], ["The ", "moon."], [{"type": "image"}, part], part):
+        assert rollout_of("Why?", [{"role": "assistant", "content": content}]).response == "The moon."
+    rollout = rollout_of("Why?", [SAID[0], {"role": "tool", "tool_call_id": "c1", "content": 3}, SAID[2]])
+    assert rollout.tool_calls[0].result == "3"

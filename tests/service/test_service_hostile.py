@@ -28,6 +28,7 @@ KEYS = [
     *("groups", "prompt", "responses", "response", "query", "prompts", "labels", "label", "rubric", "metadata"),
     *("responses_create_params", "output", "input", "id", "group_id", "group_size", "role", "content", "tools"),
 ]
+JUDGE = {"name": "judge", "endpoints": [{"base_url": "http://127.0.0.1:9/v1", "model": "m"}]}
 PATHS = ["/v1/groups", "/v1/score", "/openrlhf", "/slime", "/miles", "/verify"]
 
 
@@ -510,6 +511,13 @@ def test_configurations_that_cannot_be(tmp_path, options):
         load_service(config_at(tmp_path, **options))
 
 
+@pytest.mark.parametrize("key", ["keep", "window", "max_body", "max_waiting", "max_group", "body_timeout", "shutdown"])
+@pytest.mark.parametrize("value", [True, False])
+def test_true_is_no_number_of_a_service(key, value):
+    with pytest.raises(InvalidInput, match=f"{key} must be .*number.*; got '{str(value).lower()}'"):
+        parse_service({"rubric": RUBRIC, key: value})
+
+
 @pytest.mark.parametrize("token", ["schl\u00fcssel", "a\nb", "a\x00b", "\u2003x\u2003y"])
 def test_tokens_that_no_header_can_hold(tmp_path, token):
     config, folder = load_service(config_at(tmp_path, token=token))
@@ -524,6 +532,9 @@ def test_tokens_that_no_header_can_hold(tmp_path, token):
         ({"judges": 7}, "what one holds"),
         ({"records": "a\0b.jsonl"}, "path"),
         ({"folder": "\0"}, "path"),
+        ({"judges": {"judges": [JUDGE | {"timeout": True}]}}, "timeout must be a number; got 'true'"),
+        ({"judges": {"judges": [JUDGE | {"retry": {"attempts": True}}]}}, "attempts must be a whole number"),
+        ({"judges": {"judges": [JUDGE], "most_missing": True}}, "most_missing must be a number"),
     ],
 )
 def test_plans_that_cannot_be_made_are_said(tmp_path, more, what):

@@ -18,6 +18,7 @@ from rubrank.training import config as module
 from rubrank.training.config import RewardConfig, load_config, load_engine, main, refuse_late_controls, warn_if_stateful
 from rubrank.training.controls import Control
 from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.job.config import parse_config
 from rubrank.training.queries import make_query, score_query, to_messages
 
 LAKE = {"name": "Keyword", "params": {"keywords": ["lake"]}}
@@ -210,3 +211,27 @@ def test_messages_that_are_objects():
     ]
     assert to_messages("text") == "text"
     assert to_messages(None) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": True},
+        {"workers": True},
+        {"model": {"path": "m", "lora": {"r": True}}},
+        {"model": {"path": "m", "lora": {"dropout": False}}},
+        {"training": {"learning_rate": True}},
+        {"training": {"num_generations": True}},
+        {"stages": [{"steps": True, "sources": [{"path": "d.jsonl"}]}]},
+        {"stages": [{"steps": 2, "sources": [{"path": "d.jsonl", "share": True}]}]},
+        {"stages": [{"steps": 2, "sources": [{"path": "d.jsonl", "limit": True}]}]},
+        {"records": {"every": True}},
+        {"evaluate": {"benchmarks": ["ifeval"], "data": "d", "every": True}},
+        {"held_out": {"sources": [{"path": "d.jsonl"}], "rollouts": True}},
+    ],
+)
+def test_true_is_no_number_of_a_job(changes):
+    stages = [{"steps": 2, "sources": [{"path": "d.jsonl"}]}]
+    job = {"model": {"path": "m"}, "stages": stages, "output": "run", "rubric": [LAKE], **changes}
+    with pytest.raises(InvalidInput, match="got '(true|false)'"):
+        parse_config(job, "job.yaml")

@@ -69,6 +69,8 @@ def test_columns_that_trl_takes_for_something_else_stay_behind(job):
         ({"prompt": "a"}, {"columns": {"prompt": "promt"}}, "Did you mean 'prompt'?"),
         ({"prompt": " "}, {}, "prompt must be a text or messages, not empty"),
         ({"messages": [*CHAT, {"role": "assistant", "content": "Como."}]}, {}, "messages that end before the answer"),
+        ({"messages": [{"role": "user", "content": 42}]}, {}, "messages whose content is a text; got 42"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}, {}, "whose content is a text"),
     ],
 )
 def test_rows_that_cannot_be_used(job, row, given, said):

@@ -43,9 +43,16 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
 
 
 def convert_message(message: Row) -> dict[str, Any]:
-    """A chat message with the keys of `Message`; content in parts is joined."""
+    """A chat message with the keys of `Message`; content in parts is joined.
+
+    Content that is no text, such as a number, stays as it is, so that `Message` refuses it. Only what a tool returned
+    may be any value: it is written out.
+    """
     role = message["role"]
-    converted = {"role": "user" if role == "human" else role, "content": _join_content(message.get("content"))}
+    content = _join_content(message.get("content"))
+    if role == "tool" and not isinstance(content, str):
+        content = str(content)
+    converted = {"role": "user" if role == "human" else role, "content": content}
     if message.get("tool_calls"):
         converted["tool_calls"] = convert_tool_calls(message["tool_calls"])
     reasoning = reasoning_in(message)
@@ -91,11 +98,20 @@ def _has_failed(data: Row) -> bool:
     return is_marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")
 
 
-def _join_content(content: Any) -> str:
-    if isinstance(content, list | tuple):
-        return "".join(str(part.get("text") or "") if isinstance(part, Mapping) else str(part) for part in content)
-    if isinstance(content, Mapping):
-        return json.dumps(content, ensure_ascii=False, default=str)
+def _join_content(content: Any) -> Any:
+    """The text of a content that is None, bytes, an object or a list of parts; anything else unchanged."""
+    if hasattr(content, "tolist"):
+        content = content.tolist()
+    if content is None:
+        return ""
     if isinstance(content, bytes | bytearray):
         return content.decode("utf-8", "replace")
-    return "" if content is None else str(content)
+    if isinstance(content, Mapping):
+        if content.get("type") == "text" and isinstance(content.get("text"), str):
+            return content["text"]  # one part that should be in a list
+        return json.dumps(content, ensure_ascii=False, default=str)
+    if isinstance(content, list | tuple):
+        # Images and other parts without text count as nothing.
+        texts = [(part.get("text") or "") if isinstance(part, Mapping) else part for part in content]
+        return "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    return content

@@ -135,6 +135,9 @@ def _read_prompt(cell: Any, where: str) -> Any:
             if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
                 raise InvalidInput(where, "prompt", "of texts", f"a part of type {part['type']!r}", "")
     messages = [convert_message(message) for message in prompt]
+    for message in messages:
+        if not isinstance(message["content"], str):
+            raise InvalidInput(where, "prompt", "messages whose content is a text", repr(message["content"])[:80], "")
     if messages[-1]["role"] == "assistant":
         remedy = "Remove the answer: the policy will give its own."
         raise InvalidInput(where, "prompt", "messages that end before the answer", "one of the assistant last", remedy)
