@@ -76,6 +76,11 @@ def test_no_trick_earns_half_of_the_credit():
         ("ContainsAny", "London, Paris and Rome are large, but the capital is Paris.", {"references": ["Paris"]}),
         ("ContainsAny", "Every brushstroke was a battle against doubt.", {"references": ["brushstroke"]}),
         ("ForbiddenContent", "Plan A - B - C: the U.S.A., 4 rooms, сор из избы", {"words": ["bad", "cop"]}),
+        ("ForbiddenContent", "The A.B.C. of W.H.O. advice; S.O.S. calls", {"words": ["abc", "who", "sos"]}),
+        ("ForbiddenContent", "Room A11, the A55, bus B33", {"words": ["all", "ass", "bee"]}),
+        ("ForbiddenContent", "From 5am to 10am, an 8in pipe, the 1st", {"words": ["sam", "loam", "bin", "lst"]}),
+        ("ForbiddenContent", "item5 and Unit5", {"words": ["items", "units"]}),
+        ("ForbiddenContent", "Options B A D C, codons C A T G", {"words": ["bad", "cat"]}),
         ("Citations", "<q>the moon pulls the sea</q> [1]", {"material": ["The moon pulls the sea."], "at_least": 1}),
         ("Keyword", '<span style="font-size:10px;opacity:0.9">lighthouse</span>', {"keywords": ["lighthouse"]}),
         ("Keyword", '<p style="color:#fff;background:#000">lighthouse</p>', {"keywords": ["lighthouse"]}),
@@ -136,3 +141,11 @@ def test_a_summary_in_another_order_keeps_its_credit():
     ):
         for prompt in ("Summarise the report.", load_script().LISTED, load_script().INLINE):
             assert judge("SummaryRecall", answer, {"points": points}, prompt) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("word", "response"),
+    [("USA", "The U.S.A. won."), ("damn", "D A M N"), ("damn", "d.a.m.n"), ("hell", "he11"), ("total", "t0ta1")],
+)
+def test_disguised_words_are_found(word, response):
+    assert judge("ForbiddenContent", response, {"words": [word]}) == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import re2
 from pydantic import Field
 
-from rubrank._plain import clean, word_list
+from rubrank._plain import clean, word_list, word_set
 from rubrank.texts.prose import (
     count_phrase,
     fold_phrase,
@@ -21,6 +22,7 @@ from rubrank.texts.prose import (
     split_code,
 )
 from rubrank.texts.text import Text
+from rubrank.texts.visible import remove_invisible
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.persons import find_first_person
 from rubrank.verifiers.shared.relation import Relation, holds
@@ -190,7 +192,7 @@ def forbidden_content(
     present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
-        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(phrase, shown.folded):
+        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(word, shown):
             present.append(repr(word))
     present += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
     # Markup is searched for in the raw text: the shown one has lost some of it.
@@ -209,23 +211,43 @@ _SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
 _LOOKALIKES = str.maketrans(
     f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}", "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz"
 )
+_UNITS = word_set("am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs")
 _WORD = re.compile(r"[\w@$]+")
 _SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
 
 
-def _is_disguised(phrase: str, folded: str) -> bool:
-    """Does the text spell the phrase with look-alike letters (b4d), or letter by letter (b-a-d)?"""
+def _is_disguised(word: str, text: Text) -> bool:
+    """Does the text spell the word with look-alike letters (b4d), or letter by letter (b-a-d)?"""
+    phrase = fold_phrase(word)
     if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
         return False
-    undisguised = []
-    for word in _WORD.findall(folded):
-        latin = word.translate(_LOOKALIKES)
-        # Numbers, and words that are written in another alphabet altogether, are what they seem.
-        is_mixed = any((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
-        if latin != word and is_mixed:
-            undisguised.append(latin)
-    spelled = (match[0].replace(match[1], "") for match in _SINGLE_LETTERS.finditer(folded))
-    return phrase in undisguised or any(phrase in run for run in spelled)
+    for candidate in _WORD.findall(text.folded):
+        if candidate.translate(_LOOKALIKES) == phrase != candidate and not _is_what_it_seems(candidate):
+            return True
+    spaced = " ".join(unicodedata.normalize("NFKC", remove_invisible(text.raw)).split())
+    for match in _SINGLE_LETTERS.finditer(spaced):
+        letters = match[0].replace(match[1], "")
+        if not letters.isupper():
+            if phrase in letters.casefold():
+                return True
+        elif letters.casefold() == phrase and (match[1] != "." or word.isupper()):
+            # Capitals in a row are often options or notes (B A D C), with dots an abbreviation: W.H.O. is not "who".
+            return True
+    return False
+
+
+def _is_what_it_seems(word: str) -> bool:
+    """Is a word with digits or letters of other alphabets written so for its own sake?
+
+    Such are words of another alphabet altogether, numbers with a unit (5am), numbered names (item5) and codes with
+    fewer letters than digits (A11).
+    """
+    letters = sum((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
+    digits = sum(map(str.isdigit, word))
+    if letters == 0 or digits > letters:
+        return True
+    is_numbered = digits == 1 and word[-1].isdigit()
+    return is_numbered or (digits > 0 and word.lstrip("0123456789") in _UNITS)
 
 
 def _has_kind(kind: str, text: Text) -> bool:
