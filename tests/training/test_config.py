@@ -233,5 +233,5 @@ def test_messages_that_are_objects():
 def test_true_is_no_number_of_a_job(changes):
     stages = [{"steps": 2, "sources": [{"path": "d.jsonl"}]}]
     job = {"model": {"path": "m"}, "stages": stages, "output": "run", "rubric": [LAKE], **changes}
-    with pytest.raises(InvalidInput, match="got '(true|false)'"):
+    with pytest.raises(InvalidInput, match=r"got '(true|false)'"):
         parse_config(job, "job.yaml")
