@@ -84,7 +84,7 @@ def _group(
     scores[:, 11] = random.random(rollouts) > 0.05
     scores[random.random(scores.shape) < 0.01] = np.nan
     why = tuple(
-        tuple("no answer in 120 s" if x != x else f"{x:.2g} found, 1 asked" for x in row) for row in scores.tolist()
+        tuple("no answer in 120 s" if x != x else f"{x:.2g} found, 1 required" for x in row) for row in scores.tolist()
     )
     prompt = (Message(role="user", content=f"Question {g}: {_prose(random, 30)}"),)
     said = [_prose(random, int(n)) if texts else "" for n in words]

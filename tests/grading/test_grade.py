@@ -103,7 +103,7 @@ def test_all_criteria_of_all_rollouts():
     table = grade(groups(["a b c", "b"], ["a"]), rubric)
     np.testing.assert_array_equal(table["g0"].scores, [[1, 0], [0, 1]])
     np.testing.assert_array_equal(table["g1"].scores, [[1, 1]])
-    assert table["g0"].reason(0, "Short") == "3 words found, at most 2 asked"
+    assert table["g0"].reason(0, "Short") == "3 words found, at most 2 required"
 
 
 def test_a_text_is_made_once_for_all_criteria():

@@ -55,7 +55,7 @@ def test_rewards_scores_and_reasons_come_back(served):
     (group,) = answer["groups"]
     assert same_bits(group["rewards"], in_process(body()["groups"]).rewards[0])
     assert group["scores"]["WordCount"] == [1.0, 0.0, 0.0, 1.0]
-    assert "at least 3 asked" in group["reasons"]["WordCount"][1]
+    assert "at least 3 required" in group["reasons"]["WordCount"][1]
     assert group["stopped_by"][2] == "EmptyAnswer"
     assert answer["cost"]["calls"] == 0
 

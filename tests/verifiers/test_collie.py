@@ -128,7 +128,7 @@ def test_the_reason_names_the_first_constraint_that_fails():
     )
     assert verdict.value == 0.5
     assert verdict.reason == (
-        "1 of 2 constraints hold; the first that does not is two sentences: 1 sentences, exactly 2 asked"
+        "1 of 2 constraints hold; the first that does not is two sentences: 1 sentences, exactly 2 required"
     )
 
 

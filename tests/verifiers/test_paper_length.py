@@ -36,7 +36,7 @@ def test_entries_by_any_mark(mark):
 
 
 def test_the_reason_tells_both_numbers():
-    assert verdict("EntryCount", "- a\n- b", count=3).reason == "2 entries found, exactly 3 asked"
+    assert verdict("EntryCount", "- a\n- b", count=3).reason == "2 entries found, exactly 3 required"
 
 
 def test_a_run_of_quotation_marks_takes_no_time():

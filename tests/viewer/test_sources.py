@@ -89,7 +89,7 @@ def test_rollouts_are_graded_while_the_page_is_open(tmp_path: Path, cleanup: Exi
     feed.stop()
     records = list(read_records(opened.records))
     assert (feed.problem, len(records)) == ("", 20)
-    assert [row[0] for row in records[7].scores] == [1.0, 1.0, 1.0, 0.0]  # 3, 4, 5 and 6 words, at most 5 asked
+    assert [row[0] for row in records[7].scores] == [1.0, 1.0, 1.0, 0.0]  # 3, 4, 5 and 6 words, at most 5 required
     assert records[7].responses == tuple("word " * (3 + i) for i in range(4))
 
 

@@ -2,7 +2,7 @@
 
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml")
     table["query-7"].scores                      (rollouts, criteria) of one group; NaN = not scored
-    table["query-7"].reason(0, "WordCount")      why: "212 words found, at least 300 asked"
+    table["query-7"].reason(0, "WordCount")      why: "212 words found, at least 300 required"
     table.fuse().reward                          one reward per rollout, gated by the criteria's layers
     table.write("scores.parquet")                read_scores(...) returns the same table, reasons included
 

@@ -13,7 +13,7 @@ The first parameter's annotation says what the function wants to see: `Text` (th
 gets without an annotation), `str` (the same as a string), `Rollout` (everything: prompt, turns, tools, metadata), or
 `Group` (all rollouts of the query; it returns an answer for each, in their order, once the group is complete).
 The keyword parameters are the criterion's parameters; their annotations are checked by pydantic before anything runs.
-The result is a value and a reason: "3 bullets, 4 asked". A value alone will do, and `@verifier` alone takes the
+The result is a value and a reason: "3 bullets, 4 required". A value alone will do, and `@verifier` alone takes the
 function's name: `@verifier def polite(text): return "please" in text`.
 
 - A value is a number of the declared domain, or a bool (1 or 0). Without `domain=` that is 0 to 1, and 0 or 1 where the

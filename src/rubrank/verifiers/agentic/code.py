@@ -49,12 +49,14 @@ def patch_applies(
 ) -> Answer:
     """The response holds a unified diff that fits the files (`files` or `metadata["files"]`: name → content).
 
-    Passes: a plain or git diff, in a fenced block or bare, whose context and removed lines are found to the letter;
-    a hunk may have moved. New, deleted, renamed and copied files are understood. `fuzz`: so many lines at either end
-    of the context may differ. Fails: no diff; wrong counts in a hunk's header; context that does not match; a file
-    that does not exist, or exists already, or would be a folder, too; paths that lead out of the tree or into .git, or
-    that no file can have; symbolic links; submodules; binary patches.
-    Applied in memory, strictly: no program is started and no file touched. Missing: no files given.
+    Passes: a plain or git diff, in a fenced block or bare, whose context and removed lines are found to the letter; a
+        hunk may have moved. New, deleted, renamed and copied files are understood. `fuzz`: so many lines at either end
+        of the context may differ.
+    Fails: no diff; wrong counts in a hunk's header; context that does not match; a file that does not exist, or exists
+        already, or would be a folder, too; paths that lead out of the tree or into .git, or that no file can have;
+        symbolic links; submodules; binary patches. Applied in memory, strictly: no program is started and no file
+        touched.
+    Missing: no files given.
     Not covered: whether the change is right (TestsPass with `source="patch"`); combined diffs; ed scripts.
     """
     before = rollout.metadata.get("files") if files is None else files
@@ -110,18 +112,17 @@ def code_passes(
     objects, tests use methods and attributes. What a function does to its arguments in place is seen if it returns
     None, or with `mutates` always. A test that needs the code's live objects (operators on them, subclasses, functions
     passed as arguments), or every test with `in_process`, runs in the code's process; the reason then says that such a
-    pass can be faked.
-    `cases` (or `metadata["cases"]`): {stdin, stdout}; the code runs as a program. Compared by "lines" (space at the
-    ends of lines and of the text aside), "tokens" (numbers within `tolerance`) or "exact".
+    pass can be faked. `cases` (or `metadata["cases"]`): {stdin, stdout}; the code runs as a program. Compared by
+    "lines" (space at the ends of lines and of the text aside), "tokens" (numbers within `tolerance`) or "exact".
     `source`: "answer": the last Python block; "file": `metadata["final_files"][path]`; "patch": the response's diff
     applied to `metadata["files"]`. `setup` runs before the code. Other files of `metadata["files"]` lie beside it.
-    Tests use their own files as they were given, whatever a patch does to them: `test_files` names them ("tests/*"),
-    by default folders and names of tests and helpers that assert.
-    Value: the share of tests passed, or with `score="all"` 1 if all pass. `seconds` holds for each test, `memory` is
-    in MB.
-    Fails (0): no code, syntax errors, leaving early, too slow, too large. Missing: no tests, a sandbox that cannot run.
+    Tests use their own files as they were given, whatever a patch does to them: `test_files` names them ("tests/*"), by
+    default folders and names of tests and helpers that assert. Value: the share of tests passed, or with `score="all"`
+    1 if all pass. `seconds` holds for each test, `memory` is in MB.
+    Fails (0): no code, syntax errors, leaving early, too slow, too large.
+    Missing: no tests, a sandbox that cannot run.
     Not covered: pytest's fixtures and parameters; languages other than Python (CodePasses); tests that look at files
-    which the code changes; operators on objects that a function of the code returns.
+        which the code changes; operators on objects that a function of the code returns.
     """
     if tests is None and cases is None:
         tests = _TESTS.validate_python(rollout.metadata.get("tests", []))

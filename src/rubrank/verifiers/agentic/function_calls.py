@@ -22,10 +22,11 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
 
     `expected` (or `metadata["ground_truth"]`): [{"weather": {"city": ["Paris", "Paris, France"], "unit": ["C", ""]}}]:
     for every argument the values allowed; "" among them makes it optional. Texts agree without regard to case, spaces
-    and ,./-_*^; a whole number may stand for a decimal one, true and false for nothing but themselves; lists agree
-    item by item, mappings key by key (their values may be lists of allowed ones). A dot in a name may be written "_".
-    Passes: as many calls as expected, each with its own. Fails: a call more or less, another name, an argument that is
-    not expected or absent, a value that is not allowed. Missing: nothing expected given.
+    and ,./-_*^; a whole number may stand for a decimal one, true and false for nothing but themselves; lists agree item
+    by item, mappings key by key (their values may be lists of allowed ones). A dot in a name may be written "_".
+    Passes: as many calls as expected, each with its own.
+    Fails: a call more or less, another name, an argument that is not expected or absent, a value that is not allowed.
+    Missing: nothing expected given.
     Not covered: types of the schema (ToolCallValid); Java's and JavaScript's own types; multi-turn states.
     """
     expected = rollout.metadata.get("ground_truth") if expected is None else expected

@@ -37,15 +37,18 @@ def final_state_match(
     ignore: list[str] = [],  # noqa: B006 - pydantic copies it
 ) -> Answer:
     """The state at the end (`metadata["final_state"]`) is the expected one (`expected` or
+
     `metadata["expected_state"]`).
 
     Compared to the last leaf; the reason names the first places that differ: `$.orders[2].status`. `subset`: keys that
     are not expected are allowed. `unordered`: lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`:
     places left out, with `*` for any key or index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves
     that agree, over those of both states (an unexpected leaf counts against it, too).
-    Missing: one of the two states is not given, or too large. Passes: the same leaves. Fails: one
-    that differs. Not covered: how the state came about; values with a
-    meaning of their own (dates, paths) are compared as they are written.
+    Missing: one of the two states is not given, or too large.
+    Passes: the same leaves.
+    Fails: one that differs.
+    Not covered: how the state came about; values with a meaning of their own (dates, paths) are compared as they are
+        written.
     """
     expected_state = rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
     final_state = rollout.metadata.get("final_state", _ABSENT)
@@ -147,11 +150,12 @@ def trajectory_efficiency(
     `optimal` (or `metadata["optimal_steps"]`, or the number of `metadata["expected_calls"]`) is the number of calls
     that suffice. Waste, counted on top of the call itself: a duplicate (same tool, same arguments and same result as an
     earlier call: polling that sees something new is none) × `duplicate_weight`, and a call of one of `noop_tools` ×
-    `noop_weight`.
-    No call at all is 0, not perfect efficiency. Fewer calls than optimal are 1: whether the task was done is for
-    FinalStateMatch or TestsPass to say; make one of them a prerequisite.
-    Missing: no optimal number given. Passes with 1: no more calls than needed. Fails with 0: no
-    call. Not covered: calls that differ only in wording; steps without a call.
+    `noop_weight`. No call at all is 0, not perfect efficiency. Fewer calls than optimal are 1: whether the task was
+    done is for FinalStateMatch or TestsPass to say; make one of them a prerequisite.
+    Missing: no optimal number given.
+    Passes with 1: no more calls than needed.
+    Fails with 0: no call.
+    Not covered: calls that differ only in wording; steps without a call.
     """
     steps = optimal or rollout.metadata.get("optimal_steps") or len(rollout.metadata.get("expected_calls") or ())
     if not isinstance(steps, int) or steps < 1:

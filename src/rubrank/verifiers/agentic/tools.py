@@ -87,15 +87,15 @@ def tool_call_valid(rollout: Rollout, *, at_least: int = 1, extra: Literal["sche
 
     Passes: {"city": "Paris"} for a tool whose schema asks for a text `city`; arguments as a mapping or as JSON text.
     Fails: a tool that is not on offer; arguments that are not a JSON object or break the schema; fewer calls than
-    `at_least` (1: making no call is not valid calling; 0 lets it pass). `extra="refuse"` also fails arguments that the
-    schema does not list, even if it allows them. A tool without a schema takes any arguments.
+        `at_least` (1: making no call is not valid calling; 0 lets it pass). `extra="refuse"` also fails arguments that
+        the schema does not list, even if it allows them. A tool without a schema takes any arguments.
     Missing: no tools on offer, or a schema that cannot be used (remote `$ref`, a pattern beyond RE2, too large).
     Not covered: `format`, `unevaluated…`, and whether the call makes sense.
     """
     if not rollout.tools:
         return missing("no tool definitions in the rollout")
     if len(rollout.tool_calls) < at_least:
-        return False, f"{len(rollout.tool_calls)} calls made, at least {at_least} asked"
+        return False, f"{len(rollout.tool_calls)} calls made, at least {at_least} required"
     schemas = find_schemas(rollout.tools)
     for number, call in enumerate(rollout.tool_calls, 1):
         try:
@@ -139,10 +139,11 @@ def tool_call_match(
     """The calls made are the expected ones.
 
     `mode`: "ordered": the same calls in the same order, no others; "unordered": the same calls in any order, no others;
-    "subset": all expected calls are among those made; "subsequence": so, and in that order.
-    Arguments are compared as in ToolArgsMatch; further ones fail unless `extra_arguments`. A call without expected
-    arguments (None) matches by name alone. Nothing expected and nothing called passes: that is the expectation then.
-    Missing: no expected calls given. Not covered: equivalent calls of other tools; defaults that a schema supplies.
+    "subset": all expected calls are among those made; "subsequence": so, and in that order. Arguments are compared as
+    in ToolArgsMatch; further ones fail unless `extra_arguments`. A call without expected arguments (None) matches by
+    name alone. Nothing expected and nothing called passes: that is the expectation then.
+    Missing: no expected calls given.
+    Not covered: equivalent calls of other tools; defaults that a schema supplies.
     """
     expected_calls = find_expected_calls(rollout, expected)
     if expected_calls is None:
@@ -199,12 +200,14 @@ def tool_args_match(
 
     Each expected call is paired with at most one call of the same name, so that as many arguments as possible agree;
     the order of the calls does not matter. A call expected without arguments counts as one, for being made.
-    `count_extra`: unexpected arguments count as wrong ones.
-    `compare`: "exact" (JSON equality: 1 = 1.0, not true), "number" (within `tolerance`, relative or absolute;
-    "1,000" is a number), "casefold" (case and spacing aside), "json" (texts that hold JSON are read first), "regex"
-    (the expected value is a pattern of RE2 for the whole value); `compare_by_argument` sets it for some names.
-    Missing: no expected calls given, or none expected. Passes with 1: all arguments right. Fails with 0: none of them,
-    or no such call. Not covered: arguments inside arguments count as a whole.
+    `count_extra`: unexpected arguments count as wrong ones. `compare`: "exact" (JSON equality: 1 = 1.0, not true),
+    "number" (within `tolerance`, relative or absolute; "1,000" is a number), "casefold" (case and spacing aside),
+    "json" (texts that hold JSON are read first), "regex" (the expected value is a pattern of RE2 for the whole value);
+    `compare_by_argument` sets it for some names.
+    Missing: no expected calls given, or none expected.
+    Passes with 1: all arguments right.
+    Fails with 0: none of them, or no such call.
+    Not covered: arguments inside arguments count as a whole.
     """
     expected_calls = find_expected_calls(rollout, expected)
     if not expected_calls:
@@ -249,8 +252,9 @@ def no_tool_error(
     An error is a call marked so (`error=True`) and, with `look="result"`, a result that says so: an object with a true
     `error`, `is_error` or `isError`, or with the status "error" or "failed"; a text on which one of `patterns` (RE2) is
     found: by default "Error: …", "ValueError: …", a Python traceback at its beginning.
-    Passes: no calls at all (use ToolCallValid to ask for calls). Fails: one error more than allowed, even if a later
-    call put it right. Not covered: results that are wrong without saying so.
+    Passes: no calls at all (use ToolCallValid to ask for calls).
+    Fails: one error more than allowed, even if a later call put it right.
+    Not covered: results that are wrong without saying so.
     """
     failed = []
     for number, call in enumerate(rollout.tool_calls, 1):

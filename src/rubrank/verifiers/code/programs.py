@@ -51,11 +51,12 @@ def code_passes(
     The last fenced block in `language` (by default the last block in a supported language: python, cpp, java,
     javascript, go, rust, bash) is compiled, and run once for each of `tests` (or `metadata["tests"]`): {input, output},
     LiveCodeBench's form. Outputs are compared outside, by "lines" (ignoring space at both ends), "tokens" (numbers
-    within `tolerance`) or "exact"; or by `checker`, a Python program that reads {"input", "expected", "output"} as
-    JSON and accepts by exiting with 0. The class of a Java program must be called Main.
-    Passes with 1: every output is right. Fails: no such block (0), does not compile (0), wrong, crashing, too slow or
-    too large on a test (the share that is right, or 0 with `score="all"`). Missing: no tests, a compiler that this
-    machine does not have, a sandbox that cannot run, a checker that fails.
+    within `tolerance`) or "exact"; or by `checker`, a Python program that reads {"input", "expected", "output"} as JSON
+    and accepts by exiting with 0. The class of a Java program must be called Main.
+    Passes with 1: every output is right.
+    Fails: no such block (0), does not compile (0), wrong, crashing, too slow or too large on a test (the share that is
+        right, or 0 with `score="all"`).
+    Missing: no tests, a compiler that this machine does not have, a sandbox that cannot run, a checker that fails.
     Not covered: tests that call functions (TestsPass for Python); interactive programs; several files.
     """
     if tests is None:

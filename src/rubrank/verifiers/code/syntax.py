@@ -74,9 +74,11 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
     """Every code block of the answer parses: Python, JSON, YAML, TOML, XML, SQL (extra [sql]).
 
     `language` takes the blocks of that language, or without any the whole answer; blocks without a tag are read as it.
-    `lint` also asks ruff (extra [lint]) for undefined names and the like (rules E9 and F). Passes: a block with
-    `def f(): ...`. Fails: `def f(:`; no block; a block that never closes is read to its end. Missing: only blocks in
-    languages without a parser here, or without a tag. Not covered: whether the code runs or is right (CodePasses).
+    `lint` also asks ruff (extra [lint]) for undefined names and the like (rules E9 and F).
+    Passes: a block with `def f(): ...`.
+    Fails: `def f(:`; no block; a block that never closes is read to its end.
+    Missing: only blocks in languages without a parser here, or without a tag.
+    Not covered: whether the code runs or is right (CodePasses).
     """
     blocks = [(tag or language or "", code) for tag, code in fenced_blocks(text.raw) if code.strip()]
     if language is not None:

@@ -42,7 +42,8 @@ def json_schema(rollout: Rollout, *, schema: dict[str, Any] | None = None, bare:
 
     Passes: {"age": 3} for {"type": "object", "required": ["age"]}, also in a ```json fence with words around it.
     Fails: no JSON; JSON that breaks the schema; NaN; words around it where `bare` is set; JSON too large to be checked.
-    Missing: no schema, or one that cannot be used. Not covered: remote references, unevaluatedProperties.
+    Missing: no schema, or one that cannot be used.
+    Not covered: remote references, unevaluatedProperties.
     """
     definition = rollout.metadata.get("schema") if schema is None else schema
     if not isinstance(definition, Mapping):
@@ -70,9 +71,11 @@ def json_match(
 ) -> Answer:
     """The share of expected values (`expected`, or `metadata["expected"]`) that the answer's JSON has at their place.
 
-    Passes (1): {"a": 1, "b": [2]} for itself; 1.0 for 1; lists in another order with `order="ignored"`. Half: one of
-    two values right. Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with
-    `extra="counted"`. Missing: nothing expected. Not covered: values that are equal only in meaning ("3" is not 3).
+    Passes (1): {"a": 1, "b": [2]} for itself; 1.0 for 1; lists in another order with `order="ignored"`.
+    Half: one of two values right.
+    Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with `extra="counted"`.
+    Missing: nothing expected.
+    Not covered: values that are equal only in meaning ("3" is not 3).
     """
     reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
     if reference is _ABSENT:

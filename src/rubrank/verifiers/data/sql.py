@@ -34,9 +34,10 @@ def sql_match(
     (postgres, mysql, bigquery …) and translated by sqlglot; only one SELECT is run, in memory, in a process of its own.
     Rows count as often as they occur; names of columns do not matter. `order`: "auto": matters if the reference sorts.
     Without a schema the two are compared as text that sqlglot has normalised (case, spaces, comments, quotes).
-    Passes: other words, the same rows. Fails: other rows or columns, no query, several, one that writes, one that
-    SQLite cannot run or that takes too long. Missing: no reference, a reference that cannot be run, sqlglot absent
-    (the extra `sql`). Not covered: equal rows by chance on these tables: fill them so that wrong queries differ.
+    Passes: other words, the same rows.
+    Fails: other rows or columns, no query, several, one that writes, one that SQLite cannot run or that takes too long.
+    Missing: no reference, a reference that cannot be run, sqlglot absent (the extra `sql`).
+    Not covered: equal rows by chance on these tables: fill them so that wrong queries differ.
     """
     reference_text = rollout.metadata.get("sql") if expected is None else expected
     tables = rollout.metadata.get("schema") if schema is None else schema
@@ -83,7 +84,7 @@ def _parse_query(text: str, dialect: str) -> Any:
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
         raise ValueError(f"it is not SQL: {str(error).splitlines()[0][:200]}") from None
     if len(statements) != 1:
-        raise ValueError(f"{len(statements)} statements, one asked")
+        raise ValueError(f"{len(statements)} statements, one required")
     if not isinstance(statements[0], exp.Query):
         raise ValueError("it is not a SELECT")
     return statements[0]

@@ -36,9 +36,12 @@ def data_match(
 
     `expected` (or metadata["expected"]) is the same data: as plain values, or as a text of that format. CSV is a list
     of rows by column; XML an element as {tag: {"@attribute": …, child: …, "#text": …}}. Values that were not asked for
-    count as wrong. Passes (1): the data itself, numbers written otherwise (1.0 for 1), rows in another order with
-    `order="ignored"`. Half: one of two values right. Fails (0): nothing right; text that does not parse; aliases of
-    YAML and entities of XML, which can explode. Missing: nothing expected. Not covered: comments, namespaces, dates.
+    count as wrong.
+    Passes (1): the data itself, numbers written otherwise (1.0 for 1), rows in another order with `order="ignored"`.
+    Half: one of two values right.
+    Fails (0): nothing right; text that does not parse; aliases of YAML and entities of XML, which can explode.
+    Missing: nothing expected.
+    Not covered: comments, namespaces, dates.
     """
     reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
     if reference is _ABSENT:

@@ -89,13 +89,14 @@ _FEW_WORDS = 25  # an answer with more words is more than courtesies
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 
-    Passes: "4", "👍", "+", `[]` or `{}` where data may be asked for, a tool call without text. Fails: nothing, spaces,
-    invisible characters, HTML comments and empty elements, Markdown signs without content, only punctuation ("…"),
-    thoughts without an answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your answer here]"), a word
-    for nothing ("undefined", "[no response]", "null" for "What is DNA?"), courtesies alone ("Of course! I'd be happy to
-    help."), an announcement and nothing after it ("Sure! Here is an explanation:"), a heading alone that only names the
-    subject. Missing: courtesies or "None" where the prompt may have asked for no more. Not covered: an answer that says
-    nothing in other ways.
+    Passes: "4", "👍", "+", `[]` or `{}` where data may be asked for, a tool call without text.
+    Fails: nothing, spaces, invisible characters, HTML comments and empty elements, Markdown signs without content, only
+        punctuation ("…"), thoughts without an answer, an empty frame (`\\boxed{}`, "Answer:"), a placeholder ("[Your
+        answer here]"), a word for nothing ("undefined", "[no response]", "null" for "What is DNA?"), courtesies alone
+        ("Of course! I'd be happy to help."), an announcement and nothing after it ("Sure! Here is an explanation:"), a
+        heading alone that only names the subject.
+    Missing: courtesies or "None" where the prompt may have asked for no more.
+    Not covered: an answer that says nothing in other ways.
     """
     if rollout.tool_calls:
         return True, "a tool is called"

@@ -37,11 +37,12 @@ _QUOTED = 0.3  # share in the expected language from which on the answer may be 
 def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share = 0.4) -> Answer:
     """The answer is in the language expected: `language`, else what the prompt asks for, is written in, or names.
 
-    Passes: English for "Write it in English", "译成英文", or an English prompt; answers without words ("42"). Fails:
-    more than `most` of the sentences are surely in another, also in a code fence; a word of another script in the midst
-    of a sentence ("the 模型 learns"). Code, quotations and addresses do not count. Missing: too little text to tell; a
-    few words are enough where the script shows the language (Chinese, Thai …). Not covered: dialects; Simplified or
-    Traditional; a condition in the prompt that decides for one of two languages (both are accepted).
+    Passes: English for "Write it in English", "译成英文", or an English prompt; answers without words ("42").
+    Fails: more than `most` of the sentences are surely in another, also in a code fence; a word of another
+        script in the midst of a sentence ("the 模型 learns"). Code, quotations and addresses do not count.
+    Missing: too little text to tell; a few words are enough where the script shows the language (Chinese, Thai …).
+    Not covered: dialects; Simplified or Traditional; a condition in the prompt that decides for one of two languages
+        (both are accepted).
     """
     prose = extract_prose(rollout.answer)
     if not any(map(str.isalpha, prose)):

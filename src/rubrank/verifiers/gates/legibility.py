@@ -83,12 +83,13 @@ _LOOKED_AT = 4_500  # characters of the beginning and the end in which random le
 def garbled_text(rollout: Rollout) -> Answer:
     """The text can be read.
 
-    Fails: broken characters (replacement, control, private use, lone surrogates) in three places, or two of a short
-    text; wrongly decoded text ("â€™", "浣犲ソ", "锟斤拷"); letters as escapes (`\\u6c34`, `&#27700;`); tokens of a
-    model's vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; long stretches of mixed signs without words; words
-    that mix scripts, three or more; letters under heaps of accents. Passes: code, mathematics, emoji, tables,
-    drawings of lines, every script, and what the prompt itself contains or speaks of (ciphers, escapes). Not covered:
-    real words in senseless order.
+    Fails: broken characters (replacement, control, private use, lone surrogates) in three places, or two of a
+        short text; wrongly decoded text ("â€™", "浣犲ソ", "锟斤拷"); letters as escapes (`\\u6c34`, `&#27700;`);
+        tokens of a model's vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; long stretches of mixed
+        signs without words; words that mix scripts, three or more; letters under heaps of accents.
+    Passes: code, mathematics, emoji, tables, drawings of lines, every script, and what the prompt itself contains or
+        speaks of (ciphers, escapes).
+    Not covered: real words in senseless order.
     """
     prose = without_code(rollout.answer)
     for sign, count in _count_signs(prose, rollout.question):

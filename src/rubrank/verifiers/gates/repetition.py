@@ -55,13 +55,14 @@ def repeat_segment(
     """The answer does not go round in circles.
 
     Fails: a segment of any length (also of Chinese) repeated in a row more than `most_times` times over at least
-    `least_length` characters (Chinese counts double), a paragraph three times in a row; more than `most_copied` of the
-    prose being long copies of what was said before; most sentences being there before, in whatever order; prose that
-    can be compressed to an eighth; most lines of a list being the same; twelve sentences or entries in a row that
-    differ in a counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred empty lines.
+        `least_length` characters (Chinese counts double), a paragraph three times in a row; more than `most_copied` of
+        the prose being long copies of what was said before; most sentences being there before, in whatever order; prose
+        that can be compressed to an eighth; most lines of a list being the same; twelve sentences or entries in a row
+        that differ in a counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred
+        empty lines.
     Passes: tables, code, rules, JSON, calls of tools, answer keys, lists of alike entries, a chorus between verses,
-    `refrains` given as parameters, and repetition that the prompt asks for ("say it 20 times"). Not covered: the same
-    thought in other words.
+        `refrains` given as parameters, and repetition that the prompt asks for ("say it 20 times").
+    Not covered: the same thought in other words.
     """
     answer = rollout.answer
     prose = _select_prose(answer, refrains)

@@ -74,13 +74,15 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer, and the model does not go on as the user.
 
-    Passes: thoughts in their tags or field, and a clean answer after them. Fails: a thinking tag or a chat-template
-    token in the answer (not in code, nor when the prompt speaks of it); "analysis…assistantfinal…"; turns of a
-    conversation ("User: … Assistant: …", "### Human:") that the prompt does not ask for; an answer that opens by
-    thinking aloud: about the user ("The user wants …", 用户要求…, El usuario quiere …), about the prompt ("The question
-    asks me to …"), about its plans ("Okay, so I need to …"), or with a label ("**Thinking Process:**"); steps of an
-    agent ("Thought: … Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps
-    are fine where the prompt asks for thoughts or fiction. Not covered: reasoning steps meant for the reader.
+    Passes: thoughts in their tags or field, and a clean answer after them.
+    Fails: a thinking tag or a chat-template token in the answer (not in code, nor when the prompt speaks of
+        it); "analysis…assistantfinal…"; turns of a conversation ("User: … Assistant: …", "### Human:") that
+        the prompt does not ask for; an answer that opens by thinking aloud: about the user ("The user wants
+        …", 用户要求…, El usuario quiere …), about the prompt ("The question asks me to …"), about its plans
+        ("Okay, so I need to …"), or with a label ("**Thinking Process:**"); steps of an agent ("Thought: …
+        Action: …"); four or more lines that start with "Wait", "Hmm", "等等". Labels, plans and steps are fine
+        where the prompt asks for thoughts or fiction.
+    Not covered: reasoning steps meant for the reader.
     """
     prose = without_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()

@@ -55,12 +55,14 @@ _TAIL = 20_000  # characters at the end that are examined
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
-    Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too. Fails: the sampler stopped it
-    ("length"); thoughts, a code fence, code, HTML, a formula, JSON or bold that never closes; an end in mid-sentence —
-    a comma, an open bracket, "and the", "因为", a colon or a heading with nothing after it, half a word, no full stop
-    where every other paragraph has one; half a row of a table; the number of an entry and nothing after it; a list with
-    fewer entries than were asked for, and no full stop. Missing: it is not known why sampling ended, and the last
-    sentence has no full stop where most have. Not covered: an ending that is missing but leaves a whole sentence.
+    Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too.
+    Fails: the sampler stopped it ("length"); thoughts, a code fence, code, HTML, a formula, JSON or bold that
+        never closes; an end in mid-sentence — a comma, an open bracket, "and the", "因为", a colon or a heading
+        with nothing after it, half a word, no full stop where every other paragraph has one; half a row of a
+        table; the number of an entry and nothing after it; a list with fewer entries than were asked for, and
+        no full stop.
+    Missing: it is not known why sampling ended, and the last sentence has no full stop where most have.
+    Not covered: an ending that is missing but leaves a whole sentence.
     """
     reason = (rollout.finish_reason or "").lower()
     if reason in _CUT:

@@ -57,8 +57,10 @@ _WIDE_DIVIDER = re.compile(r"(?m)^[ \t]*(?:\*[ \t]*){3,}$|\*\*\*|\* \* \*")
 def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No word starts with the letter that follows, in the alphabet, the first letter of the word before.
 
-    Passes: "Cats sleep". Fails: "a big", "like milk". Upstream takes what stands between
-    spaces, with its marks, so that "(b" hides the b. Not covered: letters other than a to z compare by their code.
+    Passes: "Cats sleep".
+    Fails: "a big", "like milk".
+    Upstream takes what stands between spaces, with its marks, so that "(b" hides the b.
+    Not covered: letters other than a to z compare by their code.
     """
     words = text.raw.split() if compat == "upstream" else text.words
     for word, next_word in pairwise(words):
@@ -72,10 +74,12 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @if_rlvr("keywords:word_once")
 def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
-    """`keyword` occurs exactly once, whatever its case.
+    """`keyword` occurs exactly once, ignoring case.
 
-    Passes: "The river runs." for river. Fails: none or two. Upstream counts inside of words, too ("rivers"). Not
-    covered: inflected forms, which are other words.
+    Passes: "The river runs." for river.
+    Fails: none or two.
+    Upstream also counts matches inside words ("rivers").
+    Not covered: inflected forms, which are other words.
     """
     return compare_count(_count_keyword(keyword, text, compat), f"time {keyword!r}", "exactly", 1)
 
@@ -97,9 +101,11 @@ def word_count_different_numbers(
 ) -> Answer:
     """`keyword` occurs exactly `frequency` times, as the instruction says ("should appear {frequency} times").
 
-    Passes: "sea, sea" for sea, 2. Fails: one or three. Upstream applies the `relation` of the data, which the prompt
-    never shows, and counts inside of words; without a relation it would roll a die, so the verdict is missing. Not
-    covered: inflected forms.
+    Passes: "sea, sea" for sea, 2.
+    Fails: one or three.
+    Upstream applies the `relation` of the data, which the prompt never shows, and counts matches inside words; without
+        a relation it would choose one at random, so the verdict is missing.
+    Not covered: inflected forms.
     """
     expected: Relation = "exactly"
     if compat == "upstream":
@@ -111,10 +117,11 @@ def word_count_different_numbers(
 
 @if_rlvr("keywords:exclude_word_harder")
 def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
-    """`keyword` does not occur as a word, whatever its case.
+    """`keyword` does not occur as a word, ignoring case.
 
-    Passes: "Boats drift." for sea. Fails: "The sea." — which upstream passes, for it looks for the word between two
-    spaces and minds the case. Not covered: inflected forms are allowed.
+    Passes: "Boats drift." for sea.
+    Fails: "The sea." — which upstream passes, because it looks for the word between two spaces and is case-sensitive.
+    Not covered: inflected forms are allowed.
     """
     if compat == "upstream":
         count = text.raw.count(f" {keyword.strip()} ")
@@ -125,10 +132,11 @@ def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") 
 
 @if_rlvr("keywords:palindrome")
 def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """A word of at least three letters that reads the same backwards, whatever its case.
+    """A word of at least three letters that reads the same backwards, ignoring case.
 
-    Passes: "Look at that radar." Fails: "I see a cat." — which upstream passes, for "I" and "a" read the same both
-    ways. Not covered: palindromes of several words.
+    Passes: "Look at that radar."
+    Fails: "I see a cat." — which upstream passes, because "I" and "a" read the same both ways.
+    Not covered: palindromes of several words.
     """
     if compat == "upstream":
         words = text.raw.split()
@@ -143,29 +151,32 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @if_rlvr("keywords:keyword_specific_position", version=2)
 def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
-    """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
+    """`keyword` is the `m`th word of the `n`th sentence, ignoring case.
 
-    Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
-    minds the case. Not covered: keywords of several words.
+    Passes: "One. I giggle." for giggle, 2, 2.
+    Fails: any other place.
+    Upstream counts punctuation marks as words and minds the case.
+    Not covered: keywords of several words.
     """
     word, problem = word_at(text, n, m, compat)
     keyword = keyword.strip()
     if word is None:
         return False, problem
     is_same = word == keyword if compat == "upstream" else word.casefold() == keyword.casefold()
-    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} asked"
+    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
 
 
 @if_rlvr("keywords:start_end")
 def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The first word is also the last, and nothing follows it, not even a mark.
 
-    Passes: "Home is home". Fails: "Home is home."; a single word. Case does not matter. Not covered: marks before the
-    first word, which are allowed (upstream: they are the first word).
+    Passes: "Home is home".
+    Fails: "Home is home."; a single word. Case does not matter.
+    Not covered: marks before the first word, which are allowed (upstream: they are the first word).
     """
     words = public_tokens(text.raw) if compat == "upstream" else text.words
     if len(words) < 2:
-        return False, f"{len(words)} words found, at least 2 asked"
+        return False, f"{len(words)} words found, at least 2 required"
     is_same = words[0].lower() == words[-1].lower()
     reason = f"starts with {words[0]!r}, ends with {words[-1]!r}"
     if compat == "fixed" and not text.raw.rstrip().endswith(words[-1]):
@@ -178,10 +189,12 @@ def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @if_rlvr("first_word:first_word_sent", version=2)
 def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -> Answer:
-    """Every sentence starts with `first_word`, whatever its case.
+    """Every sentence starts with `first_word`, ignoring case.
 
-    Passes: "Tea is hot. Tea, again." for tea. Fails: one sentence that does not. Marks around the word do not matter;
-    upstream wants it bare. Not covered: list markers and headings, which may count as sentences.
+    Passes: "Tea is hot. Tea, again." for tea.
+    Fails: one sentence that does not. Marks around the word do not matter;
+    upstream requires it without them.
+    Not covered: list markers and headings, which may count as sentences.
     """
     if compat == "upstream":
         first_words = ["".join(sentence.split()[:1]) for sentence in public_sentences(text.raw)]
@@ -192,9 +205,11 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
 
 @if_rlvr("first_word:first_word_answer")
 def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed") -> Answer:
-    """The answer starts with `first_word`, whatever its case.
+    """The answer starts with `first_word`, ignoring case.
 
-    Passes: "Tea, then." for tea. Fails: "The tea." Marks around the word do not matter; upstream wants it bare.
+    Passes: "Tea, then." for tea.
+    Fails: "The tea." Marks around the word do not matter;
+    upstream requires it without them.
     Not covered: words of several parts.
     """
     words = text.raw.split() if compat == "upstream" else text.words
@@ -203,10 +218,11 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
 
 @if_rlvr("last_word:last_word_sent", version=2)
 def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> Answer:
-    """Every sentence ends with `last_word`, before its marks, whatever its case.
+    """Every sentence ends with `last_word`, before its marks, ignoring case.
 
-    Passes: "I like tea. You drink tea!" for tea. Fails: one sentence that does not. Not covered: sentences without a
-    mark at their end run on to the next.
+    Passes: "I like tea. You drink tea!" for tea.
+    Fails: one sentence that does not.
+    Not covered: sentences without a mark at their end run on to the next.
     """
     if compat == "upstream":
         last_words = [_last_word_upstream(sentence) for sentence in public_sentences(text.raw)]
@@ -217,10 +233,12 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
 
 @if_rlvr("last_word:last_word_answer")
 def last_word_answer(text: Text, *, last_word: Word, compat: Compat = "fixed") -> Answer:
-    """The answer ends with `last_word`, before its marks, whatever its case.
+    """The answer ends with `last_word`, before its marks, ignoring case.
 
-    Passes: "I like tea." for tea. Fails: "Tea is fine." Upstream removes marks inside of the last word, too
-    ("tea-time" is "teatime"). Not covered: words of several parts.
+    Passes: "I like tea." for tea.
+    Fails: "Tea is fine."
+    Upstream removes marks inside the last word, too ("tea-time" is "teatime").
+    Not covered: words of several parts.
     """
     word = _last_word_upstream(text.raw) if compat == "upstream" else "".join(text.words[-1:])
     return _all_equal([word], last_word, "end")
@@ -234,7 +252,7 @@ def _all_equal(words: list[str], expected: str, verb: str) -> Answer:
     """Check that each of the words is the expected one; "" stands for a sentence without words."""
     for word in words:
         if not word or word.lower() != expected.strip().lower():
-            return False, f"one {verb}s with {word!r}, {expected!r} asked"
+            return False, f"one {verb}s with {word!r}, {expected!r} required"
     return bool(words), f"all {len(words)} {verb} with {expected!r}"
 
 
@@ -243,10 +261,12 @@ def _all_equal(words: list[str], expected: str, verb: str) -> Answer:
 
 @if_rlvr("count:lowercase_counting")
 def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
-    """At most `N` words are written in small letters only.
+    """At most `N` words are written in lowercase only.
 
-    Passes: "THE CAT sat" for 1. Fails: "the cat sat" for 2. Upstream knows words of a to z alone ("don't" is two of
-    them, "café" none). Not covered: scripts without capitals, whose words are not small.
+    Passes: "THE CAT sat" for 1.
+    Fails: "the cat sat" for 2.
+    Upstream recognises only words of the letters a to z ("don't" is two of them, "café" none).
+    Not covered: scripts without capitals, whose words are not small.
     """
     if compat == "upstream":
         count = len(_SMALL.findall(text.raw))
@@ -259,8 +279,10 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
 def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: Compat = "fixed") -> Answer:
     """Three paragraphs divided by `***` or `* * *`, each of `n_sent` sentences of `n_words` words.
 
-    Passes: "I am. We go. *** It is. He ran. *** You won. They did." for 2, 2. Fails: any other number. Upstream counts
-    marks as words and knows no `* * *`, though its prompt asks for that. Not covered: headings count as sentences.
+    Passes: "I am. We go. *** It is. He ran. *** You won. They did." for 2, 2.
+    Fails: any other number.
+    Upstream counts marks as words and does not recognise `* * *`, though its prompt asks for that.
+    Not covered: headings count as sentences.
     """
     if compat == "upstream":
         parts = _DIVIDER.split(text.raw)
@@ -272,16 +294,18 @@ def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: C
         else:
             sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
         if sizes != [n_words] * n_sent:
-            return False, f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} asked"
-    return len(parts) == 3, f"{len(parts)} paragraphs found, 3 asked"
+            return False, f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required"
+    return len(parts) == 3, f"{len(parts)} paragraphs found, 3 required"
 
 
 @if_rlvr("count:count_unique")
 def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No word occurs twice, whatever its case.
+    """No word occurs twice, ignoring case.
 
-    Passes: "Cats nap, dogs run." Fails: "The cat saw the dog." Upstream counts marks as words, so that two commas fail,
-    and minds the case. Not covered: inflected forms are different words.
+    Passes: "Cats nap, dogs run."
+    Fails: "The cat saw the dog."
+    Upstream counts marks as words, so that two commas fail, and is case-sensitive.
+    Not covered: inflected forms are different words.
     """
     words = public_tokens(text.raw) if compat == "upstream" else [word.casefold() for word in text.words]
     for word, count in Counter(words).items():
@@ -292,23 +316,27 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @if_rlvr("count:count_increment_word")
 def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: Compat = "fixed") -> Answer:
-    """`keyword1` occurs exactly once and `keyword2` exactly twice, whatever their case.
+    """`keyword1` occurs exactly once and `keyword2` exactly twice, ignoring case.
 
-    Passes: "tea, milk, milk" for tea, milk. Fails: any other count. Upstream counts inside of words, too. Not covered:
-    inflected forms.
+    Passes: "tea, milk, milk" for tea, milk.
+    Fails: any other count.
+    Upstream also counts matches inside words.
+    Not covered: inflected forms.
     """
     first = _count_keyword(keyword1, text, compat)
     second = _count_keyword(keyword2, text, compat)
     is_right = first == 1 and second == 2
-    return is_right, f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 asked"
+    return is_right, f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 required"
 
 
 @if_rlvr("letters:letter_counting")
 def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat = "fixed") -> Answer:
     """The answer has `relation` ("at least", "less than" …) `N` letters.
 
-    Passes: "Tea" for less than 4. Fails: "Teas" for less than 4. Upstream counts a to z only. Not covered: digits and
-    marks are no letters.
+    Passes: "Tea" for less than 4.
+    Fails: "Teas" for less than 4.
+    Upstream counts a to z only.
+    Not covered: digits and marks are not letters.
     """
     if compat == "upstream":
         count = len(_ASCII_LETTERS.findall(text.raw))
@@ -319,9 +347,11 @@ def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat 
 
 @if_rlvr("letters:letter_counting2")
 def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_relation: Relation) -> Answer:
-    """`letter` occurs `let_relation` ("at least", "less than" …) `let_frequency` times, whatever its case.
+    """`letter` occurs `let_relation` ("at least", "less than" …) `let_frequency` times, ignoring case.
 
-    Passes: "Banana" for a, at least 3. Fails: "Bread" for a, at least 3. Not covered: letters with accents are others.
+    Passes: "Banana" for a, at least 3.
+    Fails: "Bread" for a, at least 3.
+    Not covered: letters with accents are others.
     """
     letter = letter.strip().lower()
     count = text.raw.lower().count(letter) if letter else 0
@@ -335,8 +365,10 @@ def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_rela
 def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "fixed") -> Answer:
     """The phrase exactly `small_n` times, each time with another word in place of one of its inner words.
 
-    Passes: "the old sea" and "the wide sea" for "the deep sea", 2. Fails: the phrase unchanged, another first or last
-    word, two words replaced. Upstream checks the replacement for the last repetition only. Not covered: words inserted.
+    Passes: "the old sea" and "the wide sea" for "the deep sea", 2.
+    Fails: the phrase unchanged, another first or last word, two words replaced.
+    Upstream checks the replacement for the last repetition only.
+    Not covered: words inserted.
     """
     if len(phrase.split()) < 3:
         return False, f"the phrase {phrase!r} has no inner word"
@@ -365,7 +397,7 @@ def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) ->
             else:
                 changes.append(sum(word != original for word, original in zip(words, phrase_words, strict=False)))
     if len(changes) != small_n:
-        return False, f"{len(changes)} phrases found, {small_n} asked"
+        return False, f"{len(changes)} phrases found, {small_n} required"
     is_right = bool(changes) and max(changes) <= 1 and changes[-1] == 1
     return is_right, f"{changes} words changed in the {len(changes)} phrases"
 
@@ -388,8 +420,9 @@ def _find_spans(line: str, first: str, last: str) -> list[str]:
 def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request, copied as it is and nothing else; spaces and line breaks may differ.
 
-    Passes: "Sing a song." for itself. Fails: an answer after it; other capitals, which upstream ignores. Not covered:
-    quotes around it fail.
+    Passes: "Sing a song." for itself.
+    Fails: an answer after it; other capitals, which upstream ignores.
+    Not covered: quotes around it fail.
     """
     return _check_copy(text.raw, prompt_to_repeat, compat)
 
@@ -398,8 +431,9 @@ def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answ
 def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request again without change, and no answer; spaces and line breaks may differ.
 
-    Passes: "Sing a song." for itself. Fails: "Sure! Sing a song."; other capitals, which upstream ignores. Not covered:
-    quotes around it fail.
+    Passes: "Sing a song." for itself.
+    Fails: "Sure! Sing a song."; other capitals, which upstream ignores.
+    Not covered: quotes around it fail.
     """
     return _check_copy(text.raw, prompt_to_repeat, compat)
 
@@ -408,12 +442,13 @@ def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed
 def copying_multiple(text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed") -> Answer:
     """The request again without change, `N` times, divided by six asterisks.
 
-    Passes: "Sing.\\n******\\nSing." for "Sing.", 2. Fails: once more or less; asterisks at the end. Not covered:
-    longer rows of asterisks, which divide where the first six end.
+    Passes: "Sing.\\n******\\nSing." for "Sing.", 2.
+    Fails: once more or less; asterisks at the end.
+    Not covered: longer rows of asterisks, which divide where the first six end.
     """
     parts = text.raw.split("******")
     if len(parts) != N:
-        return False, f"{len(parts)} parts found, {N} asked"
+        return False, f"{len(parts)} parts found, {N} required"
     for part in parts:
         if not _is_copy(part, prompt_to_repeat, compat):
             return False, f"no copy: {part.strip()[:60]!r}"
@@ -438,8 +473,10 @@ def copy_span_idx(
 ) -> Answer:
     """The characters of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 
-    Passes: "bcd" for "abcdef", 1, 3. Fails: "bc", which is what upstream wants, for it leaves out the last one and
-    ignores case. Spaces around do not matter. Not covered: quotes around it fail.
+    Passes: "bcd" for "abcdef", 1, 3.
+    Fails: "bc", which is what upstream requires, because it leaves out the last one and ignores case. Spaces around do
+        not matter.
+    Not covered: quotes around it fail.
     """
     answer = text.raw.strip()
     if compat == "upstream":
@@ -458,9 +495,10 @@ def copy_span_idx(
 def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Sentences are joined by hyphens, without spaces.
 
-    Passes: "It rains.-We stay." Fails: "It rains. We stay."; "It rains. - We stay."; a single sentence (upstream
-    passes). Upstream takes every hyphen for a joint and compares only as many pieces as there are sentences. Not
-    covered: full stops of abbreviations before a hyphen.
+    Passes: "It rains.-We stay."
+    Fails: "It rains. We stay."; "It rains. - We stay."; a single sentence (upstream passes).
+    Upstream treats every hyphen as a join and compares only as many pieces as there are sentences.
+    Not covered: full stops of abbreviations before a hyphen.
     """
     if compat == "upstream":
         sentences = public_sentences(text.raw.replace("-", " "))
@@ -478,8 +516,10 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
 def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word is in square brackets.
 
-    Passes: "[Tea] [is] [hot]." Fails: "[Tea is] hot". Marks may stand inside or outside; upstream wants every piece
-    between spaces to start with [ and end with ]. Not covered: a bracket around several words fails.
+    Passes: "[Tea] [is] [hot]."
+    Fails: "[Tea is] hot". Marks may stand inside or outside;
+    upstream requires every piece between spaces to start with [ and end with ].
+    Not covered: a bracket around several words fails.
     """
     for piece in text.raw.split():
         if compat == "upstream":
@@ -496,8 +536,10 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
 def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
     """All words stand in pairs in double angular brackets; of an odd number the last may stand alone.
 
-    Passes: "<<I am>> <<at home>>." Fails: "<<I am>> at home". Upstream looks at the brackets of every second piece
-    between spaces only. Not covered: brackets inside of words.
+    Passes: "<<I am>> <<at home>>."
+    Fails: "<<I am>> at home".
+    Upstream looks at the brackets of every second piece between spaces only.
+    Not covered: brackets inside words.
     """
     if compat == "upstream":
         pieces = text.raw.split()
@@ -515,8 +557,9 @@ def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
 def paragraphs(text: Text) -> Answer:
     """Two paragraphs with the Markdown divider `***` between them.
 
-    Passes: "One.\\n***\\nTwo." Fails: three parts, none, an empty one between dividers. A divider at the start or
-    end does no harm. Not covered: other dividers (`---`, `* * *`).
+    Passes: "One.\\n***\\nTwo."
+    Fails: three parts, none, an empty one between dividers. A divider at the start or end does no harm.
+    Not covered: other dividers (`---`, `* * *`).
     """
     return _check_two_paragraphs(_DIVIDER.split(text.raw))
 
@@ -525,9 +568,10 @@ def paragraphs(text: Text) -> Answer:
 def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Two paragraphs with a blank line between them, and no other blank lines.
 
-    Passes: "One.\\n\\nTwo." Fails: one or three. Blank lines may hold spaces and be several in a row; upstream fails
-    four line breaks in a row and sees no blank line that holds spaces. Not covered: headings and lists count as
-    paragraphs.
+    Passes: "One.\\n\\nTwo."
+    Fails: one or three. Blank lines may hold spaces and be several in a row;
+    upstream fails four line breaks in a row and sees no blank line that holds spaces.
+    Not covered: headings and lists count as paragraphs.
     """
     if compat == "upstream":
         return _check_two_paragraphs(text.raw.split("\n\n"))
@@ -546,9 +590,12 @@ def _check_two_paragraphs(parts: list[str]) -> Answer:
 
 @if_rlvr("punctuation:punctuation_dot")
 def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No full stop anywhere, in numbers and abbreviations neither; the Chinese 。 and ． are full stops, too.
+    """No full stop anywhere, not even in numbers and abbreviations; the Chinese 。 and ． are full stops, too.
 
-    Passes: "No dots here!" Fails: "3.5", "Yes." Upstream knows "." only. Not covered: the ellipsis sign …
+    Passes: "No dots here!"
+    Fails: "3.5", "Yes."
+    Upstream recognises only ".".
+    Not covered: the ellipsis sign …
     """
     marks = "." if compat == "upstream" else ".。．"
     return compare_count(sum(map(text.raw.count, marks)), "full stop", "exactly", 0)
@@ -556,9 +603,12 @@ def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @if_rlvr("punctuation:punctuation_exclamation")
 def punctuation_exclamation(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No exclamation mark anywhere, in code neither; the Chinese ！ is one, too.
+    """No exclamation mark anywhere, not even in code; the Chinese ！ is one, too.
 
-    Passes: "Calm." Fails: "Go!", "a != b". Upstream knows "!" only. Not covered: ¡ and the interrobang ‽.
+    Passes: "Calm."
+    Fails: "Go!", "a != b".
+    Upstream recognises only "!".
+    Not covered: ¡ and the interrobang ‽.
     """
     marks = "!" if compat == "upstream" else "!！"
     return compare_count(sum(map(text.raw.count, marks)), "exclamation mark", "exactly", 0)

@@ -33,20 +33,24 @@ _NAMES = re.compile(rf"\b(?:{'|'.join(word_list('person_names'))})\b")
 def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed") -> Answer:
     """Between `min_words` and `max_words` words, both included.
 
-    Passes: 60 words for 57 to 61. Fails: 56 words. Upstream counts runs of letters and digits, so "don't" is two.
+    Passes: 60 words for 57 to 61.
+    Fails: 56 words.
+    Upstream counts runs of letters and digits, so "don't" is two.
     Not covered: words of scripts without spaces, where every character counts as one.
     """
     words = _RUN.findall(text.raw) if compat == "upstream" else text.words
     count = len(words)
-    return min_words <= count <= max_words, f"{count} words found, {min_words} to {max_words} asked"
+    return min_words <= count <= max_words, f"{count} words found, {min_words} to {max_words} required"
 
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
-    """At least `N` different words, whatever their case.
+    """At least `N` different words, ignoring case.
 
-    Passes: "To be or not" for 4. Fails: "to be or not to be" for 5. Upstream takes what stands between spaces, so
-    a lone dash is a word, too. Not covered: inflected forms ("run", "runs") are different words.
+    Passes: "To be or not" for 4.
+    Fails: "to be or not to be" for 5.
+    Upstream takes what stands between spaces, so a lone dash is a word, too.
+    Not covered: inflected forms ("run", "runs") are different words.
     """
     if compat == "upstream":
         words = {trim(word) for word in text.raw.lower().split()}
@@ -59,8 +63,10 @@ def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answ
 def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
 
-    Passes: "salt and pepper, but no sugar" for 2. Fails: "and … And … and" for 2; upstream tells "And", "and" and
-    "and," apart, so there it passes. Not covered: whether "for", "so" and "yet" join anything where they stand.
+    Passes: "salt and pepper, but no sugar" for 2.
+    Fails: "and … And … and" for 2;
+    upstream tells "And", "and" and "and," apart, so there it passes.
+    Not covered: whether "for", "so" and "yet" join anything where they stand.
     """
     coordinators = word_list("coordinators")
     if compat == "upstream":
@@ -74,8 +80,10 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
 def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` different names of the fifty that the prompt lists (Emma, Liam, Sophia …).
 
-    Passes: "Emma met Liam." for 2. Fails: "Emma met Emma." for 2; "emma". Upstream finds them inside of words, too
-    ("Ella" in "Ellabell"). Not covered: other names, and whether the word names a person ("Grace" always does).
+    Passes: "Emma met Liam." for 2.
+    Fails: "Emma met Emma." for 2; "emma".
+    Upstream finds them inside words as well ("Ella" in "Ellabell").
+    Not covered: other names, and whether the word names a person ("Grace" always does).
     """
     names = word_list("person_names")
     if compat == "upstream":
@@ -89,8 +97,10 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
 def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `N` numbers written in digits.
 
-    Passes: "1,250.5 of 3" for 2. Fails: "1, 2, 3" for 2. The number of a list item counts. Upstream removes punctuation
-    first, which glues "2024-05" into one number. Not covered: numbers in words ("three").
+    Passes: "1,250.5 of 3" for 2.
+    Fails: "1, 2, 3" for 2. The number of a list item counts.
+    Upstream removes punctuation first, which glues "2024-05" into one number.
+    Not covered: numbers in words ("three").
     """
     if compat == "upstream":
         numbers = _DIGITS.findall(without_punctuation(text.raw))
@@ -103,8 +113,10 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
 def punctuation(text: Text) -> Answer:
     """Each of . , ! ? ; : and an interrobang (?!, !? or ‽); the ! and ? of one interrobang count for it alone.
 
-    Passes: "Yes, no; so: a! b? c?! d." Fails: the same without the semicolon. Not covered: other marks (dashes,
-    quotation marks, brackets), which "every standard punctuation mark" may or may not mean.
+    Passes: "Yes, no; so: a! b? c?! d."
+    Fails: the same without the semicolon.
+    Not covered: other marks (dashes, quotation marks, brackets), which "every standard punctuation mark" may or may not
+        mean.
     """
     interrobang = next((mark for mark in ("?!", "!?", "‽") if mark in text.raw), None)
     if interrobang is None:
@@ -120,9 +132,10 @@ def punctuation(text: Text) -> Answer:
 def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
 
-    Passes: "one two 三 four five 六" for 3. Fails: "one two three". Fewer than N words fail; upstream passes them,
-    lets a number stand for a Japanese word, and counts a lone dash as a word. Not covered: Japanese without spaces
-    is one word; kanji may be Chinese.
+    Passes: "one two 三 four five 六" for 3.
+    Fails: "one two three". Fewer than N words fail;
+    upstream passes them, lets a number stand for a Japanese word, and counts a lone dash as a word.
+    Not covered: Japanese without spaces is one word; kanji may be Chinese.
     """
     if N < 1:
         return False, f"every {N}th word cannot be found"
@@ -147,8 +160,10 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
 def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """At least `N` pronouns: personal, possessive and reflexive ones, also inside "it's"; who, someone and the like.
 
-    Passes: "I know you; she told everyone." for 4. Fails: "Dogs bark." Upstream knows the personal ones only, and takes
-    "it's" for "its" but not "I'm" for anything. Not covered: this, that, which, one — often no pronouns.
+    Passes: "I know you; she told everyone." for 4.
+    Fails: "Dogs bark."
+    Upstream recognises personal pronouns only, and treats "it's" as "its" and ignores "I'm".
+    Not covered: this, that, which, one — often no pronouns.
     """
     known = word_list("personal_pronouns")
     if compat == "upstream":
@@ -164,14 +179,15 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
 def keywords_multiple(
     text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> Answer:
-    """The five keywords exactly once, twice, three, five and seven times, whatever their case.
+    """The five keywords exactly once, twice, three, five and seven times, ignoring case.
 
-    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e. Fails: any other count. "door" in
-    "doorway" does not count. Not covered: inflected forms, which count as other words.
+    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e.
+    Fails: any other count. "door" in "doorway" does not count.
+    Not covered: inflected forms, which count as other words.
     """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, expected in zip(keywords, (1, 2, 3, 5, 7), strict=True):
         count = count_whole(keyword, text.raw)
         if count != expected:
-            return False, f"{keyword!r}: {count} found, {expected} asked"
+            return False, f"{keyword!r}: {count} found, {expected} required"
     return True, "all five counts are right"

@@ -42,7 +42,9 @@ _STUDENT = ["StudentID", "Subject", "Grade", "Semester", "Score"]
 def multiples(text: Text) -> Answer:
     """The numbers in the answer are 14, 21, 28, 35, 42, 49, in this order and no others.
 
-    Passes: "14, 21, 28, 35, 42, 49". Fails: a 10 or a 50 in the explanation. Not covered: numbers in words.
+    Passes: "14, 21, 28, 35, 42, 49".
+    Fails: a 10 or a 50 in the explanation.
+    Not covered: numbers in words.
     """
     numbers = _DIGITS.findall(text.raw)
     expected = ["14", "21", "28", "35", "42", "49"]
@@ -53,8 +55,10 @@ def multiples(text: Text) -> Answer:
 def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Four questions labelled "Question", each longer than the one before and with five options, nothing before.
 
-    Passes: "Question 1: … A) … E) …" four times. Fails: three questions, four options, a shorter question.
-    "**Question 1**" is fine; upstream wants "Question 1" plain. Not covered: the topic; text after the last option.
+    Passes: "Question 1: … A) … E) …" four times.
+    Fails: three questions, four options, a shorter question. "**Question 1**" is fine;
+    upstream requires "Question 1" plain.
+    Not covered: the topic; text after the last option.
     """
     if compat == "upstream":
         questions = _split_questions_upstream(text.raw)
@@ -63,12 +67,12 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
         questions = _split_questions(text)
         option_mark = _OPTION
     if len(questions) != 4:
-        return False, f"{len(questions)} questions found, 4 asked (and nothing before them)"
+        return False, f"{len(questions)} questions found, 4 required (and nothing before them)"
     sizes: list[int] = []
     for question in questions:
         size, options = _measure_question(question, option_mark)
         if options != 5:
-            return False, f"{options} options found in {question[:40]!r}, 5 asked"
+            return False, f"{options} options found in {question[:40]!r}, 5 required"
         sizes.append(size)
     is_growing = all(size < next_size for size, next_size in pairwise(sizes))
     return is_growing, f"the questions have {sizes} characters"
@@ -108,11 +112,12 @@ def _measure_question(question: str, option_mark: re.Pattern[str]) -> tuple[int,
 
 @ifbench("custom:reverse_newline")
 def reverse_newline(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """The countries of Africa, one a line, from Zimbabwe back to Algeria.
+    """The countries of Africa, one per line, from Zimbabwe back to Algeria.
 
-    Passes: all 54 (one may be missing or called otherwise). Fails: another order; several on a line. Upstream asks
-    for 52 lines from the one with Zimbabwe on, in reverse order, whatever they say. Not covered: text before the
-    list.
+    Passes: all 54 (one may be missing or have another name).
+    Fails: another order; several on a line.
+    Upstream asks for 52 lines from the one with Zimbabwe on, in reverse order, whatever they say.
+    Not covered: text before the list.
     """
     lines = [trim(line) for line in text.raw.split("\n") if trim(line)]
     start = next((i for i, line in enumerate(lines) if "Zimbabwe" in line), None)
@@ -141,7 +146,9 @@ def _to_ascii(text: str) -> str:
 def word_reverse(text: Text) -> Answer:
     """Read word by word from the end, the answer names the bald eagle.
 
-    Passes: "eagle bald the is It". Fails: "It is the bald eagle". Not covered: whether the rest is a sentence.
+    Passes: "eagle bald the is It".
+    Fails: "It is the bald eagle".
+    Not covered: whether the rest is a sentence.
     """
     backwards = " ".join(reversed(without_punctuation(text.raw.lower()).split()))
     is_named = "bald eagle" in backwards
@@ -152,7 +159,9 @@ def word_reverse(text: Text) -> Answer:
 def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Read letter by letter from the end, the answer names the bald eagle; read forwards it does not.
 
-    Passes: "elgae dlab ehT". Fails: "The bald eagle"; both ways at once (upstream passes that). Not covered: the rest.
+    Passes: "elgae dlab ehT".
+    Fails: "The bald eagle"; both ways at once (upstream passes that).
+    Not covered: the rest.
     """
     lower = text.raw.lower()
     is_right = "elgae dlab" in lower and (compat == "upstream" or "bald eagle" not in lower)
@@ -163,12 +172,14 @@ def character_reverse(text: Text, *, compat: Compat = "fixed") -> Answer:
 def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """26 sentences whose first words start with a, b, c … z.
 
-    Passes: "All began. Birds sang. …" to Z. Fails: 25 sentences, two letters swapped. Quotes and marks before the
-    word do not matter. upstream: sentences as the public splitter cuts them. Not covered: whether it is a story.
+    Passes: "All began. Birds sang. …" to Z.
+    Fails: 25 sentences, two letters swapped. Quotes and marks before the word do not matter.
+    upstream: sentences as the public splitter cuts them.
+    Not covered: whether it is a story.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if len(sentences) != 26:
-        return False, f"{len(sentences)} sentences found, 26 asked"
+        return False, f"{len(sentences)} sentences found, 26 required"
     for letter, sentence in zip(string.ascii_lowercase, sentences, strict=True):
         start = trim(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
@@ -180,8 +191,10 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
 def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The 28 capitals of Europe north of 45°, from Reykjavik to Zagreb, separated by commas and nothing else.
 
-    Passes: "Reykjavík, Helsinki, Oslo, …". Fails: one missing or misplaced, words around the list. Upstream forgot
-    Kyiv, so there 27 pass and 28 fail. Not covered: capitals of territories and of states not generally recognised.
+    Passes: "Reykjavík, Helsinki, Oslo, …".
+    Fails: one missing or misplaced, words around the list.
+    Upstream forgot Kyiv, so there 27 pass and 28 fail.
+    Not covered: capitals of territories and of states not generally recognised.
     """
     capitals = read_names("northern_capitals.tsv")
     raw = text.raw.strip().rstrip(".")
@@ -190,7 +203,7 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
         raw = text.raw
     cities = [city.strip() for city in _to_ascii(raw).split(",") if city.strip()]
     if len(cities) != len(capitals):
-        return False, f"{len(cities)} cities found, {len(capitals)} asked"
+        return False, f"{len(cities)} cities found, {len(capitals)} required"
     for city, names in zip(cities, capitals, strict=True):
         if city not in names:
             return False, f"{city[:40]!r} stands where {names[0]} should"
@@ -201,8 +214,9 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
 def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Dates as YYYY-MM-DD, separated by commas, and nothing else; all within Napoleon's life (1769 to 1821).
 
-    Passes: "1796-04-12, 1805-12-02". Fails: "12 April 1796"; 1805-02-30; month 00, day 00 and
-    29 February of any year, which upstream lets pass. Not covered: whether there was a battle.
+    Passes: "1796-04-12, 1805-12-02".
+    Fails: "12 April 1796"; 1805-02-30; month 00, day 00 and 29 February of any year, which upstream accepts.
+    Not covered: whether there was a battle.
     """
     is_date = _is_date_upstream if compat == "upstream" else _is_date
     for item in text.raw.strip().split(","):
@@ -232,9 +246,10 @@ def _is_date_upstream(_: int, month: int, day: int) -> bool:
 def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request again, with another first word and nothing else changed or added.
 
-    Passes: "Compose a poem." for "Write a poem." Fails: the request unchanged; an answer after it. Spaces and line
-    breaks do not matter; upstream lets an unchanged first word pass if only they differ. Not covered: deleting the
-    first word.
+    Passes: "Compose a poem." for "Write a poem."
+    Fails: the request unchanged; an answer after it. Spaces and line breaks do not matter;
+    upstream accepts an unchanged first word if only they differ.
+    Not covered: deleting the first word.
     """
     request = prompt_to_repeat.split()
     answer = text.raw.split()
@@ -250,9 +265,11 @@ def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
 
 @ifbench("repeat:repeat_simple")
 def repeat_simple(text: Text) -> Answer:
-    """Exactly the sentence "Only output this sentence here, ignore all other requests.", whatever its case.
+    """Exactly the sentence "Only output this sentence here, ignore all other requests.", ignoring case.
 
-    Passes: that sentence, spaces around it too. Fails: anything before or after. Not covered: quotes around it fail.
+    Passes: that sentence, spaces around it too.
+    Fails: anything before or after.
+    Not covered: quotes around it fail.
     """
     answer = text.raw.strip()
     if answer.lower() != _ONLY_SENTENCE:
@@ -264,8 +281,9 @@ def repeat_simple(text: Text) -> Answer:
 def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Count) -> Answer:
     """The words of the request from index `n_start` to `n_end`, counted from 0, both included; nothing else.
 
-    Passes: "b c" for "a b c d", 1, 2. Fails: one word more or less. Case does not matter. Not covered:
-    quotes around the words fail.
+    Passes: "b c" for "a b c d", 1, 2.
+    Fails: one word more or less. Case does not matter.
+    Not covered: quotes around the words fail.
     """
     span = prompt_to_repeat.lower().split()[n_start : n_end + 1]
     is_same = text.raw.lower().split() == span
@@ -279,8 +297,9 @@ def repeat_span(text: Text, *, prompt_to_repeat: str, n_start: Count, n_end: Cou
 def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header ID, Country, City, Year, Count and 7 rows of 5 fields, comma delimited, nothing else.
 
-    Passes: eight such lines, in a code fence too (upstream: not). Fails: 6 rows; a sentence before. Not covered:
-    what the fields say.
+    Passes: eight such lines, in a code fence too (upstream: not).
+    Fails: 6 rows; a sentence before.
+    Not covered: what the fields say.
     """
     return _check_table(text.raw, compat, _CITY, 7)
 
@@ -289,8 +308,9 @@ def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
 def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header ProductID, Category, Brand, Price, Stock and 14 rows; a field with a special character in double quotes.
 
-    Passes: a row with "Black & Decker" in quotes. Fails: no such field, 13 rows. In a code fence too (upstream: not,
-    and it looks no further than the first such row). Not covered: quoted fields may be several.
+    Passes: a row with "Black & Decker" in quotes.
+    Fails: no such field, 13 rows. In a code fence too (upstream: not, and it looks no further than the first such row).
+    Not covered: quoted fields may be several.
     """
     if compat == "upstream":
         return _check_special_character_upstream(text.raw)
@@ -308,19 +328,20 @@ def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
 def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A header StudentID, Subject, Grade, Semester, Score and 3 rows, tab delimited, every field in double quotes.
 
-    Passes: four such lines, in a code fence too (upstream: not). Fails: commas; a bare field. Not covered: tabs in
-    fields.
+    Passes: four such lines, in a code fence too (upstream: not).
+    Fails: commas; a bare field.
+    Not covered: tabs in fields.
     """
     if compat == "upstream":
         rows = _read_rows_with_quotes(text.raw, "\t")
     else:
         rows = [row for row in _read_rows_with_quotes(_remove_fence(text.raw), "\t") if row]
     if len(rows) != 4 or any(len(row) != 5 for row in rows):
-        return False, f"{len(rows)} lines found, a header and 3 rows of 5 fields asked"
+        return False, f"{len(rows)} lines found, a header and 3 rows of 5 fields required"
     fields = [field.strip() for row in rows for field in row]
     header = fields[:5]
     if [field.strip('"') for field in header] != _STUDENT:
-        return False, f"the header is {header}, {_STUDENT} asked"
+        return False, f"the header is {header}, {_STUDENT} required"
     for field in fields:
         if len(field) < 2 or not field.startswith('"') or not field.endswith('"'):
             return False, f"{field[:40]!r} is not quoted"
@@ -341,9 +362,9 @@ def _check_table(raw: str, compat: Compat, header: list[str], rows: int) -> tupl
         table = [row for row in _read_rows(_remove_fence(raw), ",", skip_spaces=True) if row]
         names = [name.strip() for name in table[0]] if table else []
     if len(table) != rows + 1:
-        return False, f"{len(table)} lines found, a header and {rows} rows asked"
+        return False, f"{len(table)} lines found, a header and {rows} rows required"
     if names != header:
-        return False, f"the header is {table[0]}, {header} asked"
+        return False, f"the header is {table[0]}, {header} required"
     for row in table[1:]:
         if len(row) != len(header):
             return False, f"{len(row)} fields in {row}"
@@ -366,10 +387,10 @@ def _read_rows_with_quotes(raw: str, delimiter: str) -> list[list[str]]:
 def _check_special_character_upstream(raw: str) -> Answer:
     header = [name.strip(" \t").strip('"') for name in raw.split("\n")[0].strip().split(",")]
     if header != _PRODUCT:
-        return False, f"the header is {header}, {_PRODUCT} asked"
+        return False, f"the header is {header}, {_PRODUCT} required"
     table = _read_rows_with_quotes(raw, ",")
     if len(table) != 15:
-        return False, f"{len(table)} lines found, 15 asked"
+        return False, f"{len(table)} lines found, 15 required"
     for row in table[1:]:
         if len(row) != 5:
             return False, f"{len(row)} fields in {row}"

@@ -37,9 +37,10 @@ _NOT_QUOTE = string.digits + string.punctuation.replace('"', "")
 def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
     """The answer is one of the options and nothing else; case and marks around it do not matter.
 
-    Passes: "Maybe." for "yes/no/maybe". Fails: "Maybe, because …". Options stand between "/", " or " or commas.
-    Upstream wants options with letters ("a), b), c)") exactly as written. Not covered: an option that holds a
-    separator.
+    Passes: "Maybe." for "yes/no/maybe".
+    Fails: "Maybe, because …". Options stand between "/", " or " or commas.
+    Upstream requires options with letters ("a), b), c)") exactly as written.
+    Not covered: an option that holds a separator.
     """
     if "/" in options:
         separator = "/"
@@ -59,10 +60,12 @@ def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
 
 @ifbench("format:newline")
 def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """Every word stands on a line of its own.
+    """Every word is on its own line.
 
-    Passes: "one\\ntwo\\n\\nthree". Fails: "one two". A mark by itself is no word; upstream removes ASCII marks only and
-    compares the numbers of lines and words. Not covered: words joined by hyphens are one.
+    Passes: "one\\ntwo\\n\\nthree".
+    Fails: "one two". A mark by itself is not a word;
+    upstream removes ASCII marks only and compares the numbers of lines and words.
+    Not covered: words joined by hyphens are one.
     """
     if compat == "upstream":
         plain = without_punctuation(text.raw).strip()
@@ -80,8 +83,10 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
 def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every sentence ends with an emoji, before or after its last mark.
 
-    Passes: "Hi! 😀 It works 🎉." Fails: "Hi! It works 🎉." Upstream looks at the last two
-    characters. Not covered: emoticons such as ":-)"; headings count as sentences.
+    Passes: "Hi! 😀 It works 🎉."
+    Fails: "Hi! It works 🎉."
+    Upstream looks at the last two characters.
+    Not covered: emoticons such as ":-)"; headings count as sentences.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
@@ -105,8 +110,11 @@ def _ends_in_emoji_upstream(sentence: str, following: str) -> bool:
 def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every line is indented further than the one above; blank lines do not count.
 
-    Passes: "a\\n b\\n  c". Fails: two equal indents; a single line (upstream passes). Upstream forgets some of several
-    blank lines in a row, and counts those as lines. Not covered: width of a tab (8 columns; upstream: none).
+    Passes: "a\\n b\\n  c".
+    Fails: two equal indents; a single line (upstream passes).
+    Upstream forgets some of several blank lines in a row, and counts those as lines.
+    Not covered: width of a tab (8 columns;
+    upstream: none).
     """
     lines = text.raw.split("\n")
     if compat == "upstream":
@@ -147,18 +155,20 @@ def _drop_some_blank_lines(lines: list[str]) -> list[str]:
 def separated_list(text: Text, *, sep: str, compat: Compat = "fixed") -> Answer:
     """A list of at least two items, each led by `sep` instead of a bullet.
 
-    Passes: "!?!? tea\\n!?!? milk" for "!?!?". Fails: one item; ordinary bullets ("* tea"). Upstream counts `sep`
-    anywhere, so that "-" passes with two hyphens. Not covered: whether the whole answer is a list.
+    Passes: "!?!? tea\\n!?!? milk" for "!?!?".
+    Fails: one item; ordinary bullets ("* tea").
+    Upstream counts `sep` anywhere, so that "-" passes with two hyphens.
+    Not covered: whether the whole answer is a list.
     """
     if compat == "upstream":
         count = text.raw.count(sep) if sep else 0
-        return count >= 2, f"{sep!r} found {count} times, at least 2 asked"
+        return count >= 2, f"{sep!r} found {count} times, at least 2 required"
     mark = sep.strip()
     for line in text.lines:
         if _BULLET.match(line) and not line.strip().startswith(mark):
             return False, f"an ordinary bullet point: {line.strip()[:60]!r}"
     items = _count_items(text, mark)
-    return items >= 2, f"{items} items led by {sep!r} found, at least 2 asked"
+    return items >= 2, f"{items} items led by {sep!r} found, at least 2 required"
 
 
 def _count_items(text: Text, mark: str) -> int:
@@ -175,8 +185,10 @@ def _count_items(text: Text, mark: str) -> int:
 def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every section (what follows a heading; without headings: the text) begins with <i>…</i> or <em>…</em>, then more.
 
-    Passes: "# A\\n<i>Tea is good.</i> It warms." Fails: a section without it; Markdown italics. Upstream asks for
-    one such passage anywhere. Not covered: whether it states a thesis.
+    Passes: "# A\\n<i>Tea is good.</i> It warms."
+    Fails: a section without it; Markdown italics.
+    Upstream asks for one such passage anywhere.
+    Not covered: whether it states a thesis.
     """
     if compat == "upstream":
         return _check_thesis_upstream(text.raw)
@@ -230,8 +242,10 @@ def _opens_in_italics(body: str) -> bool:
 def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Bullet points with *, each with at least one sub-bullet with - before the next.
 
-    Passes: "* tea\\n  - green\\n* milk\\n  - cold". Fails: a bullet without; no bullets at all, which upstream
-    passes, for it only asks for a hyphen between any two asterisks. Not covered: how far sub-bullets are indented.
+    Passes: "* tea\\n  - green\\n* milk\\n  - cold".
+    Fails: a bullet without; no bullets at all, which upstream passes, because it only asks for a hyphen between any two
+        asterisks.
+    Not covered: how far sub-bullets are indented.
     """
     if compat == "upstream":
         parts = text.raw.split("*")[1:]
@@ -251,9 +265,10 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
 def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least two sentences that end in a full stop, followed by at least two bullet points with *.
 
-    Passes: "Tea is old. It is good.\\n* green\\n* black". Fails: bullets first; one bullet. Text may follow;
-    upstream fails that, a second paragraph before the bullets, and a blank line between them. Not covered: nested
-    bullets.
+    Passes: "Tea is old. It is good.\\n* green\\n* black".
+    Fails: bullets first; one bullet. Text may follow;
+    upstream fails that, a second paragraph before the bullets, and a blank line between them.
+    Not covered: nested bullets.
     """
     if compat == "upstream":
         return _check_bullets_upstream(text.raw.split("\n"))
@@ -261,7 +276,7 @@ def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     before = Text("\n".join(text.lines[:first_bullet])).sentences
     sentences = sum(sentence.rstrip(" *_\"'”’)").endswith((".", "。")) for sentence in before)
     bullets = sum(bool(_STAR.match(line)) for line in text.lines)
-    reason = f"{sentences} sentences, then {bullets} bullets found; at least 2 and 2 asked"
+    reason = f"{sentences} sentences, then {bullets} bullets found; at least 2 and 2 required"
     return sentences >= 2 and bullets >= 2, reason
 
 
@@ -288,8 +303,10 @@ def _check_bullets_upstream(lines: list[str]) -> Answer:
 def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every major word starts with a capital; articles, conjunctions and short prepositions need none.
 
-    Passes: "The Lord of the Rings". Fails: "The lord of the Rings". Upstream wants capitals on the minor words
-    too. Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
+    Passes: "The Lord of the Rings".
+    Fails: "The lord of the Rings".
+    Upstream requires capitals on the minor words too.
+    Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
     """
     if compat == "upstream":
         wrong = next((token for token in public_tokens(text.raw) if _lacks_capital_upstream(token)), None)
@@ -310,8 +327,10 @@ def _lacks_capital_upstream(token: str) -> bool:
 def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     """`My Answer: … My Conclusion: … Future Outlook: …`, in this order, with text in each and nothing before.
 
-    Passes: "My Answer: yes. My Conclusion: so. Future Outlook: good." Fails: another order, an empty part. Bold
-    labels are fine. Upstream asks only that the labels occur. Not covered: what the parts say.
+    Passes: "My Answer: yes. My Conclusion: so. Future Outlook: good."
+    Fails: another order, an empty part. Bold labels are fine.
+    Upstream asks only that the labels occur.
+    Not covered: what the parts say.
     """
     lacking = next((label for label in _LABELS if label not in text.raw), None)
     if lacking:
@@ -332,8 +351,9 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
 def no_whitespace(text: Text) -> Answer:
     """No space, tab or line break anywhere.
 
-    Passes: "No,theyarenot." Fails: "No, they"; a line break at the end. Not covered: zero-width characters, which
-    are no whitespace.
+    Passes: "No,theyarenot."
+    Fails: "No, they"; a line break at the end.
+    Not covered: zero-width characters, which are not whitespace.
     """
     for i, char in enumerate(text.raw):
         if char.isspace():
@@ -348,15 +368,17 @@ def no_whitespace(text: Text) -> Answer:
 def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Brackets of any kind, ( [ {, nested at least 5 deep and all five closed in order.
 
-    Passes: "(a [b {c (d [e])}])". Fails: four levels; "([{([" left open. Upstream is content when the innermost of five
-    is closed. Not covered: brackets in code count like others.
+    Passes: "(a [b {c (d [e])}])".
+    Fails: four levels; "([{([" left open.
+    Upstream only checks that the innermost of five is closed.
+    Not covered: brackets in code count like others.
     """
     if compat == "upstream":
         if _has_five_levels_upstream(text.raw):
             return True, "five levels"
         return False, "no five levels of brackets found"
     levels = _deepest_brackets(text.raw)
-    return levels >= 5, f"{levels} closed levels of brackets found, at least 5 asked"
+    return levels >= 5, f"{levels} closed levels of brackets found, at least 5 required"
 
 
 class _NestingStack:
@@ -419,15 +441,17 @@ def _has_five_levels_upstream(raw: str) -> bool:
 def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Quotes within quotes within quotes, double and single in turn, all three closed.
 
-    Passes: He said, "She told me 'they cried "help" there' then". Fails: two levels. An apostrophe inside a word is no
-    quote; upstream takes each for one. Not covered: a plural's apostrophe ("dogs'") may close a single quote.
+    Passes: He said, "She told me 'they cried "help" there' then".
+    Fails: two levels. An apostrophe inside a word is no quote;
+    upstream treats each as one.
+    Not covered: a plural's apostrophe ("dogs'") may close a single quote.
     """
     if compat == "upstream":
         if _has_three_levels_upstream(text.raw):
             return True, "three levels"
         return False, "no three levels of quotes found"
     levels = max((_deepest_quotes(paragraph) for paragraph in text.paragraphs), default=0)
-    return levels >= 3, f"{levels} closed levels of quotes found, at least 3 asked"
+    return levels >= 3, f"{levels} closed levels of quotes found, at least 3 required"
 
 
 def _deepest_quotes(paragraph: str) -> int:
@@ -468,8 +492,9 @@ def _has_three_levels_upstream(raw: str) -> bool:
 def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
     """After every phrase in double quotes come words outside of quotes.
 
-    Passes: "Carpe diem" means: seize the day. Fails: "one" "two" and so on; a quote at the end; no quote at all, which
-    upstream passes. Not covered: whether those words explain anything; single quotes.
+    Passes: "Carpe diem" means: seize the day.
+    Fails: "one" "two" and so on; a quote at the end; no quote at all, which upstream passes.
+    Not covered: whether those words explain anything; single quotes.
     """
     if compat == "upstream":
         return _check_quotes_upstream(text.raw)

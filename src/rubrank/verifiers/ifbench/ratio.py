@@ -31,8 +31,10 @@ _AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
 def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
     """English stop words (articles, pronouns, prepositions, auxiliaries …) are at most `percentage` % of the words.
 
-    Passes: "Cats chase mice" for 0. Fails: "The cat is on the mat" for 50 (4 of 6). Upstream cuts "don't" into two stop
-    words. Not covered: other languages; lists of stop words differ, this one has about 150.
+    Passes: "Cats chase mice" for 0.
+    Fails: "The cat is on the mat" for 50 (4 of 6).
+    Upstream cuts "don't" into two stop words.
+    Not covered: other languages; lists of stop words differ, this one has about 150.
     """
     if compat == "upstream":
         words = [word.lower() for word in _RUN.findall(text.raw)]
@@ -43,22 +45,24 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
         return False, "no words found"
     stop_words = word_list("stop_words")
     share = 100 * sum(word in stop_words for word in words) / len(words)
-    return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% asked"
+    return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% required"
 
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Twice as many declarative sentences (ending in a full stop) as questions.
 
-    Passes: "A. B. C?" Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either.
-    A mark followed by a closing quote, bracket, emoji or asterisks still counts; upstream wants it last. Not covered:
-    questions without a question mark.
+    Passes: "A. B. C?"
+    Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either. A mark followed by a
+        closing quote, bracket, emoji or asterisks still counts;
+    upstream requires it at the very end.
+    Not covered: questions without a question mark.
     """
     kinds = _count_kinds(text, compat)
     declarative = kinds["declarative"]
     questions = kinds["interrogative"]
     is_two_to_one = declarative == 2 * questions and (questions > 0 or compat == "upstream")
-    reason = f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 asked"
+    reason = f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 required"
     return is_two_to_one, reason
 
 
@@ -66,13 +70,15 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
 def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     """As many declarative sentences as questions as exclamations, by their last mark.
 
-    Passes: "A. B? C!" Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`,
-    closing quotes and the like may follow the mark. Not covered: marks that say something else than the sentence.
+    Passes: "A. B? C!"
+    Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`, closing quotes and
+        the like may follow the mark.
+    Not covered: marks that say something else than the sentence.
     """
     kinds = _count_kinds(text, compat)
     counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
     is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers asked".format(*counts)
+    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required".format(*counts)
     return is_balanced, reason
 
 
@@ -97,8 +103,10 @@ def _last_mark(sentence: str) -> str:
 def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
     """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
 
-    Passes: the reference itself for 100. Fails: a text without common word triples for 10. Upstream compares three
-    characters in a row. Not covered: answers of fewer than three words, which fail.
+    Passes: the reference itself for 100.
+    Fails: a text without common word triples for 10.
+    Upstream compares three characters in a row.
+    Not covered: answers of fewer than three words, which fail.
     """
     if compat == "upstream":
         answer_words = list(text.raw)
@@ -110,7 +118,7 @@ def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compa
     if not answer:
         return False, "the answer has no trigram"
     share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
-    return abs(share - percentage) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 asked"
+    return abs(share - percentage) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
 
 
 def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
@@ -121,12 +129,14 @@ def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
 def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Three sentences of the same number of characters, and no word twice.
 
-    Passes: "Cats nap. Dogs run. Owls fly." Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly."
-    upstream: sentences as the public splitter cuts them. Not covered: forms of one word ("cat", "cats") differ.
+    Passes: "Cats nap. Dogs run. Owls fly."
+    Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly."
+    upstream: sentences as the public splitter cuts them.
+    Not covered: forms of one word ("cat", "cats") differ.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if len(sentences) != 3:
-        return False, f"{len(sentences)} sentences found, 3 asked"
+        return False, f"{len(sentences)} sentences found, 3 required"
     sizes = [len(sentence.strip()) for sentence in sentences]
     if len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"

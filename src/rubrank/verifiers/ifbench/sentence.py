@@ -27,8 +27,10 @@ from rubrank.verifiers.verifier import Answer, Compat
 def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The longest run of words with one first letter grows from sentence to sentence.
 
-    Passes: "We go. Big bears nap. Six silly snakes hiss." (1, 2, 3). Fails: equal or shorter runs. Upstream adds up all
-    runs of a sentence. Not covered: sounds ("cat", "kite"); a single sentence passes.
+    Passes: "We go. Big bears nap. Six silly snakes hiss." (1, 2, 3).
+    Fails: equal or shorter runs.
+    Upstream adds up all runs of a sentence.
+    Not covered: sounds ("cat", "kite"); a single sentence passes.
     """
     sizes: list[int] = []
     if compat == "upstream":
@@ -60,10 +62,11 @@ def _count_alliterating(letters: list[str]) -> int:
 
 @ifbench("sentence:keyword", version=2)
 def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Answer:
-    """The `N`th sentence holds `word` as a word of its own, whatever its case.
+    """The `N`th sentence holds `word` as a word of its own, ignoring case.
 
-    Passes: "One. A giraffe!" for giraffe, 2. Fails: fewer sentences; "giraffes", which upstream accepts. Not covered:
-    inflected forms.
+    Passes: "One. A giraffe!" for giraffe, 2.
+    Fails: fewer sentences; "giraffes", which upstream accepts.
+    Not covered: inflected forms.
     """
     sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
     if not 1 <= N <= len(sentences):
@@ -77,8 +80,9 @@ def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Ans
 def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
     """Each sentence has exactly `small_n` words more than the one before.
 
-    Passes: "I sing. You all dance." for 1. Fails: any other step; a single sentence, which upstream passes. Not
-    covered: headings and list items, which count as sentences.
+    Passes: "I sing. You all dance." for 1.
+    Fails: any other step; a single sentence, which upstream passes.
+    Not covered: headings and list items, which count as sentences.
     """
     if compat == "upstream":
         sizes = [len(without_punctuation(sentence).split()) for sentence in public_sentences(text.raw)]
@@ -88,5 +92,5 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
             return False, "fewer than two sentences found"
     for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
         if next_size - size != small_n:
-            return False, f"sentence {number} has {size} words, the next {next_size}; {small_n} more asked"
+            return False, f"sentence {number} has {size} words, the next {next_size}; {small_n} more required"
     return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"

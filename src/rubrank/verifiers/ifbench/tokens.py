@@ -39,7 +39,7 @@ def trim(word: str) -> str:
 
 
 def count_within(keyword: str, text: str) -> int:
-    """Count the keyword, also inside words, whatever its case."""
+    """Count the keyword, also inside words, ignoring case."""
     keyword = keyword.strip().lower()
     if not keyword:
         return 0
@@ -47,7 +47,7 @@ def count_within(keyword: str, text: str) -> int:
 
 
 def count_whole(keyword: str, text: str) -> int:
-    """Count the keyword as a word (or words) of its own, whatever its case."""
+    """Count the keyword as a word (or words) of its own, ignoring case."""
     keyword = keyword.strip().lower()
     text = text.lower()
     if not keyword:

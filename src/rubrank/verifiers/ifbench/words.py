@@ -42,8 +42,10 @@ def _remove_accents(text: str) -> str:
 def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Each word starts with the letter after the one of the word before; a follows z. Any letter may be first.
 
-    Passes: "Yes, Zoe ate bread." Fails: "A cat"; a number. Not covered: other alphabets than a to z (accents are
-    ignored; upstream fails them).
+    Passes: "Yes, Zoe ate bread."
+    Fails: "A cat"; a number.
+    Not covered: other alphabets than a to z (accents are ignored;
+    upstream fails them).
     """
     words = _lower_words(text, compat)
     first_letters = [word[0] if compat == "upstream" else _remove_accents(word[0])[:1] for word in words]
@@ -61,8 +63,10 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
 def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
     """One paragraph whose words hold at most three different vowels of a, e, i, o, u.
 
-    Passes: "A red hen has slept in tall grass" (a, e, i). Fails: four vowels; two paragraphs (upstream: two lines).
-    Accents are ignored; upstream does not know accented vowels. Not covered: y, which is no vowel here.
+    Passes: "A red hen has slept in tall grass" (a, e, i).
+    Fails: four vowels; two paragraphs (upstream: two lines). Accents are ignored;
+    upstream does not know accented vowels.
+    Not covered: y, which is no vowel here.
     """
     if compat == "upstream":
         paragraphs = len(text.raw.strip().split("\n"))
@@ -71,17 +75,19 @@ def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
         paragraphs = len(text.paragraphs)
         letters = set(_remove_accents(text.raw))
     if paragraphs != 1:
-        return False, f"{paragraphs} paragraphs found, 1 asked"
+        return False, f"{paragraphs} paragraphs found, 1 required"
     vowels = sorted(letters & set("aeiou"))
-    return len(vowels) <= 3, f"vowels found: {' '.join(vowels)}; at most 3 kinds asked"
+    return len(vowels) <= 3, f"vowels found: {' '.join(vowels)}; at most 3 kinds required"
 
 
 @ifbench("words:consonants")
 def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word has two consonants together; y is one.
 
-    Passes: "Strong winds blow". Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over;
-    upstream fails them. Not covered: sounds ("x" is one letter), other scripts (fail).
+    Passes: "Strong winds blow".
+    Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over;
+    upstream fails them.
+    Not covered: sounds ("x" is one letter), other scripts (fail).
     """
     if compat == "upstream":
         words = text.raw.lower().split()
@@ -99,23 +105,26 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
 def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least 10 different words of at least 5 letters that read the same backwards.
 
-    Passes: level, radar, civic, kayak, madam, refer, rotor, stats, tenet, solos. Fails: nine of them and one again,
-    which upstream passes; "12321", which upstream counts. Not covered: whether such a word exists.
+    Passes: level, radar, civic, kayak, madam, refer, rotor, stats, tenet, solos.
+    Fails: nine of them and one again, which upstream passes; "12321", which upstream counts.
+    Not covered: whether such a word exists.
     """
     palindromes = [word for word in _lower_words(text, compat) if len(word) >= 5 and word == word[::-1]]
     if compat == "upstream":
         count = len(palindromes)
     else:
         count = len({word for word in palindromes if word.isalpha() and len(set(word)) > 1})
-    return count >= 10, f"{count} palindromes found, at least 10 asked"
+    return count >= 10, f"{count} palindromes found, at least 10 required"
 
 
 @ifbench("words:prime_lengths")
 def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """Every word has a prime number of letters (2, 3, 5, 7, 11 …); hyphens and apostrophes are no letters.
+    """Every word has a prime number of letters (2, 3, 5, 7, 11 …); hyphens and apostrophes are not letters.
 
-    Passes: "The lemon is red". Fails: "A lemon" (1), "Four" (4). Upstream counts a lone dash as a word of length 1. Not
-    covered: lengths count characters, so a Chinese character is a word of length 1.
+    Passes: "The lemon is red".
+    Fails: "A lemon" (1), "Four" (4).
+    Upstream counts a lone dash as a word of length 1.
+    Not covered: lengths count characters, so a Chinese character is a word of length 1.
     """
     for word in _lower_words(text, compat):
         size = len(word) if compat == "upstream" else sum(char.isalnum() for char in word)
@@ -134,11 +143,12 @@ def _is_prime(n: int) -> bool:
 def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The first word is a verb form: a base form, an auxiliary, a form in -ing or -ed.
 
-    Passes: "Explain it first.", "Building bridges …", "Is it so?" Fails: "The answer", "However". By a list of about
-    500 base forms and endings, without the sentence: rare verbs fail, nouns that are also verbs ("Design matters")
-    pass. Upstream uses a statistical tagger, which takes many capitalised base forms for names ("Build",
-    "Conceive"); here that is approximated by the verbs it knows, by endings ("Identify") and by what follows ("Prove
-    that …"). Not covered: other languages.
+    Passes: "Explain it first.", "Building bridges …", "Is it so?"
+    Fails: "The answer", "However". By a list of about 500 base forms and endings, without the sentence: rare verbs
+        fail, nouns that are also verbs ("Design matters") pass.
+    Upstream uses a statistical tagger, which takes many capitalised base forms for names ("Build", "Conceive"); here
+        that is approximated by the verbs it knows, by endings ("Identify") and by what follows ("Prove that …").
+    Not covered: other languages.
     """
     if compat == "upstream":
         tokens = [token.lower() for token in public_tokens(text.raw[:2000])]
@@ -161,9 +171,11 @@ def _is_tagged_as_verb(first: str, second: str) -> bool:
 
 @ifbench("words:repeats")
 def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
-    """No word occurs more than `small_n` times, whatever its case.
+    """No word occurs more than `small_n` times, ignoring case.
 
-    Passes: "no, no" for 2. Fails: "the … the … the" for 2. Not covered: forms of one word are different words.
+    Passes: "no, no" for 2.
+    Fails: "the … the … the" for 2.
+    Not covered: forms of one word are different words.
     """
     counts = Counter(_lower_words(text, compat))
     word, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
@@ -174,9 +186,10 @@ def repeats(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
 def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Words with an odd and an even number of syllables alternate, either kind first.
 
-    Passes: "cats enjoy milk daily". Fails: "cats like milk"; fewer than two words (upstream passes). Syllables are
-    counted by spelling, see `lexicon.count_syllables`; numbers in digits count 0. Not covered: languages other than
-    English.
+    Passes: "cats enjoy milk daily".
+    Fails: "cats like milk"; fewer than two words (upstream passes). Syllables are counted by spelling, see
+        `lexicon.count_syllables`; numbers in digits count 0.
+    Not covered: languages other than English.
     """
     words = _lower_words(text, compat)
     for word, next_word in pairwise(words):
@@ -188,10 +201,11 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @ifbench("words:last_first", version=2)
 def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """The last word of each sentence is the first word of the next, whatever its case.
+    """The last word of each sentence is the first word of the next, ignoring case.
 
-    Passes: "I like tea. Tea is warm." Fails: "I like tea. It is warm."; a single sentence, which upstream passes. Not
-    covered: forms of the word ("tea", "teas") differ.
+    Passes: "I like tea. Tea is warm."
+    Fails: "I like tea. It is warm."; a single sentence, which upstream passes.
+    Not covered: forms of the word ("tea", "teas") differ.
     """
     if compat == "upstream":
         edges = _public_edge_words(text.raw)
@@ -226,10 +240,11 @@ def _public_edge_words(raw: str) -> list[tuple[str, str]]:
 
 @ifbench("words:paragraph_last_first")
 def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """Each paragraph (a line that is not blank) ends with the word it starts with, whatever its case.
+    """Each paragraph (a line that is not blank) ends with the word it starts with, ignoring case.
 
-    Passes: "Tea is my tea." on every line. Fails: "Tea is good." Not covered: headings are paragraphs too; one of a
-    single word passes.
+    Passes: "Tea is my tea." on every line.
+    Fails: "Tea is good."
+    Not covered: headings are paragraphs too; one of a single word passes.
     """
     lines = [line for line in text.raw.split("\n") if line.strip()]
     if compat == "upstream":
@@ -245,9 +260,11 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @ifbench("words:no_consecutive")
 def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No two neighbouring words start with the same letter, whatever its case.
+    """No two neighbouring words start with the same letter, ignoring case.
 
-    Passes: "Cats like milk". Fails: "big bear", "the tea". Not covered: sounds ("cent", "sun" differ).
+    Passes: "Cats like milk".
+    Fails: "big bear", "the tea".
+    Not covered: sounds ("cent", "sun" differ).
     """
     words = _lower_words(text, compat)
     for word, next_word in pairwise(words):
@@ -258,15 +275,17 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @ifbench("words:keywords_specific_position", version=3)
 def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
-    """`keyword` is the `m`th word of the `n`th sentence, whatever its case.
+    """`keyword` is the `m`th word of the `n`th sentence, ignoring case.
 
-    Passes: "One. I giggle." for giggle, 2, 2. Fails: any other place. Upstream counts punctuation marks as words and
-    takes "1." for a sentence. Not covered: keywords of several words.
+    Passes: "One. I giggle." for giggle, 2, 2.
+    Fails: any other place.
+    Upstream counts punctuation marks as words and takes "1." for a sentence.
+    Not covered: keywords of several words.
     """
     word, problem = word_at(text, n, m, compat)
     if word is None:
         return False, problem
-    return _is_same_word(word, keyword), f"word {m} of sentence {n} is {word!r}, {keyword!r} asked"
+    return _is_same_word(word, keyword), f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
 
 
 def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
@@ -277,7 +296,7 @@ def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str
     sentence = sentences[n - 1]
     words = public_tokens(sentence) if compat == "upstream" else Text(sentence).words
     if not 1 <= m <= len(words):
-        return None, f"sentence {n} has {len(words)} words, so there is no word {m}"
+        return None, f"sentence {n} has {len(words)} words, so there is not a word {m}"
     return words[m - 1], ""
 
 
@@ -287,10 +306,12 @@ def _is_same_word(word: str, keyword: str) -> bool:
 
 @ifbench("words:words_position", version=2)
 def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Answer:
-    """The second word and the second to last word are `keyword`, whatever its case.
+    """The second word and the second to last word are `keyword`, ignoring case.
 
-    Passes: "The vibrant city is a vibrant place." Fails: "The vibrant city is vibrant." Upstream: Treebank words,
-    so that "don't" is two. Not covered: keywords of several words.
+    Passes: "The vibrant city is a vibrant place."
+    Fails: "The vibrant city is vibrant."
+    Upstream: Treebank words, so that "don't" is two.
+    Not covered: keywords of several words.
     """
     words: Sequence[str] = text.words
     if compat == "upstream":
@@ -300,4 +321,4 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     second = words[1]
     before_last = words[-2]
     is_right = _is_same_word(second, keyword) and _is_same_word(before_last, keyword)
-    return is_right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} asked"
+    return is_right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} required"

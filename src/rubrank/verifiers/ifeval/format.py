@@ -23,9 +23,10 @@ _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")
 def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """Exactly `num_bullets` bullets, at any depth: lines that begin with `-`, `*`, `+`, `•` (Japanese: `・`).
 
-    Passes: "* a\\n- b" for 2. Fails: "1. a" for 1; a rule `---` or **bold** at the beginning of a line is no bullet.
-    upstream: every line that begins with `-` (rules too) or with `*` and no second `*`; `+` and `•` do not count,
-    in Spanish `-` neither.
+    Passes: "* a\\n- b" for 2.
+    Fails: "1. a" for 1; a rule `---` or **bold** at the beginning of a line is no bullet.
+    upstream: every line that begins with `-` (rules too) or with `*` and no second `*`; `+` and `•` do not count, in
+        Spanish `-` neither.
     Not covered: numbered items, bullets drawn with other signs.
     """
     lines = text.raw.split("\n")
@@ -81,7 +82,9 @@ def number_highlighted_sections(
 ) -> Answer:
     """At least (or another `relation`) `num_highlights` highlighted parts: `*so*` or `**so**` (Japanese: 《so》).
 
-    Passes: "*a* and **b**" for 2. Fails: "2 * 3 * 4" for 1. Not covered: highlights of several lines, or by `_`.
+    Passes: "*a* and **b**" for 2.
+    Fails: "2 * 3 * 4" for 1.
+    Not covered: highlights of several lines, or by `_`.
     upstream: anything between two asterisks of one line, also between the asterisks of a bullet and a bold word.
     """
     if lang == "ja":
@@ -108,9 +111,10 @@ def multiple_sections(
 ) -> Answer:
     """Exactly (or another `relation`) `num_sections` sections, each begun by a line "SECTION 1" (Japanese: 第1章).
 
-    Passes: "Section 1\\n…\\n## Section 2\\n…" for 2, also behind a quotation mark. Fails: "see Section 1 and Section 2"
-    for 2, a third section, "Section X" for each. More pass where the prompt says "at least"; where it asks for two
-    versions, each may have so many. Not covered: numbers in words.
+    Passes: "Section 1\\n…\\n## Section 2\\n…" for 2, also behind a quotation mark.
+    Fails: "see Section 1 and Section 2" for 2, a third section, "Section X" for each. More pass where the prompt says
+        "at least"; where it asks for two versions, each may have so many.
+    Not covered: numbers in words.
     upstream: the words anywhere in the text, and more sections than asked pass.
     """
     word = section_spliter.strip()
@@ -158,7 +162,9 @@ def _count_sections_by_version(numbers: list[str]) -> list[int]:
 def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
     """The whole answer is JSON: an object or a list, bare or in one code fence.
 
-    Passes: '```json\\n{"a": 1}\\n```'. Fails: '{"a": 1} as asked', '"just a text"', NaN. Not covered: JSON Lines.
+    Passes: '```json\\n{"a": 1}\\n```'.
+    Fails: '{"a": 1} as required', '"just a text"', NaN.
+    Not covered: JSON Lines.
     upstream: any JSON value passes, also a number or NaN.
     """
     if compat == "upstream":
@@ -202,7 +208,9 @@ _TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja"
 def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """A title in `<<double angular brackets>>` on one line (French: `##so##`, Japanese: 『so』).
 
-    Passes: "<<Joy>>\\nText". Fails: "<<>>", "<Joy>", a title over two lines. Not covered: whether it stands first.
+    Passes: "<<Joy>>\\nText".
+    Fails: "<<>>", "<Joy>", a title over two lines.
+    Not covered: whether it stands first.
     upstream: everything from the first mark to the last of the line counts as the title.
     """
     first_mark, last_mark = _TITLE_MARKS[lang]
@@ -239,8 +247,11 @@ def constrained_response(rollout: Rollout, *, lang: Lang = "en", compat: Compat 
 
     What may stand beside it is the prompt's to say: anything if it wants the phrase contained, or reasons; nothing if
     it says "just", "only"; if it does not say, the option begins or ends the answer. Without a prompt the option stands
-    alone. Passes: "My answer is no.", the same in quotes or bold. Fails: two of the options, "No".
-    upstream: an option anywhere in the answer is enough. Not covered: the same said in other words.
+    alone.
+    Passes: "My answer is no.", the same in quotes or bold.
+    Fails: two of the options, "No".
+    upstream: an option anywhere in the answer is enough.
+    Not covered: the same said in other words.
     """
     options = _OPTIONS[lang]
     raw = rollout.answer
@@ -286,7 +297,9 @@ def number_placeholders(
 ) -> Answer:
     """At least (or another `relation`) `num_placeholders` placeholders in square brackets, such as [address].
 
-    Passes: "Dear [name], at [place]" for 2. Fails: "[text](link)", "[ ]", "[x]" for 1. Not covered: `<name>`.
+    Passes: "Dear [name], at [place]" for 2.
+    Fails: "[text](link)", "[ ]", "[x]" for 1.
+    Not covered: `<name>`.
     upstream: any brackets of one line count, links, boxes and empty ones too.
     """
     if compat == "upstream":
@@ -322,8 +335,10 @@ _POSTSCRIPT = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}
 def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") -> Answer:
     """A line, or the end of the last one, begins with the marker, such as P.S. or P.P.S, and says something.
 
-    Passes: "Bye.\\n\\n**P.S.** Call me.", "So long. P.S. Call me." Fails: "the P.S. was lost", "P.S." alone.
-    Not covered: whether it stands last. upstream: the marker anywhere in the text, as a pattern ("ps" in "steps").
+    Passes: "Bye.\\n\\n**P.S.** Call me.", "So long. P.S. Call me."
+    Fails: "the P.S. was lost", "P.S." alone.
+    Not covered: whether it stands last.
+    upstream: the marker anywhere in the text, as a pattern ("ps" in "steps").
     """
     marker = postscript_marker.strip()
     if compat == "upstream":
@@ -356,7 +371,9 @@ _COMMAS = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
 def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """No comma of any script.
 
-    Passes: "First this then that." Fails: "First, that", "先这样，再那样", "1,000". Not covered: semicolons.
+    Passes: "First this then that."
+    Fails: "First, that", "先这样，再那样", "1,000".
+    Not covered: semicolons.
     upstream: only the comma of the language of the instruction.
     """
     commas = _COMMAS[lang] if compat == "upstream" else COMMAS
@@ -387,8 +404,11 @@ _ALL_QUOTES = (
 def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The whole answer stands in double quotation marks, straight or curly, or those of the language.
 
-    Passes: '"Hello."', "“Hello.”". Fails: '"Hello." she said', '""'. Not covered: whether the quotes inside pair up.
-    upstream: straight double quotes only (French also ' and « », Japanese 「 」); nothing between them is enough.
+    Passes: '"Hello."', "“Hello.”".
+    Fails: '"Hello." she said', '""'.
+    Not covered: whether the quotes inside pair up.
+    upstream: straight double quotes only (French also ' and « », Japanese 「 」); nothing between them is
+        enough.
     """
     body = text.raw.strip()
     pairs = _QUOTES[lang] if compat == "upstream" else _ALL_QUOTES
@@ -405,7 +425,9 @@ _AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
 def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The answer ends with the phrase, in any case; quotes, Markdown signs and one full stop after it are free.
 
-    Passes: "… **Peace!**" for "Peace!". Fails: "Peace! Bye." for "Peace!". Not covered: rewordings.
+    Passes: "… **Peace!**" for "Peace!".
+    Fails: "Peace! Bye." for "Peace!".
+    Not covered: rewordings.
     upstream: only straight double quotes after it are dropped; in Spanish one full stop too.
     """
     body = text.raw.strip()
@@ -435,7 +457,8 @@ def _ends_with_upstream(body: str, phrase: str, lang: Lang) -> bool:
 def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The answer begins with the request word for word (case and line breaks aside), and goes on after it.
 
-    Passes: "Name a lake.\\nWest Lake." for "Name a lake." Fails: "Sure! Name a lake. …", the request alone.
+    Passes: "Name a lake.\\nWest Lake." for "Name a lake."
+    Fails: "Sure! Name a lake. …", the request alone.
     upstream: white space must agree too, and nothing needs to follow.
     Not covered: whether what follows answers the request.
     """
@@ -464,7 +487,8 @@ _SIX = re.compile(r"(?<!\*)\*{6}(?!\*)")
 def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Two different answers with `******` between them.
 
-    Passes: "Yes.\\n******\\nNo." Fails: the same answer twice, three answers, five asterisks.
+    Passes: "Yes.\\n******\\nNo."
+    Fails: the same answer twice, three answers, five asterisks.
     upstream: six asterisks within more also divide, and answers that differ in case or spaces are two.
     Not covered: answers that differ in wording only.
     """

@@ -26,7 +26,9 @@ def number_words(
 ) -> Answer:
     """At least / less than … `num_words` words. In Chinese each character is a word.
 
-    Passes: "don't stop now" for less than 4. Fails: the same for at least 4. Not covered: words of Chinese.
+    Passes: "don't stop now" for less than 4.
+    Fails: the same for at least 4.
+    Not covered: words of Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
     count = len(_RUN.findall(text.raw)) if compat == "upstream" else count_segmented_words(text.raw)
@@ -38,10 +40,12 @@ def number_sentences(
     text: Text, *, num_sentences: Count, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
 ) -> Answer:
     """At least / less than … `num_sentences` sentences; a blank line ends one too. A title in its marks,
+
     headings, a salutation and a signature are none.
 
-    Passes: "Dr. Who came. He left." for less than 3. Fails: the same for at least 3. Not covered: poems and lists
-    without full stops (a paragraph of them is one).
+    Passes: "Dr. Who came. He left." for less than 3.
+    Fails: the same for at least 3.
+    Not covered: poems and lists without full stops (a paragraph of them is one).
     upstream: the public splitter's sentences: line breaks end nothing, "1. One" is two.
     """
     if compat == "fixed":
@@ -60,8 +64,9 @@ _JAPANESE_END = re.compile("[。!?！？]+[」』）)]*|\n")
 def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `num_paragraphs` paragraphs, divided by `***`.
 
-    Passes: "One.\\n***\\nTwo." for 2. Fails: "One.\\n\\nTwo." for 2 (no divider). Not covered: other dividers.
-    `***` at one end of a line divides too, but not around words: `***bold***`.
+    Passes: "One.\\n***\\nTwo." for 2.
+    Fails: "One.\\n\\nTwo." for 2 (no divider).
+    Not covered: other dividers. `***` at one end of a line divides too, but not around words: `***bold***`.
     upstream: `***` also divides inside `***bold***`, and an empty paragraph between two dividers fails.
     """
     if compat == "fixed":
@@ -103,9 +108,10 @@ def nth_paragraph_first_word(
 ) -> Answer:
     """Exactly `num_paragraphs` paragraphs, a blank line between; the `nth_paragraph`-th begins with `first_word`.
 
-    Passes: "One.\\n\\n**Two** men." for 2, 2, "two". Fails: three paragraphs, or "Twofold" for "two".
+    Passes: "One.\\n\\n**Two** men." for 2, 2, "two".
+    Fails: three paragraphs, or "Twofold" for "two".
     upstream: paragraphs are cut at every two line breaks; of the first word everything before `.,?!'"` counts; in
-    Spanish as many words as are asked for, without ASCII punctuation and list markers.
+        Spanish as many words as are asked for, without ASCII punctuation and list markers.
     Not covered: inflected forms of the word.
     """
     if compat == "upstream":
@@ -120,7 +126,7 @@ def nth_paragraph_first_word(
     next_char = start[len(word) : len(word) + 1]
     is_whole_word = lang == "ja" or not word[-1:].isalnum() or not next_char.isalnum()
     start_word = start.split()[0][:40] if start else ""
-    reason = f"paragraph {nth_paragraph} begins with “{start_word}”, “{word}” asked"
+    reason = f"paragraph {nth_paragraph} begins with “{start_word}”, “{word}” required"
     return start.startswith(word) and is_whole_word, reason
 
 
@@ -140,7 +146,6 @@ def _check_first_word_upstream(text: str, number: int, nth: int, first_word: str
     else:
         word = paragraph.split()[0].lstrip("'").lstrip('"').lower()
         start = re.split("[.,?!'\"]", word, maxsplit=1)[0]
-    reason = (
-        f"{count} paragraphs found, {number} asked; paragraph {nth} begins with “{start[:40]}”, “{first_word}” asked"
-    )
+    reason = f"{count} paragraphs found, {number} required; "
+    reason += f"paragraph {nth} begins with “{start[:40]}”, “{first_word}” required"
     return count == number and start == first_word, reason

@@ -19,9 +19,11 @@ _SURE = 0.5  # of another language, to say that the answer is not in the one ask
 def existence(text: Text, *, keywords: list[str], lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """Every keyword occurs, in any case.
 
-    Passes: "The cat sat." for ["cat"]. Fails: "The category" for ["cat"]. Not covered: inflected forms ("cats").
+    Passes: "The cat sat." for ["cat"].
+    Fails: "The category" for ["cat"].
+    Not covered: inflected forms ("cats").
     upstream: a keyword is a pattern and may stand inside a word, so "category" passes; in Japanese it must be a word of
-    the public analyser (janome, where it is installed).
+        the public analyser (janome, where it is installed).
     """
     absent = [word for word in keywords if not _count_keyword(text, word, lang, compat)]
     if absent:
@@ -41,7 +43,9 @@ def frequency(
 ) -> Answer:
     """The keyword occurs at least / less than … `frequency` times, in any case.
 
-    Passes: "war and War" for "war" at least 2. Fails: "warm war" for at least 2. Not covered: inflected forms.
+    Passes: "war and War" for "war" at least 2.
+    Fails: "warm war" for at least 2.
+    Not covered: inflected forms.
     upstream: a pattern that may match inside words ("warm" counts); in Japanese words of the public analyser.
     """
     count = _count_keyword(text, keyword.strip(), lang, compat)
@@ -52,9 +56,11 @@ def frequency(
 def forbidden_words(text: Text, *, forbidden_words: list[str], lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """None of the words occurs as a word, in any case.
 
-    Passes: "rocket" for ["rock"]. Fails: "Rock!" for ["rock"]. Not covered: inflected forms ("rocks").
+    Passes: "rocket" for ["rock"].
+    Fails: "Rock!" for ["rock"].
+    Not covered: inflected forms ("rocks").
     upstream: words are patterns; in Chinese a word inside a run of letters is not seen; in Japanese words of the public
-    analyser count (without janome: the word wherever it stands).
+        analyser count (without janome: the word wherever it stands).
     """
     if compat == "fixed":
         present = [word for word in forbidden_words if count_word(text.raw, word)]
@@ -94,10 +100,11 @@ def letter_frequency(
 ) -> Answer:
     """The letter (or any one character) occurs at least / less than … `let_frequency` times, in any case.
 
-    Passes: "Queen q" for "q" at least 2. Fails: "hash" for "#" at least 1. In Japanese hiragana and katakana are one.
+    Passes: "Queen q" for "q" at least 2.
+    Fails: "hash" for "#" at least 1. In Japanese hiragana and katakana are one.
     Not covered: letters with accents count as themselves ("é" is no "e").
     upstream: for a character that is no English letter the public checker draws a random letter; here the majority of
-    the letters decides, so that the verdict does not flicker.
+        the letters decides, so that the verdict does not flicker.
     """
     lower = text.raw.lower()
     letter = letter.strip().lower()
@@ -115,23 +122,24 @@ def letter_frequency(
 def response_language(text: Text, *, language: str, compat: Compat = "fixed") -> Answer:
     """The answer is in the language of that ISO 639-1 code.
 
-    Passes: "Guten Tag, wie geht es dir?" for "de". Fails: the same for "fr", and a text without letters. Missing: a
-    language that cannot be told apart here; too few words that show one (names, dates). Not covered: answers in two
-    languages (the larger part decides).
+    Passes: "Guten Tag, wie geht es dir?" for "de".
+    Fails: the same for "fr", and a text without letters.
+    Missing: a language that cannot be told apart here; too few words that show one (names, dates).
+    Not covered: answers in two languages (the larger part decides).
     upstream: langdetect with a seed, where it is installed; a text without letters passes, and "zh" never does (it says
-    "zh-cn").
+        "zh-cn").
     """
     expected = language.lower()
     if compat == "upstream":
         name = _detect_language_upstream(text.raw)
-        return not name or name == expected, f"language {name or 'not found'}, {expected} asked"
+        return not name or name == expected, f"language {name or 'not found'}, {expected} required"
     detected, confidence = detect_language(text.raw)
     if not detected:
-        return False, f"no letters found, {expected} asked"
+        return False, f"no letters found, {expected} required"
     if not is_detectable(expected):
         return missing(f"{expected} is not among the languages that can be detected")
     base_code = expected.split("-")[0]
-    reason = f"language {detected} ({confidence:.0%} sure), {expected} asked"
+    reason = f"language {detected} ({confidence:.0%} sure), {expected} required"
     if detected == base_code:
         return True, reason
     if not is_other(text.raw, {base_code}):
@@ -155,7 +163,8 @@ def capital_word_frequency(
 ) -> Answer:
     """Words of capitals only, at least / less than … `capital_frequency` of them.
 
-    Passes: "VERY NICE" for at least 2. Fails: "I AM" for at least 2: one letter is no word in capitals.
+    Passes: "VERY NICE" for at least 2.
+    Fails: "I AM" for at least 2: one letter is not a word in capitals.
     Not covered: scripts without capitals (no word counts).
     upstream: Treebank words: "I" counts, "DON'T" is two.
     """
@@ -171,7 +180,9 @@ def capital_word_frequency(
 def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The answer is in English (or French, Spanish: `lang`) and has no small letter.
 
-    Passes: "THIS IS FINE." Fails: "This is fine.", "DAS IST GUT SO." Not covered: languages without capitals.
+    Passes: "THIS IS FINE."
+    Fails: "This is fine.", "DAS IST GUT SO."
+    Not covered: languages without capitals.
     upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
     if not text.raw.isupper():
@@ -184,7 +195,9 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
 def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """The answer is in English (or French, Spanish: `lang`) and has no capital letter.
 
-    Passes: "this is fine." Fails: "This is fine.", "das ist gut so." Not covered: languages without capitals.
+    Passes: "this is fine."
+    Fails: "This is fine.", "das ist gut so."
+    Not covered: languages without capitals.
     """
     if not text.raw.islower():
         wrong = next(filter(str.isupper, text.raw), None)
@@ -197,9 +210,9 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
         name = public_language(text if lang == "en" else text.lower())
-        return not name or name == lang, f"case as asked; language {name or 'not found'}, {lang} asked"
+        return not name or name == lang, f"case as required; language {name or 'not found'}, {lang} required"
     detected, confidence = detect_language(text.lower())
     # Names and single words say too little about the language to fail an answer for it.
     is_doubtful = confidence < _SURE or (compat == "fixed" and len(text.split()) < 4)
     is_right = not detected or detected == lang or is_doubtful
-    return is_right, f"case as asked; language {detected or 'not found'}, {lang} asked"
+    return is_right, f"case as required; language {detected or 'not found'}, {lang} required"

@@ -285,13 +285,14 @@ def collie(
 ) -> Answer:
     """The share of the constraints that the answer satisfies; with `score="all"` 1 if it satisfies all, else 0.
 
-    A constraint is data: level, transform, relation, value, reduction, and / or / not; the top of this module
-    explains each. An `and` that stands alone counts as its parts. Passes (1): "One. Two."
-    for {level: sentence, transform: count, relation: exactly, value: 2}. Fails (0): "One." for the same. The reason
-    names the first constraint that fails. Missing: constraints that would look at more than 2,000,000 parts.
+    A constraint is data: level, transform, relation, value, reduction, and / or / not; the top of this module explains
+    each. An `and` that stands alone counts as its parts.
+    Passes (1): "One. Two." for {level: sentence, transform: count, relation: exactly, value: 2}.
+    Fails (0): "One." for the same. The reason names the first constraint that fails.
+    Missing: constraints that would look at more than 2,000,000 parts.
     Not covered: constraints whose target is another text, or the meaning of words.
     upstream: words and sentences as the public checker cuts them, paragraphs only between two line breaks, and "every
-    sentence …" holds when there is none.
+        sentence …" holds when there is none.
     """
     parts = constraints
     if len(constraints) == 1 and constraints[0].all_of:

@@ -86,10 +86,12 @@ Questions: TypeAlias = Annotated[list[BenchQuestion], Field(max_length=1000)]
 def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Compat = "fixed") -> Answer:
     """The share of the item's questions that hold, where a question holds only if those it depends on hold.
 
-    Each question is decided by its `verdict` (a judge's), else its `rule`, `verifier` or `instruction_id`. Passes (1):
-    all hold. Fails (0): none does; a question whose prerequisite fails counts as failed, whatever it says itself.
+    Each question is decided by its `verdict` (a judge's), else its `rule`, `verifier` or `instruction_id`.
+    Passes (1): all hold.
+    Fails (0): none does; a question whose prerequisite fails counts as failed, whatever it says itself.
     Missing: a question that needs a judge and whose prerequisites hold, an unknown verifier, a dependency on a question
-    that does not exist or on itself. A rule `model_…` speaks of a piece that a model must find: give it as `extracted`.
+        that does not exist or on itself. A rule `model_…` speaks of a piece that a model must find: give it as
+        `extracted`.
     Not covered: asking the judge, finding the pieces.
     upstream: only direct prerequisites count, lengths are raw, and an answer that holds “None” counts as empty.
     """
@@ -256,16 +258,16 @@ def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds
     pieces = [piece for piece in pieces if piece.strip()]
     if rule.name == "number":
         low, high = rule.range
-        return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} asked")
+        return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} required")
     if not pieces:
         return Holds(_passes_without_piece(rule), f"nothing to check {rule.name} on")
     if rule.name == "starts_with_list":
         if len(pieces) != len(rule.arguments):
-            return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} asked")
+            return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} required")
         for piece, start in zip(pieces, rule.arguments, strict=True):
             if not _fold(piece).startswith(_fold(start)):
                 return Holds(False, f"no piece begins with {start!r} in its place")
-        return Holds(True, "the pieces begin as asked")
+        return Holds(True, "the pieces begin as required")
     for number, piece in enumerate(pieces if rule.each else pieces[:1], start=1):
         result = _check_piece(rule, piece, compat)
         if not result.ok:
@@ -302,7 +304,7 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     if rule.name == "keyword_num":
         low, high = rule.range
         count = sum(_fold(word) in folded for word in rule.arguments[2:])
-        return Holds(low <= count <= high, f"{count} of the keywords are there, {low} to {high} asked")
+        return Holds(low <= count <= high, f"{count} of the keywords are there, {low} to {high} required")
     if rule.name == "startswith":
         start = _fold(rule.arguments[0])
         return Holds(folded.startswith(start), f"begins with {piece.strip()[:30]!r}")
@@ -316,11 +318,11 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     if rule.name == "length":
         low, high = rule.range
         count = len(piece) if compat == "upstream" else len(Text(piece).characters)
-        return Holds(low <= count <= high, f"{count} characters, {low} to {high} asked")
+        return Holds(low <= count <= high, f"{count} characters, {low} to {high} required")
     if rule.name == "length_word":
         low, high = rule.range
         count = len(piece.split()) if compat == "upstream" else len(Text(piece).words)
-        return Holds(low <= count <= high, f"{count} words, {low} to {high} asked")
+        return Holds(low <= count <= high, f"{count} words, {low} to {high} required")
     if rule.name == "Json":
         return _check_json(piece, rule.arguments)
     # constraint_punc

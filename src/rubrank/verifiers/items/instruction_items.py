@@ -56,9 +56,11 @@ def ifbench_item(
 ) -> Answer:
     """The share of an IFBench item's constraints that hold; with `score="all"` 1 if all hold, else 0.
 
-    Passes: every constraint holds (1). Fails: none (0); between them, half of two is 0.5. `mode="loose"` grants each
-    constraint its own best variant of the answer, as the benchmark does. Missing if any constraint is: an unknown
-    id, wrong parameters, or one that cannot be decided. Not covered: the benchmark's score over all items.
+    Passes: every constraint holds (1).
+    Fails: none (0); between them, half of two is 0.5. `mode="loose"` grants each constraint its own best variant of the
+        answer, as the benchmark does. Missing if any constraint is: an unknown id, wrong parameters, or one that cannot
+        be decided.
+    Not covered: the benchmark's score over all items.
     """
     names = instruction_id_list
     parameters = kwargs or [{}] * len(names)
@@ -103,9 +105,11 @@ def live_bench(
 ) -> Answer:
     """The mean of two scores: 1 if every instruction is followed, else 0; and the share of instructions followed.
 
-    Passes (1): all are followed. Fails (0): none is. Between: one of two gives (0 + 0.5) / 2 = 0.25. The instructions
-    are ids of IFEval, IFBench and their relatives with the arguments of the public files, one mapping for each id.
-    An answer that holds <solution>…</solution> is what stands in the last one, as LiveBench takes it.
+    Passes (1): all are followed.
+    Fails (0): none is.
+    Between: one of two gives (0 + 0.5) / 2 = 0.25. The instructions are ids of IFEval, IFBench and their relatives with
+        the arguments of the public files, one mapping for each id. An answer that holds <solution>…</solution> is what
+        stands in the last one, as LiveBench takes it.
     Missing: an id that is not known, wrong arguments, an instruction that cannot be decided, no instruction at all.
     Not covered: LiveBench's other categories, whose answers have a ground truth (`GroundTruthMatch`).
     upstream: each instruction in its public reading.
@@ -172,12 +176,13 @@ class Turn(Strict):
 def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", compat: Compat = "fixed") -> Answer:
     """The share of the instructions of all turns that the answers follow; any language.
 
-    The last turns belong to the last answers: with one entry only the final answer is checked. Passes (1): every
-    instruction of every turn is followed. Fails (0): none is. Missing: fewer answers than turns, an unknown
-    instruction or argument, an instruction that cannot be decided. Not covered: whether a later turn was meant to lift
-    an earlier instruction.
+    The last turns belong to the last answers: with one entry only the final answer is checked.
+    Passes (1): every instruction of every turn is followed.
+    Fails (0): none is.
+    Missing: fewer answers than turns, an unknown instruction or argument, an instruction that cannot be decided.
+    Not covered: whether a later turn was meant to cancel an earlier instruction.
     upstream: each instruction in its public reading; words and sentences of Chinese, Japanese and Hindi as Multi-IF
-    counts them, Thai ones undecided.
+        counts them, Thai ones undecided.
     """
     answers = (*rollout.turns, rollout.answer)[-len(turns) :] if turns else ()
     if not turns or len(answers) < len(turns):

@@ -33,8 +33,10 @@ _HYPHENED = re.compile(r"[\w\u0300-\u036f]+(?:[-‐‑'’][\w\u0300-\u036f]+)*"
 def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
     """At least / at most … `num_words` words with an acute accent (á é í ó ú).
 
-    Passes: "Él está aquí" for at least 3. Fails: "año, pingüino" for at least 1 (ñ and ü are no tildes).
-    Not covered: whether the accents are right. upstream: a hyphen divides words, and accents must be single characters.
+    Passes: "Él está aquí" for at least 3.
+    Fails: "año, pingüino" for at least 1 (ñ and ü are no tildes).
+    Not covered: whether the accents are right.
+    upstream: a hyphen divides words, and accents must be single characters.
     """
     return compare_count(_count_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
 
@@ -43,7 +45,9 @@ def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", 
 def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `let_frequency` words with ñ.
 
-    Passes: "El niño sueña" for 2. Fails: "año año año" for 2 (each counts). Not covered: whether they are Spanish.
+    Passes: "El niño sueña" for 2.
+    Fails: "año año año" for 2 (each counts).
+    Not covered: whether they are Spanish.
     upstream: a hyphen divides words.
     """
     return compare_count(_count_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
@@ -53,7 +57,9 @@ def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answe
 def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `let_frequency` words with ü.
 
-    Passes: "El pingüino bilingüe" for 2. Fails: "guerra" for 1. Not covered: ü in foreign names counts too.
+    Passes: "El pingüino bilingüe" for 2.
+    Fails: "guerra" for 1.
+    Not covered: ü in foreign names counts too.
     upstream: a hyphen divides words.
     """
     return compare_count(_count_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
@@ -63,7 +69,9 @@ def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> A
 def question_marks(text: Text, *, compat: Compat = "fixed") -> Answer:
     """A question between ¿ and ?.
 
-    Passes: "¿Qué tal?" Fails: "Qué tal?", "¿?", "¿…?" (no letter inside). Not covered: whether it asks anything.
+    Passes: "¿Qué tal?"
+    Fails: "Qué tal?", "¿?", "¿…?" (no letter inside).
+    Not covered: whether it asks anything.
     upstream: anything but white space between the marks.
     """
     return _check_enclosed(text.raw, "¿", "?", compat)
@@ -73,7 +81,9 @@ def question_marks(text: Text, *, compat: Compat = "fixed") -> Answer:
 def exclamation_marks(text: Text, *, compat: Compat = "fixed") -> Answer:
     """An exclamation between ¡ and !.
 
-    Passes: "¡Qué bien!" Fails: "Qué bien!", "¡!", "¡…!" (no letter inside). Not covered: its tone.
+    Passes: "¡Qué bien!"
+    Fails: "Qué bien!", "¡!", "¡…!" (no letter inside).
+    Not covered: its tone.
     upstream: anything but white space between the marks.
     """
     return _check_enclosed(text.raw, "¡", "!", compat)

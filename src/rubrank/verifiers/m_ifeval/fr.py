@@ -27,10 +27,12 @@ def _remove_accents(word: str) -> str:
 @french("fr:special_character:accents", version=2)
 def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = "fixed") -> Answer:
     """The words of the map stand in the answer with their accents ({"deja": "déjà"}), and never without;
+
     a plural counts as the word.
 
-    Passes: "Il est déjà là.", "leçons" for "leçon". Fails: "Il est deja là.", an answer without the
-    word. Not covered: all other words.
+    Passes: "Il est déjà là.", "leçons" for "leçon".
+    Fails: "Il est deja là.", an answer without the word.
+    Not covered: all other words.
     upstream: a word that does not occur is no fault.
     """
     if compat == "upstream":
@@ -58,14 +60,16 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
             absent.append(accented)
     if absent:
         return False, f"without {quote_some(absent)}"
-    return True, "all words accented as asked"
+    return True, "all words accented as required"
 
 
 @french("fr:special_character:no_accents")
 def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No letter with an accent, cedilla or diaeresis.
 
-    Passes: "Il fait beau." Fails: "été", "garçon", also with combining accents. Not covered: œ is no accented letter.
+    Passes: "Il fait beau."
+    Fails: "été", "garçon", also with combining accents.
+    Not covered: œ is no accented letter.
     upstream: a list of letters of French and its neighbours; ő or a combining accent is not on it.
     """
     if compat == "upstream":
@@ -84,7 +88,9 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
 def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed") -> Answer:
     """The character, œ or ç, does not occur, small or capital.
 
-    Passes: "soeur" for œ. Fails: "SŒUR" for œ. Not covered: other characters than the one named.
+    Passes: "soeur" for œ.
+    Fails: "SŒUR" for œ.
+    Not covered: other characters than the one named.
     upstream: a ç written with a combining cedilla is not seen.
     """
     body = text.raw if compat == "upstream" else text.composed
@@ -102,8 +108,10 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     """The reader is addressed as "tu" and nowhere as "vous".
 
     A "vous" that the prompt itself demands, in quotation marks, is none of the answer's; nor is a blank to fill in,
-    "[Votre nom]". Passes: "Comment vas-tu ?" Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous." Not covered:
-    imperatives alone ("Viens !"), and "vous" for several people, which fails.
+    "[Votre nom]".
+    Passes: "Comment vas-tu ?"
+    Fails: "Comment allez-vous ?", "Tu vois ? Asseyez-vous."
+    Not covered: imperatives alone ("Viens !"), and "vous" for several people, which fails.
     upstream: one form of "tu" is enough.
     """
     if compat == "upstream":
@@ -125,7 +133,9 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
 def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No digit: numbers are written in words.
 
-    Passes: "vingt ans". Fails: "20 ans", "m²", "①". Not covered: Roman numerals.
+    Passes: "vingt ans".
+    Fails: "20 ans", "m²", "①".
+    Not covered: Roman numerals.
     upstream: raised and circled digits (², ①) are not seen.
     """
     is_digit = str.isdecimal if compat == "upstream" else str.isdigit

@@ -30,8 +30,10 @@ _READ = {
 def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every run of kanji is followed by its reading in brackets: 漢字（かんじ）.
 
-    Passes: "今日（きょう）は", a text without kanji. Fails: "今日は", "漢字（カンジ）". Not covered: whether it is the
-    right reading. upstream: full-width brackets only; 々 is no kanji.
+    Passes: "今日（きょう）は", a text without kanji.
+    Fails: "今日は", "漢字（カンジ）".
+    Not covered: whether it is the right reading.
+    upstream: full-width brackets only; 々 is no kanji.
     """
     runs = len(_RUN[compat].findall(text.raw))
     with_reading = len(_READ[compat].findall(text.raw))
@@ -42,7 +44,9 @@ def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
 def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
     """At least / less than … `kanji_limit` kanji (each occurrence counts).
 
-    Passes: "東京都" for at least 3. Fails: "とうきょう" for at least 1. Not covered: which kanji.
+    Passes: "東京都" for at least 3.
+    Fails: "とうきょう" for at least 1.
+    Not covered: which kanji.
     upstream: 々 and rare kanji beyond U+9FAF are not counted.
     """
     count = len(_ONE_KANJI[compat].findall(text.raw))
@@ -53,7 +57,9 @@ def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least",
 def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No digits: numbers are in kanji.
 
-    Passes: "三人". Fails: "3人", "３人", "①". Not covered: whether there is a number at all.
+    Passes: "三人".
+    Fails: "3人", "３人", "①".
+    Not covered: whether there is a number at all.
     upstream: circled and raised digits are not seen.
     """
     is_digit = str.isdecimal if compat == "upstream" else str.isdigit
@@ -67,7 +73,9 @@ def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
 def hiragana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
     """All letters are hiragana; digits and punctuation are free.
 
-    Passes: "こんにちは。" Fails: "今日は", "カメ", "OK", "123" alone. Not covered: spaces between words.
+    Passes: "こんにちは。"
+    Fails: "今日は", "カメ", "OK", "123" alone.
+    Not covered: spaces between words.
     upstream: a text without letters passes; ゔ and ゝ fail.
     """
     allowed = "ぁ-んー" if compat == "upstream" else "ぁ-ゖゝゞー"
@@ -78,7 +86,9 @@ def hiragana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
 def katakana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
     """All letters are katakana, full or half width; digits and punctuation are free.
 
-    Passes: "コンニチハ！" Fails: "コンニチは", "OK", "123" alone. Not covered: spaces between words.
+    Passes: "コンニチハ！"
+    Fails: "コンニチは", "OK", "123" alone.
+    Not covered: spaces between words.
     upstream: a text without letters passes; ヴ and ヽ fail.
     """
     allowed = "ァ-ンー・ｦ-ﾟ" if compat == "upstream" else "ァ-ヺヽヾー・ｦ-ﾟ"
@@ -86,7 +96,7 @@ def katakana_only(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _check_only(text: str, allowed: str, script: str, compat: Compat) -> tuple[bool, str]:
-    """Check that all letters are among the allowed ones; punctuation, digits and signs are no letters."""
+    """Check that all letters are among the allowed ones; punctuation, digits and signs are not letters."""
     is_allowed = re.compile(f"[{allowed}]")
     letters = [char for char in set(text) if unicodedata.category(char).startswith("L")]
     wrong = sorted(char for char in letters if not is_allowed.match(char))
@@ -101,7 +111,9 @@ def _check_only(text: str, allowed: str, script: str, compat: Compat) -> tuple[b
 def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No hiragana.
 
-    Passes: "東京タワー". Fails: "東京の". Not covered: historical kana beyond the usual block.
+    Passes: "東京タワー".
+    Fails: "東京の".
+    Not covered: historical kana beyond the usual block.
     upstream: the marks ゝ and ゞ are not seen.
     """
     pattern = "[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]"
@@ -115,7 +127,9 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
 def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No katakana, full or half width. The long-vowel mark ー alone is none.
 
-    Passes: "東京の塔". Fails: "タワー", "ﾀﾜｰ". Not covered: symbols built of katakana (㌔).
+    Passes: "東京の塔".
+    Fails: "タワー", "ﾀﾜｰ".
+    Not covered: symbols built of katakana (㌔).
     upstream: the marks ヽ and ヾ are not seen.
     """
     pattern = "[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]"
@@ -129,7 +143,9 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
 def no_period(text: Text, *, compat: Compat = "fixed") -> Answer:
     """No Japanese full stop (。).
 
-    Passes: "行こう！" Fails: "行く。", "行く｡" (half width). Not covered: the full stop of Latin script.
+    Passes: "行こう！"
+    Fails: "行く。", "行く｡" (half width).
+    Not covered: the full stop of Latin script.
     upstream: the half-width ｡ is not seen.
     """
     marks = "。" if compat == "upstream" else "。｡"
@@ -142,7 +158,9 @@ def number_letters(
 ) -> Answer:
     """At least / less than … `num_letters` characters, without white space.
 
-    Passes: "こんにちは" for at least 5. Fails: "こ ん" for at least 3. Not covered: characters of several code points.
+    Passes: "こんにちは" for at least 5.
+    Fails: "こ ん" for at least 3.
+    Not covered: characters of several code points.
     upstream: spaces and line breaks count.
     """
     count = len(text.raw) if compat == "upstream" else sum(map(len, text.raw.split()))
@@ -157,7 +175,9 @@ _ITEM = re.compile(r"[*_ 　]*\d+(?:[.．、]|[.．]?[)）])(?!\d)")
 def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fixed") -> Answer:
     """Exactly `num_items` numbered items: lines that begin with 1. or １． or 1)
 
-    Passes: "1. 赤\\n2. 青" for 2. Fails: "・赤" for 1, "1.5倍" for 1. Not covered: whether the numbers are in order.
+    Passes: "1. 赤\\n2. 青" for 2.
+    Fails: "・赤" for 1, "1.5倍" for 1.
+    Not covered: whether the numbers are in order.
     upstream: a digit, a full stop and a space.
     """
     lines = text.raw.split("\n")
@@ -183,8 +203,11 @@ _MARKUP = "*_#> 　\t\r\n・-"
 def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -> Answer:
     """Every sentence outside quotes ends with `ending`, such as です.
 
-    Passes: "犬です。猫です。" Fails: "犬です。猫だ。" Not covered: whether the sentences are natural.
-    upstream: sentences end at 。！？ only, so that a line break after the last one is a sentence with another ending.
+    Passes: "犬です。猫です。"
+    Fails: "犬です。猫だ。"
+    Not covered: whether the sentences are natural.
+    upstream: sentences end at 。！？ only, so that a line break after the last one is a sentence with another
+        ending.
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream":
@@ -206,10 +229,12 @@ _NOUNS = ("こと", "もの", "ため", "ところ", "とき", "はず", "わけ
 def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Answer:
     """At least `count` sentences outside quotes end with a noun (体言止め).
 
-    Passes: "春の京都。" for 1. Fails: "京都です。" for 1. A sentence ends with a noun when its last letter is kanji,
-    katakana, Latin or a digit, or when it ends with one of a few nouns in hiragana. Not covered: nouns in hiragana
-    beyond those. upstream: a word that the public analyser calls a noun stands right before 。！？ (without janome: the
-    rule above, for sentences closed by these marks).
+    Passes: "春の京都。" for 1.
+    Fails: "京都です。" for 1. A sentence ends with a noun when its last letter is kanji, katakana, Latin or a
+        digit, or when it ends with one of a few nouns in hiragana.
+    Not covered: nouns in hiragana beyond those.
+    upstream: a word that the public analyser calls a noun stands right before 。！？ (without janome: the rule
+        above, for sentences closed by these marks).
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream" and has_janome():

@@ -57,9 +57,10 @@ def bullet_count(
 ) -> Answer:
     """The number of bullet points (`-`, `*`, `+`, `–`, `•`, `・` …) or numbered items (`1.`, `1、`, `①`, `一、`, `1️⃣`).
 
-    Passes: "- a\\n- b" for exactly 2; "-a\\n-b" too. Fails: any other number. Points under points count unless `nested`
-    is off; so do entries of an HTML list. Rules (`***`), bold at the start of a line, negative numbers and code are no
-    bullets. Not covered: em dashes (—), which open dialogue.
+    Passes: "- a\\n- b" for exactly 2; "-a\\n-b" too.
+    Fails: any other number. Points under points count unless `nested` is off; so do entries of an HTML list. Rules
+        (`***`), bold at the start of a line, negative numbers and code are no bullets.
+    Not covered: em dashes (—), which open dialogue.
     """
     items = [item for item in list_items(text.shown.raw) if kind in ("any", item.kind)]
     if not nested:
@@ -81,8 +82,9 @@ def highlight_count(
 ) -> Answer:
     """The number of highlights: `*a*`, `**a**`, `***a***` (one), `_a_`, `==a==`, `<mark>a</mark>`, or 【a】.
 
-    Passes: "**a** and *b*" for at least 2. Fails: "2 * 3 * 4" (no highlight), `****` (nothing in it), bullets, code.
-    "any" is all but brackets. Not covered: a highlight over several lines; one inside another counts once.
+    Passes: "**a** and *b*" for at least 2.
+    Fails: "2 * 3 * 4" (no highlight), `****` (nothing in it), bullets, code. "any" is all but brackets.
+    Not covered: a highlight over several lines; one inside another counts once.
     """
     prose = without_code(text.raw)
     lines = "\n".join(_without_bullet(line) for line in prose.splitlines())
@@ -116,10 +118,11 @@ def paragraph_count(
 ) -> Answer:
     """The number of paragraphs, divided by blank lines or by a separator such as "***".
 
-    Passes: "a\\n\\nb" for exactly 2. Fails: any other number. Headings, also underlined ones, titles in bold and rules
-    are none; a list is one whole. Without any blank line, lines that all end as sentences do are the paragraphs (usual
-    in Chinese). With a separator, what is empty between two of them is none. Not covered: stanzas of verse (each is a
-    paragraph).
+    Passes: "a\\n\\nb" for exactly 2.
+    Fails: any other number. Headings, also underlined ones, titles in bold and rules are none; a list is one whole.
+        Without any blank line, lines that all end as sentences do are the paragraphs (usual in Chinese). With a
+        separator, what is empty between two of them is none.
+    Not covered: stanzas of verse (each is a paragraph).
     """
     text = text.shown
     if separator:
@@ -185,9 +188,10 @@ def case_format(
 ) -> Answer:
     """All in upper case, all in lower case, Each Word Capitalised, or a capital at the start of each sentence.
 
-    Passes: "HELLO, 世界" as upper. Fails: one letter of the wrong case; a text without letters that have case (such as
-    pure Chinese) — it shows nothing. Code and addresses are exempt; in title case so are words like "of". Not covered:
-    names inside sentence case.
+    Passes: "HELLO, 世界" as upper.
+    Fails: one letter of the wrong case; a text without letters that have case (such as pure Chinese) — it shows
+        nothing. Code and addresses are exempt; in title case so are words like "of".
+    Not covered: names inside sentence case.
     """
     prose = _select_scope(without_code(text.raw), scope)
     letters = [char for char in prose if char.isupper() or char.islower() or char.istitle()]
@@ -254,9 +258,10 @@ def title_format(
 ) -> Answer:
     """There is a title of the given style: `<<a>>`, 《a》, 【a】 or [a], `# a`, a line in bold, "Title: a", "标题：a".
 
-    Passes: "<<Joy>>\\n…" as angle; "《春》\\n…" as book. Fails: no such line; if `first` (default), one that is not the
-    first line; an empty title; another than `title`; more than `most_words` words. A 《…》 within a line is a citation,
-    no title. Not covered: a first line without any sign.
+    Passes: "<<Joy>>\\n…" as angle; "《春》\\n…" as book.
+    Fails: no such line; if `first` (default), one that is not the first line; an empty title; a title other
+        than `title`; more than `most_words` words. A 《…》 within a line is a citation, not a title.
+    Not covered: a first line without any sign.
     """
     lines = [line for line in split_code(text.raw)[0] if line.strip()]
     if first:
@@ -271,7 +276,7 @@ def title_format(
         where = "first line" if first else "any line"
         return False, f"no title ({style}) in the {where}"
     if title is not None and fold_phrase(title) not in map(fold_phrase, titles):
-        return False, f"title {titles[0]!r} found, {title!r} asked"
+        return False, f"title {titles[0]!r} found, {title!r} required"
     words = len(Text(titles[0]).words)
     return most_words is None or words <= most_words, f"title {titles[0][:60]!r} found, {words} words"
 
@@ -294,8 +299,10 @@ def quotation_format(
 ) -> Answer:
     """The whole answer is in one pair of quotation marks: "a", “a”, 「a」, 『a』, «a», „a“ ('a' only as "single").
 
-    Passes: “你好。”; 「全部」. Fails: a missing mark, marks that do not match, text outside, nothing inside, and
-    two quotations that merely stand at the two ends ("a" and "b"). Not covered: a straight mark for inches.
+    Passes: “你好。”; 「全部」.
+    Fails: a missing mark, marks that do not match, text outside, nothing inside, and two quotations that merely stand
+        at the two ends ("a" and "b").
+    Not covered: a straight mark for inches.
     """
     openers = _QUOTATION_OPENERS[marks]
     raw = text.raw.strip()
@@ -340,9 +347,10 @@ _POSTSCRIPT = re.compile(
 def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None = None) -> Answer:
     """A postscript follows the text: a line that starts with the marker ("P.S.", "附言：") and says something.
 
-    Passes: "Dear Li, … \\n\\nP.S. Call me." Fails: no such line, the marker alone, a marker at the very top with
-    nothing before it, another marker than the one asked. Case, stars and spaces inside the marker do not matter. Not
-    covered: how much may follow.
+    Passes: "Dear Li, … \\n\\nP.S. Call me."
+    Fails: no such line, the marker alone, a marker at the very top with nothing before it, a marker other than the
+        requested one. Case, stars and spaces inside the marker do not matter.
+    Not covered: how much may follow.
     """
     has_text_before = False
     for line in split_code(text.raw)[0]:
@@ -386,9 +394,11 @@ def prompt_repeat(
 ) -> Answer:
     """The answer begins with the prompt, word for word (or with the part given as `prompt`), and then answers.
 
-    Passes: prompt "Why?" with "Why? Because." Fails: a changed word, something before it, nothing after it (unless
-    `then_answer` is off). Case, width, line breaks and marks around the repetition (`>`, quotes, stars) do not matter.
-    Missing: no prompt is known. Not covered: a faithful paraphrase.
+    Passes: prompt "Why?" with "Why? Because."
+    Fails: a changed word, something before it, nothing after it (unless `then_answer` is off). Case, width, line breaks
+        and marks around the repetition (`>`, quotes, stars) do not matter.
+    Missing: no prompt is known.
+    Not covered: a faithful paraphrase.
     """
     request = prompt if prompt is not None else rollout.question
     if not request.strip():
@@ -421,14 +431,16 @@ def constrained_response(
 ) -> Answer:
     """The answer is one of the options; with `whole` off, exactly one of them occurs in it.
 
-    Passes: "**Yes**" for ["yes", "no"]; "不可能" for ["可能", "不可能"]. Fails: two options, none, and — if `whole` —
-    anything around it. Case, width and marks around the option do not matter. Not covered: options said in other words.
+    Passes: "**Yes**" for ["yes", "no"]; "不可能" for ["可能", "不可能"].
+    Fails: two options, none, and — if `whole` — anything around it. Case, width and punctuation around the option are
+        ignored.
+    Not covered: paraphrased options.
     """
     answer = fold_visible(text.raw[:100_000]).strip(_AROUND_OPTION)
     forms = {option: fold_phrase(option).strip(_AROUND_OPTION) for option in options}
     if not whole:
         chosen = _find_options(answer, forms)
-        return len(chosen) == 1, f"{len(chosen)} of the {len(options)} options occur, 1 asked"
+        return len(chosen) == 1, f"{len(chosen)} of the {len(options)} options occur, 1 required"
     for option, form in forms.items():
         if answer == form:
             return True, f"the answer is {option!r}"

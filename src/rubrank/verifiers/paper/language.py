@@ -37,7 +37,7 @@ def _check_detectable(params: Any) -> str | None:
         return "given: a `language`"
     for name in names:
         if not is_detectable(language_code(name).split("-")[0]):
-            return f"of a language that can be told, not {name!r}"
+            return f"of a language that can be detected, not {name!r}"
     return None
 
 
@@ -45,10 +45,11 @@ def _check_detectable(params: Any) -> str | None:
 def language_requirement(text: Text, *, language: str | tuple[str, ...], share: Share = 0.8) -> Answer:
     """The answer is in the language asked for (or one of several): by code or name, "fr", "French", "法语", "zh-Hant".
 
-    Passes: at least `share` of it is; code, addresses and quotations aside. Fails: another language, too much of
-    another, Simplified for Traditional characters (or the reverse); sentences of another in a code fence. Missing: no
-    words, too few that show a language (names, dates), or a language that cannot be told. Not covered: dialects,
-    romanised text.
+    Passes: at least `share` of it is; code, addresses and quotations aside.
+    Fails: another language, too much of another, Simplified for Traditional characters (or the reverse); sentences of
+        another in a code fence.
+    Missing: no words, too few that show a language (names, dates), or a language that cannot be detected.
+    Not covered: dialects, romanised text.
     """
     names = [language] if isinstance(language, str) else language
     codes = [language_code(name) for name in names]
@@ -64,8 +65,8 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
         return _check_variant(text.raw, simplified=codes == ["zh-hans"])
     main = max(shares, key=shares.__getitem__)
     if part < share and measure_others(text.raw, base_codes) <= 1 - share:
-        return missing(f"too few words that show a language: perhaps {main}, {'/'.join(codes)} asked")
-    return part >= share, f"{part:.0%} in {'/'.join(codes)}, {share:.0%} asked; mostly {main}"
+        return missing(f"too few words that show a language: perhaps {main}, {'/'.join(codes)} required")
+    return part >= share, f"{part:.0%} in {'/'.join(codes)}, {share:.0%} required; mostly {main}"
 
 
 @lru_cache(maxsize=2)
@@ -99,11 +100,12 @@ def language_detection(
 ) -> Answer:
     """The main language of the answer is the one the prompt asks for, else the prompt's, or one of `languages`.
 
-    Passes: a French answer to a French prompt, or to "answer in French", "translate this into French", "译成法语"; any
-    language that the prompt makes possible ("if it is right, answer in French"). Fails: an English one. The main
-    language has the largest share of the sentences; quotations, code and addresses do not count. Missing: too little
-    text on either side, too few words that show a language. Not covered: a language that the prompt asks for by hints
-    ("for my Spanish grandmother"); give `languages` then.
+    Passes: a French answer to a French prompt, or to "answer in French", "translate this into French",
+        "译成法语"; any language that the prompt makes possible ("if it is right, answer in French").
+    Fails: an English one. The main language has the largest share of the sentences; quotations, code and addresses do
+        not count.
+    Missing: too little text on either side, too few words that show a language.
+    Not covered: a language that the prompt asks for by hints ("for my Spanish grandmother"); give `languages` then.
     """
     shares = measure_languages(rollout.answer)
     if not shares or weigh(rollout.answer) < least_letters:

@@ -41,10 +41,10 @@ def word_count(
 ) -> Answer:
     """The number of words that a reader sees; in Chinese every character is a word (字数).
 
-    Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4. Fails: any other number.
-    Punctuation is never counted in words, nor is what is hidden (comments, targets of links); unit "han" counts
-    Chinese characters only, "characters" everything. "around" allows a tenth more or less. Not covered: the words
-    (词) of Chinese; code counts like text.
+    Passes: "one two three" for exactly 3; "你好世界" and "私は学生です" for exactly 4.
+    Fails: any other number. Punctuation is never counted in words, nor is what is hidden (comments, targets of links);
+        unit "han" counts Chinese characters only, "characters" everything. "around" allows a tenth more or less.
+    Not covered: the words (词) of Chinese; code counts like text.
     """
     raw = text.shown.raw
     if unit == "words":
@@ -67,9 +67,9 @@ def sentence_count(
 ) -> Answer:
     """The number of sentences.
 
-    Passes: "Dr. Lee came. He sat." for exactly 2; "好。真的吗？" for exactly 2. Fails: any other number. A list entry
-    is a sentence of its own; headings, rules and code are none. Not covered: verse without punctuation (a stanza is
-    one).
+    Passes: "Dr. Lee came. He sat." for exactly 2; "好。真的吗？" for exactly 2.
+    Fails: any other number. A list entry is a sentence of its own; headings, rules and code are none.
+    Not covered: verse without punctuation (a stanza is one).
     """
     return compare_range(len(sentences(text.shown.raw)), "sentence", relation, count, low, high)
 
@@ -88,9 +88,10 @@ def entry_count(
 ) -> Answer:
     """The number of entries: bullets, numbered items (1. 一、 ①), table rows, JSON elements, lines, "a, b, c".
 
-    Passes: "- a\\n- b" for exactly 2; "苹果、香蕉" for exactly 2. Fails: any other number. "auto" takes the first
-    that is there: JSON, list (entries under entries only if `nested`), table, several lines (headings are none),
-    separated by commas or `separator`. Not covered: entries told apart by sense alone.
+    Passes: "- a\\n- b" for exactly 2; "苹果、香蕉" for exactly 2.
+    Fails: any other number. "auto" takes the first that is there: JSON, list (entries under entries only if `nested`),
+        table, several lines (headings are none), separated by commas or `separator`.
+    Not covered: entries distinguished only by meaning.
     """
     text = text.shown
     if entries == "auto":
@@ -189,8 +190,10 @@ def letter_frequency(
 ) -> Answer:
     """How often a letter (or one Chinese character, digit or sign) occurs.
 
-    Passes: letter "e", at least 2: "See". Fails: "Set". Capitals count as the small letter unless `case_sensitive`;
-    "é" is another letter than "e", however it is encoded. Not covered: several letters at once.
+    Passes: letter "e", at least 2: "See".
+    Fails: "Set". Capitals count as the small letter unless `case_sensitive`; "é" is another letter than "e", however it
+        is encoded.
+    Not covered: several letters at once.
     """
     composed = unicodedata.normalize("NFC", letter)
     if len(composed) != 1:

@@ -103,9 +103,10 @@ def keyword(
 ) -> Answer:
     """The keywords occur, each `relation count` times; all of them, any, or at least `need` of them.
 
-    Passes: keywords ["West Lake"] in "the west lake"; ["西湖"] in "杭州西湖". Fails: ["art"] in "party" (a whole word
-    is asked; scripts without spaces have no such edges). "every paragraph" wants the keyword in each. Not covered:
-    inflected forms, synonyms, Simplified for Traditional.
+    Passes: keywords ["West Lake"] in "the west lake"; ["西湖"] in "杭州西湖".
+    Fails: ["art"] in "party" (a whole word is required; scripts without spaces have no such edges). "every paragraph"
+        wants the keyword in each.
+    Not covered: inflected forms, synonyms, Simplified for Traditional.
     """
     text = text.shown
     places = _select_places(text, where, case_sensitive)
@@ -123,7 +124,7 @@ def keyword(
     else:
         needed = need
     met = len(keywords) - len(failed)
-    reason = f"{met} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} asked"
+    reason = f"{met} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} required"
     if failed:
         reason += f"; not so: {', '.join(map(repr, failed[:5]))}"
     return met >= needed, reason
@@ -181,9 +182,10 @@ def forbidden_content(
 ) -> Answer:
     """No forbidden content: words or phrases, characters, RE2 patterns, or kinds of content (digits, emoji, url …).
 
-    Passes: words ["bad"] in "not badly". Fails: "Bad idea", "b-a-d", "b4d", "bаd" with a Cyrillic а; kinds ["comma"]
-    for "一，二". Not covered: paraphrases and other spelling tricks; first person and contractions are known in English
-    (and 我, 咱) only.
+    Passes: words ["bad"] in "not badly".
+    Fails: "Bad idea", "b-a-d", "b4d", "bаd" with a Cyrillic а; kinds ["comma"] for "一，二".
+    Not covered: paraphrases and other spelling tricks; first person and contractions are known in English
+        (and 我, 咱) only.
     """
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
@@ -279,10 +281,11 @@ def diction_requirement(
 ) -> Answer:
     """The answer uses the given expressions, avoids others, and keeps a tone, as far as single words can show it.
 
-    Passes: use ["therefore"] in "It is therefore so". Fails: tone "formal" with "gonna", "don't" or "啥"; an
-    avoided word. "formal" only fails for sure: without a breach a judge must say whether the tone is right, unless
-    words were asked as well. Without any parameter: missing (needs a judge). Not covered: style
-    that no single word shows.
+    Passes: use ["therefore"] in "It is therefore so".
+    Fails: tone "formal" with "gonna", "don't" or "啥"; an avoided word. "formal" only fails for sure: without
+        a breach a judge must say whether the tone is right, unless words were asked as well. Without any
+        parameter: missing (needs a judge).
+    Not covered: style that no single word shows.
     """
     if not (use or avoid or tone):
         return missing("needs a judge: no words and no tone are given")

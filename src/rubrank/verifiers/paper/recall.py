@@ -51,19 +51,21 @@ def summary_recall(
 
     Each point counts by the share of its words found within three neighbouring sentences of the answer; with
     `threshold`, a point counts fully from there on and not at all below. 1: every point is there. 0: none, or the
-    answer breaks the limit `relation words` (copying everything recalls everything). The points come from `points`,
-    the sentences of `reference`, or the rollout's metadata of these names. Passes with 1: every point in its own words.
+    answer breaks the limit `relation words` (copying everything recalls everything). The points come from `points`, the
+    sentences of `reference`, or the rollout's metadata of these names.
+    Passes with 1: every point in its own words.
     Fails with 0: nothing of them. A sentence that denies a point ("did not rise" for "rose in May"), or states flatly
-    what the point denies, recalls nothing of it; nor do questions, words without sentences (a bag of words, or a
-    point's words in another order: at least two must follow each other as there), or sentences that repeat points
-    which the prompt lists. Not covered: other words for the same thing, opposites ("fell").
+        what the point denies, recalls nothing of it; nor do questions, words without sentences (a bag of words, or a
+        point's words in another order: at least two must follow each other as there), or sentences that repeat points
+        which the prompt lists.
+    Not covered: other words for the same thing, opposites ("fell").
     """
     reference_points = _find_points(rollout, points, reference)
     if not reference_points:
         return missing("no reference points are known")
     word_count = len(rollout.text.words)
     if words is not None and not holds(word_count, relation, words):
-        return 0.0, f"{word_count} words, {relation} {words} asked"
+        return 0.0, f"{word_count} words, {relation} {words} required"
     shown = rollout.text.shown.raw
     language = detect_language(shown)[0]
     given = _find_given_points(reference_points, rollout.question)

@@ -55,9 +55,10 @@ def format_requirement(
     """The answer is in the given format; with `only`, data formats have no text beside them (one fence is allowed).
 
     Passes: '{"a": 1}' as json, also in a fence; a Markdown table as table with its columns in `keys`; prose as plain.
-    Fails: JSON that does not parse or lacks one of `keys`; "Here it is: {…}" if `only`; Markdown signs in plain; a
-    code block in Python, JSON, YAML, TOML, XML or SQL that does not parse (`def f(:`).
-    Missing: no `format` given — a judge must read the request. Not covered: JSON Schema, formats of other names.
+    Fails: JSON that does not parse or lacks one of `keys`; "Here it is: {…}" if `only`; Markdown signs in plain; a code
+        block in Python, JSON, YAML, TOML, XML or SQL that does not parse (`def f(:`).
+    Missing: no `format` given — a judge must read the request.
+    Not covered: JSON Schema, formats of other names.
     """
     if format is None:
         return missing("needs a judge: no format is given")
@@ -233,7 +234,7 @@ def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
     if not tags:
         return False, "no code block"
     if language is not None and all(tag.split(" ")[0] != language.lower() for tag in tags):
-        return False, f"code blocks tagged {tags[:5]}, {language!r} asked"
+        return False, f"code blocks tagged {tags[:5]}, {language!r} required"
     for tag, code in blocks:
         # What has no parser here is taken as it is.
         with contextlib.suppress(LookupError):
@@ -265,10 +266,11 @@ def _check_markup(raw: str, format: str) -> tuple[bool, str]:
 def general_format_compliance(text: Text) -> Answer:
     """No part of the answer's structure is broken.
 
-    Passes: prose; lists, tables, code and headings that are whole. Fails: a code fence or `$$` that never closes, a
-    table whose rows have more cells than its header, a numbered list that jumps (1, 2, 5), a heading or bullet with
-    nothing in it, JSON in a `json` fence that does not parse, an empty answer. Not covered: whether the structure suits
-    the content (a judge's question).
+    Passes: prose; lists, tables, code and headings that are whole.
+    Fails: a code fence or `$$` that never closes, a table whose rows have more cells than its header, a numbered list
+        that jumps (1, 2, 5), a heading or bullet with nothing in it, JSON in a `json` fence that does not parse, an
+        empty answer.
+    Not covered: whether the structure suits the content (a judge's question).
     """
     if not text.raw.strip():
         return False, "the answer is empty"

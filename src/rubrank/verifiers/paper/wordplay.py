@@ -99,9 +99,10 @@ def constrained_writing(
       a Chinese prompt or a Chinese poem: words in Latin letters do not fit then.
     - palindrome: letters read the same backwards. pangram: every letter of the alphabet (or of `letters`) occurs.
 
-    Passes (1): "Calm\\nAnd\\nTender" for the acrostic "CAT". Fails (0): less than a quarter, or nothing written.
-    Missing: a parameter that the kind needs; syllables of other languages, and of kanji. Not covered: rhyme, metre,
-    tones.
+    Passes (1): "Calm\\nAnd\\nTender" for the acrostic "CAT".
+    Fails (0): less than a quarter, or nothing written.
+    Missing: a parameter that the kind needs; syllables of other languages, and of kanji.
+    Not covered: rhyme, metre, tones.
     """
     if not any(map(str.isalnum, rollout.text.raw)):
         return 0.0, "nothing written"

@@ -53,9 +53,12 @@ def read_confidence(answer: str) -> float | None:
 def calibration(rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode = "normalised") -> Answer:
     """1 − Brier score of the stated confidence: 1 − (confidence − right)², right by GroundTruthMatch.
 
-    Confidence is the last "Confidence: 80%", <confidence>0.8</confidence>, "confidence": 0.8, "90% sure". Passes (1):
-    sure and right; at 0% and wrong. Part: 80% and right is 0.96. Fails (0): sure and wrong; no confidence stated.
-    Missing: no truth. Not covered: confidence in words ("fairly sure").
+    Confidence is the last "Confidence: 80%", <confidence>0.8</confidence>, "confidence": 0.8, "90% sure".
+    Passes (1): sure and right; at 0% and wrong.
+    Part: 80% and right is 0.96.
+    Fails (0): sure and wrong; no confidence stated.
+    Missing: no truth.
+    Not covered: confidence in words ("fairly sure").
     """
     confidence = read_confidence(rollout.answer)
     answer = _CONFIDENCE.sub(" ", rollout.answer)
@@ -73,9 +76,11 @@ def calibration(rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode
 def abstention(rollout: Rollout, *, wanted: Literal["abstain", "answer"] | None = None) -> Answer:
     """The answer says that it does not know where it should (`wanted="abstain"`), and only there ("answer").
 
-    `wanted` may come from metadata["answerable"] (true or false). Passes: "I don't know." for "abstain"; "Paris." for
-    "answer". Fails: the other way round; an empty answer. Missing: it is not stated what is wanted, or the answer says
-    that it does not know and goes on at length. Not covered: refusals (see Refusal); hedges that still answer.
+    `wanted` may come from metadata["answerable"] (true or false).
+    Passes: "I don't know." for "abstain"; "Paris." for "answer".
+    Fails: the other way round; an empty answer.
+    Missing: it is not stated what is wanted, or the answer says that it does not know and goes on at length.
+    Not covered: refusals (see Refusal); hedges that still answer.
     """
     expected = wanted
     answerable = rollout.metadata.get("answerable")

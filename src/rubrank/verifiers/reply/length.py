@@ -41,8 +41,12 @@ def soft_length(
 
     overlong (DAPO): 1 up to `limit − fade`, then falling evenly to 0 at `limit` and beyond. cosine: falling from 1 at
     nothing to 0 at `limit` along a half cosine. target: 1 at `limit`, falling evenly to 0 at `fade` more or less.
-    `fade` is a fifth of `limit` by default. Tokens where the trainer counts them, else words. Passes (1): 80 of 100.
-    Part: 90 of 100. Fails (0): 100 of 100. Missing: never. Not covered: what would have been said beyond a cut.
+    `fade` is a fifth of `limit` by default. Tokens where the trainer counts them, else words.
+    Passes (1): 80 of 100.
+    Part: 90 of 100.
+    Fails (0): 100 of 100.
+    Missing: never.
+    Not covered: what would have been said beyond a cut.
     """
     length, unit = measure_length(rollout, part)
     width = fade if fade is not None else max(1, limit // 5)

@@ -40,8 +40,11 @@ def _find_number(metadata: Mapping[str, Any], names: Mapping[str, float], key: s
 def latency_limit(rollout: Rollout, *, seconds: Limit, key: str | None = None) -> Answer:
     """The response took at most so many seconds, by the data: latency, seconds, duration, elapsed, or …_ms of them.
 
-    They are looked for in the row and in its `usage`, `metrics`, `stats`, `info`; `key` names another. Passes: latency
-    1.2 for 2 seconds. Fails: latency_ms 2500 for 2. Missing: the data hold none. Not covered: how it was measured.
+    They are looked for in the row and in its `usage`, `metrics`, `stats`, `info`; `key` names another.
+    Passes: latency 1.2 for 2 seconds.
+    Fails: latency_ms 2500 for 2.
+    Missing: the data has none.
+    Not covered: how it was measured.
     """
     value = _find_number(rollout.metadata, _SECONDS, key)
     if value is None:
@@ -53,8 +56,11 @@ def latency_limit(rollout: Rollout, *, seconds: Limit, key: str | None = None) -
 def cost_limit(rollout: Rollout, *, most: Limit, key: str | None = None) -> Answer:
     """The response cost at most so much, by the data: cost, cost_usd, total_cost or price, in whatever currency.
 
-    They are looked for in the row and in its `usage`, `metrics`, `stats`, `info`; `key` names another. Passes: cost
-    0.01 for 0.02. Fails: cost 0.03 for 0.02. Missing: the data hold none. Not covered: prices per token; conversion.
+    They are looked for in the row and in its `usage`, `metrics`, `stats`, `info`; `key` names another.
+    Passes: cost 0.01 for 0.02.
+    Fails: cost 0.03 for 0.02.
+    Missing: the data has none.
+    Not covered: prices per token; conversion.
     """
     value = _find_number(rollout.metadata, dict.fromkeys(_COSTS, 1.0), key)
     if value is None:

@@ -27,9 +27,11 @@ def think_format(
     """The response is one thinking block, then an answer: <think>…</think> and text after it.
 
     Passes: "<think>so …</think> 42"; thinking that the trainer keeps in a field of its own. With `answer_tag`, the
-    answer stands in that tag and nothing after it. Fails: no block, two of them, one that is never closed, text before
-    it, nothing in it (fewer than `least_words`), no answer; thinking in another `language` (a code such as "en").
-    Missing: a language that cannot be told. Not covered: whether the thinking is any good.
+        answer stands in that tag and nothing after it.
+    Fails: no block, two of them, one that is never closed, text before it, nothing in it (fewer than `least_words`), no
+        answer; thinking in another `language` (a code such as "en").
+    Missing: a language that cannot be detected.
+    Not covered: whether the thinking is any good.
     """
     raw = rollout.response
     if rollout.reasoning:
@@ -56,7 +58,7 @@ def think_format(
         if sure < _SURE:
             return missing("the language of the reasoning cannot be detected")
         if detected != language:
-            return False, f"the thinking is in {detected}, {language} asked"
+            return False, f"the thinking is in {detected}, {language} required"
     return True, f"{count_words(thoughts)} words of thinking, then an answer"
 
 

@@ -17,10 +17,11 @@ _LONGEST = 20_000  # tokens
 def turn_repetition(rollout: Rollout, *, n: Annotated[int, Field(ge=1, le=20)] = 5) -> Answer:
     """The share of the answer's runs of `n` words that the assistant has not said in an earlier turn.
 
-    Passes (1): nothing is repeated, or there is no earlier turn of the assistant. Half: half of it is copied from
-    before. Fails (0): the same answer again; an empty answer. What only the user said may be repeated. Missing: an
-    answer of fewer than `n` words after earlier turns. Not covered: repetition in other words; within one answer
-    (RepeatSegment).
+    Passes (1): nothing is repeated, or there is no earlier turn of the assistant.
+    Half: half of it is copied from before.
+    Fails (0): the same answer again; an empty answer. What only the user said may be repeated.
+    Missing: an answer of fewer than `n` words after earlier turns.
+    Not covered: repetition in other words; within one answer (RepeatSegment).
     """
     earlier: set[tuple[str, ...]] = set()
     for message in rollout.prompt:

@@ -3,7 +3,7 @@
 >>> from rubrank.verifiers.shared.primitives import count, number
 >>> short = every("sentence", holds(count("word"), number("at most", 4)))
 >>> short(Text("This is short. This one is rather longer."))
-Holds(ok=False, reason='sentence 2: 5 words, at most 4 asked')
+Holds(ok=False, reason='sentence 2: 5 words, at most 4 required')
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def holds(measure: TextMeasure, test: Test) -> Check:
             measured = f"{measure.name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
         else:
             measured = f"{value:g} {measure.name}"
-        return Holds(test(value), f"{measured}, {test.name} asked")
+        return Holds(test(value), f"{measured}, {test.name} required")
 
     return check
 
@@ -96,7 +96,7 @@ def _count_passing(level: Level, check: Check, relation: Relation, n: int) -> Ch
     def over(text: Text) -> Holds:
         results = [check(part).ok for part in parts(text, level)]
         passing = sum(results)
-        reason = f"{passing} of {len(results)} {plural(level)} pass, {relation} {n} asked"
+        reason = f"{passing} of {len(results)} {plural(level)} pass, {relation} {n} required"
         return Holds(compares(passing, relation, n), reason)
 
     return over
@@ -115,11 +115,11 @@ def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -
     def over(text: Text) -> Holds:
         units = list(parts(text, level))
         if len(units) != len(checks):
-            return Holds(False, f"{len(units)} {plural(level)}, {len(checks)} asked")
+            return Holds(False, f"{len(units)} {plural(level)}, {len(checks)} required")
         results = [check(unit) for check, unit in zip(checks, units, strict=True)]
         passing = sum(result.ok for result in results)
         if compares(passing, relation, n):
-            return Holds(True, f"{passing} of {len(results)} {plural(level)} as asked")
+            return Holds(True, f"{passing} of {len(results)} {plural(level)} as required")
         for number, result in enumerate(results, 1):
             if not result.ok:
                 return Holds(False, f"{level} {number}: {result.reason}")

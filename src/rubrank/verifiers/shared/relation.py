@@ -34,9 +34,9 @@ def holds(count: float, relation: Relation, asked: float) -> bool:
 
 
 def compare_count(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:
-    """The verdict with its reason: `3 bullets found, at least 4 asked`."""
+    """The verdict with its reason: `3 bullets found, at least 4 required`."""
     plural = unit if count == 1 else f"{unit}s"
-    return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} asked"
+    return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} required"
 
 
 def check_count_parameters(params: Any) -> str | None:
@@ -63,7 +63,7 @@ def compare_range(
     if n != 1:
         plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
     if count is not None:
-        return holds(n, relation, count), f"{n} {plural} found, {relation} {count} asked"
+        return holds(n, relation, count), f"{n} {plural} found, {relation} {count} required"
     if low is None and high is None:
         return missing("no number is asked for: give `count`, or `low` and `high`")
     if low is None:
@@ -73,4 +73,4 @@ def compare_range(
     else:
         asked = f"{low} to {high}"
     in_range = (low or 0) <= n and (high is None or n <= high)
-    return in_range, f"{n} {plural} found, {asked} asked"
+    return in_range, f"{n} {plural} found, {asked} required"

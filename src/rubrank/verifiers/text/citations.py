@@ -30,14 +30,17 @@ def check_citations(
     check: tuple[Check, ...] = ("quotes", "references"),
     at_least: int = 0,
 ) -> Answer:
-    """The share of quotations, [n] and numbers of the answer that are borne out by the material.
+    """The share of quotations, [n] and numbers of the answer that are supported by the material.
 
     The material is `material` or metadata["material"/"context"/"documents"/"sources"]: a text, or a list whose entries
     are [1], [2] … Quotations of a few words and more, in double or single marks or as a block (`> …`), must occur in
     it, spaces, case and quotation marks aside, and in source n if [n] follows; [n] must be an entry; numbers (if asked
-    for) must occur. Passes (1): "“the moon pulls the sea” [1]" where source 1 says so. Part: one of two numbers. Fails
-    (0): a made-up quotation, whatever stands beside it; [7] of three sources; fewer citations than `at_least`. Missing:
-    no material. Not covered: whether the cited source supports the sentence (ask a judge).
+    for) must occur.
+    Passes (1): "“the moon pulls the sea” [1]" where source 1 says so.
+    Part: one of two numbers.
+    Fails (0): a made-up quotation, whatever stands beside it; [7] of three sources; fewer citations than `at_least`.
+    Missing: no material.
+    Not covered: whether the cited source supports the sentence (ask a judge).
     """
     sources = _find_sources(material, rollout)
     if not sources:
@@ -64,7 +67,7 @@ def check_citations(
     if at_least and not any(map(str.isalpha, _REFERENCE.sub(" ", answer))):
         return 0.0, "references without a text"
     if len(citations) < at_least:
-        return 0.0, f"{len(citations)} citation(s), at least {at_least} asked"
+        return 0.0, f"{len(citations)} citation(s), at least {at_least} required"
     if not citations:
         return 1.0, "nothing is cited"
     wrong = [cited for cited, is_right in citations if not is_right]

@@ -25,11 +25,13 @@ def group_diversity(
 ) -> Sequence[Answer]:
     """1 minus the similarity with the other rollouts of the query: the mean over all of them, or with the nearest.
 
-    Similarity of two is the share of n-grams that both have (Jaccard); a text of fewer tokens is one gram. Passes (1):
-    nothing in common with any other. Fails: 0 for the same words as all others, or an empty answer, which is not
-    compared with either. Missing: a group of one, or no other answer that is not empty; where rollouts are graded one
-    by one, it is decided once the group is complete, and about those that came. Not covered: the same thing said in
-    other words counts as different, and so does nonsense: use it beside criteria of quality.
+    Similarity of two is the share of n-grams that both have (Jaccard); a text of fewer tokens is one gram.
+    Passes (1): nothing in common with any other.
+    Fails: 0 for the same words as all others, or an empty answer, which is not compared with either.
+    Missing: a group of one, or no other answer that is not empty; where rollouts are graded one by one, it is decided
+        once the group is complete, and about those that came.
+    Not covered: the same thing said in other words counts as different, and so does nonsense: use it beside criteria of
+        quality.
     """
     all_grams = [_find_grams(rollout.text.shown.raw, n) for rollout in group.rollouts]
     return [_compare_with_others(i, all_grams, against) for i in range(len(all_grams))]

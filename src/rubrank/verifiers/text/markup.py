@@ -50,10 +50,13 @@ _SHORTCUTS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnigh
 def valid_markup(text: Text, *, kind: Kind) -> Answer:
     """The HTML, LaTeX, Mermaid or cron expression of the answer is well-formed.
 
-    Looked at: the last code fence of that kind, else the whole answer. Passes: <p>a<br><li>b (HTML5 closes it);
-    \\begin{a}…\\end{a} with balanced braces; "graph TD" and lines with balanced brackets; "*/5 9-17 * * mon-fri".
+    Looked at: the last code fence of that kind, else the whole answer.
+    Passes: <p>a<br><li>b (HTML5 closes it); \\begin{a}…\\end{a} with balanced braces; "graph TD" and lines with
+        balanced brackets; "*/5 9-17 * * mon-fri".
     Fails: </b> that nothing opened, <b> that nothing closes; braces or environments that cross; a diagram of no known
-    kind; a field out of range. Missing: nothing of that kind in the answer. Not covered: unknown commands and tags.
+        kind; a field out of range.
+    Missing: nothing of that kind in the answer.
+    Not covered: unknown commands and tags.
     """
     markup = _find_markup(text.raw, kind)
     if not text.raw.strip():

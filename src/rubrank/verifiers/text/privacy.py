@@ -94,8 +94,9 @@ def no_personal_data(
     """The answer holds no e-mail address, card, account, telephone or identity number.
 
     Passes: name@example.com and 555 numbers, which are fictional; a number whose check digit is wrong; what is in
-    `allowed`. Fails: an address, a card number that passes its check. Not covered: names, streets, dates of birth, and
-    numbers that are written in words (ask a judge).
+        `allowed`.
+    Fails: an address, a card number that passes its check.
+    Not covered: names, streets, dates of birth, and numbers that are written in words (ask a judge).
     """
     for kind in kinds:
         pattern, is_real = _KINDS[kind]

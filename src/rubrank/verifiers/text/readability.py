@@ -31,9 +31,11 @@ def measure_grade(text: Text) -> float | None:
 def readability(text: Text, *, low: float | None = None, high: float | None = None) -> Answer:
     """The text's school grade (Flesch–Kincaid) is from `low` to `high`.
 
-    Passes: short sentences of short words for high=6. Fails: long ones. Chinese and Japanese: a third of the characters
-    of a sentence, so that 20 characters are about grade 7. Missing: no limit, or fewer than 15 words. Not covered:
-    other languages are measured with the English formula, which is only a rough guide there.
+    Passes: short sentences of short words for high=6.
+    Fails: long ones. Chinese and Japanese: a third of the characters of a sentence, so that 20 characters are about
+        grade 7.
+    Missing: no limit, or fewer than 15 words.
+    Not covered: other languages are measured with the English formula, which is only a rough guide there.
     """
     if low is None and high is None:
         return missing("no limit is asked for: give `low` or `high`")
@@ -50,9 +52,10 @@ def distinct_n(
 ) -> Answer:
     """The share of different n-grams among all n-grams of the answer: 1 = nothing is said twice.
 
-    Passes (1): "one two three four". Part: "one two one two" has two of three bigrams. Fails (0): an empty
-    answer, or fewer than `fewest` tokens, which show no variety. Only what a reader sees counts. Not covered: saying
-    the same in other words.
+    Passes (1): "one two three four".
+    Part: "one two one two" has two of three bigrams.
+    Fails (0): an empty answer, or fewer than `fewest` tokens, which show no variety. Only what a reader sees counts.
+    Not covered: saying the same in other words.
     """
     tokens = tokenize(text.shown.raw)
     if len(tokens) < max(fewest, n):

@@ -45,9 +45,10 @@ def regex(
 ) -> Answer:
     """The pattern (RE2 syntax) matches: somewhere `relation count` times, the whole answer, or every line of it.
 
-    Passes: "ID-0042" for ID-\\d{4}. Fails: no match; another number of matches; a match where `must="not match"`.
-    `^` and `$` mean lines, `.` any character. A pattern that RE2 cannot read is refused with the rubric. Not covered:
-    look-around and back-references, which RE2 has not.
+    Passes: "ID-0042" for ID-\\d{4}.
+    Fails: no match; another number of matches; a match where `must="not match"`. `^` and `$` mean lines, `.` any
+        character. A pattern that RE2 cannot read is refused with the rubric.
+    Not covered: look-around and back-references, which RE2 does not have.
     """
     try:
         compiled = compile_pattern(pattern, case_sensitive, where != "whole")
@@ -65,6 +66,6 @@ def regex(
         # One match more than asked decides every relation, so no more are looked for.
         number = sum(1 for _ in islice(compiled.finditer(raw), max(count, 1) + 2))
         matches = holds(number, relation, count)
-        subject = f"{number} match(es), {relation} {count} asked:"
+        subject = f"{number} match(es), {relation} {count} required:"
     reason = f"{subject} {'matches' if matches else 'does not match'} {pattern[:60]!r}"
     return matches == (must == "match"), reason

@@ -67,9 +67,12 @@ def _count_overlap(left: Sequence[Any], right: Sequence[Any]) -> int:
 def token_f1(rollout: Rollout, *, references: References | None = None, whole: bool = False) -> Answer:
     """F1 of the tokens that the answer shares with a reference; the best of several references.
 
-    The answer's result is read first ("The answer is …", \\boxed …); `whole` takes the entire answer. Passes (1):
-    "Paris" for "paris."; 西湖 for 西湖. Part: "in Paris, France" for "Paris". Fails (0): no token in common.
-    Missing: no reference in `references` or the data. Not covered: synonyms.
+    The answer's result is read first ("The answer is …", \\boxed …); `whole` takes the entire answer.
+    Passes (1): "Paris" for "paris."; 西湖 for 西湖.
+    Part: "in Paris, France" for "Paris".
+    Fails (0): no token in common.
+    Missing: no reference in `references` or the data.
+    Not covered: synonyms.
     """
     texts = _find_references(references, rollout)
     if not texts:
@@ -91,11 +94,13 @@ def contains_any(
 ) -> Answer:
     """The answer contains one of the references (or all of them), as whole tokens and in order.
 
-    Passes: "I think it was Paris." for ["Paris", "Lutetia"]; 西湖 in 杭州西湖. Fails: "Parisian" for "Paris"; one of
-    two with `need="all"`; a reference that is only denied or doubted ("not Paris", "Paris is wrong", "I doubt that it
-    is Paris"), only in a question, a comment, an address, hidden or struck text, or only in a list of five and more
-    that were not asked for (every capital of Europe, with commas or without).
-    Missing: no reference. Not covered: another wrong statement about the reference (GroundTruthMatch).
+    Passes: "I think it was Paris." for ["Paris", "Lutetia"]; 西湖 in 杭州西湖.
+    Fails: "Parisian" for "Paris"; one of two with `need="all"`; a reference that is only denied or doubted ("not
+        Paris", "Paris is wrong", "I doubt that it is Paris"), only in a question, a comment, an address, hidden or
+        struck text, or only in a list of five and more that were not asked for (every capital of Europe, with commas or
+        without).
+    Missing: no reference.
+    Not covered: another wrong statement about the reference (GroundTruthMatch).
     """
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
     if not texts:
@@ -201,8 +206,11 @@ def rouge(
 ) -> Answer:
     """ROUGE-1, -2 or -L against a reference, the best of several; no stemming, characters in unspaced scripts.
 
-    Passes (1): the reference itself, in any script. Part: half of its words in order. Fails (0): nothing in common.
-    Missing: no reference. Not covered: texts beyond 2,000 tokens are cut there.
+    Passes (1): the reference itself, in any script.
+    Part: half of its words in order.
+    Fails (0): nothing in common.
+    Missing: no reference.
+    Not covered: texts beyond 2,000 tokens are cut there.
     """
     texts = _find_references(references, rollout)
     if not texts:
@@ -238,8 +246,11 @@ def chrf(
 ) -> Answer:
     """chrF: F-score of character n-grams (1 to 6, without spaces) against a reference, the best of several.
 
-    Passes (1): the reference itself, spaces and line breaks aside. Part: another ending of the same words. Fails (0):
-    nothing in common. `beta` weighs recall. Missing: no reference. Not covered: word order beyond six characters.
+    Passes (1): the reference itself, spaces and line breaks aside.
+    Part: another ending of the same words.
+    Fails (0): nothing in common. `beta` weighs recall.
+    Missing: no reference.
+    Not covered: word order beyond six characters.
     """
     texts = _find_references(references, rollout)
     if not texts:
@@ -286,8 +297,10 @@ def _load_model(path: str) -> Any:
 def embedding_similarity(rollout: Rollout, *, model: str, references: References | None = None) -> Answer:
     """Cosine of static embeddings (model2vec; `model` is a folder or a name on the hub) with the nearest reference.
 
-    Passes (1): the reference itself. Part: a text on the same subject. Fails (0): an empty answer, or unlike anything.
-    Negative cosines count as 0. Missing: no reference; model2vec not installed; a model that cannot be loaded.
+    Passes (1): the reference itself.
+    Part: a text on the same subject.
+    Fails (0): an empty answer, or unlike anything. Negative cosines count as 0.
+    Missing: no reference; model2vec not installed; a model that cannot be loaded.
     Not covered: a denial is close to what it denies.
     """
     texts = _find_references(references, rollout)
@@ -320,9 +333,12 @@ def edit_distance(
 ) -> Answer:
     """1 − Levenshtein distance ÷ length of the longer text, to the nearest reference; case and width aside.
 
-    The answer's result is read first; `whole` takes the entire answer. Passes (1): the reference itself. Part:
-    "kitten" for "sitting" is 1 − 3/7. Fails (0): nothing in place; an empty answer. Missing: no reference. Not covered:
-    moved passages count as removed and added; texts beyond 2,000 units are cut there.
+    The answer's result is read first; `whole` takes the entire answer.
+    Passes (1): the reference itself.
+    Part: "kitten" for "sitting" is 1 − 3/7.
+    Fails (0): nothing in place; an empty answer.
+    Missing: no reference.
+    Not covered: moved passages count as removed and added; texts beyond 2,000 units are cut there.
     """
     texts = _find_references(references, rollout)
     if not texts:
@@ -374,9 +390,12 @@ def bleu(
 ) -> Answer:
     """Sentence BLEU against the references: n-grams up to `order`, the brevity penalty, add-one smoothing from 2 on.
 
-    Passes (1): a reference itself. Part: half of its words in order. Fails (0): no word in common; an empty answer.
-    Missing: no reference. Not covered: corpus BLEU; tokens are those of TokenF1 (characters in unspaced scripts), so
-    figures differ from sacrebleu's.
+    Passes (1): a reference itself.
+    Part: half of its words in order.
+    Fails (0): no word in common; an empty answer.
+    Missing: no reference.
+    Not covered: corpus BLEU; tokens are those of TokenF1 (characters in unspaced scripts), so figures differ from
+        sacrebleu's.
     """
     texts = _find_references(references, rollout)
     if not texts:

@@ -74,10 +74,12 @@ def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
 def date_match(rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0) -> Answer:
     """The answer's date is the true one, however it is written; `days`: so far off it may be.
 
-    Reads 1944-06-05, 5.6.1944, 5/6/1944 (by `order`), June 5, 1944, 5 June 1944, 5 de junio de 1944, 1944年6月5日. The
-    truth is `truth` or in the data. Passes: "on 5 June 1944" for "June 5, 1944". Fails: another date; two different
-    dates; a year alone. Missing: no truth, or none that is a date. Not covered: "yesterday", dates in words, other
-    calendars, years before 1000.
+    Reads 1944-06-05, 5.6.1944, 5/6/1944 (by `order`), June 5, 1944, 5 June 1944, 5 de junio de 1944,
+    1944年6月5日. The truth is `truth` or in the data.
+    Passes: "on 5 June 1944" for "June 5, 1944".
+    Fails: another date; two different dates; a year alone.
+    Missing: no truth, or none that is a date.
+    Not covered: "yesterday", dates in words, other calendars, years before 1000.
     """
     truths = (truth,) if truth is not None else find_truths(None, rollout.metadata).values
     expected = [date for text in truths for date in read_dates(text, order)]
@@ -109,9 +111,9 @@ _FORMAT_PART = re.compile("|".join(_PARTS))
 def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     """Every date of the answer is written in the given format: YYYY, YY, MMMM, MMM, MM, M, DD, D and other signs.
 
-    Passes: "2024-05-01 and 2024-05-02" for YYYY-MM-DD; "May 1, 2024" for "MMMM D, YYYY". Fails: no date; a date in
-    another format; 2024-13-01, which is none. Not covered: times of day; two formats that write a date alike
-    (01/02/2024 is both DD/MM and MM/DD).
+    Passes: "2024-05-01 and 2024-05-02" for YYYY-MM-DD; "May 1, 2024" for "MMMM D, YYYY".
+    Fails: no date; a date in another format; 2024-13-01, which is none.
+    Not covered: times of day; two formats that write a date alike (01/02/2024 is both DD/MM and MM/DD).
     """
     source = text.shown.raw[-20_000:]
     pattern = "".join(_PARTS.get(part, re.escape(part)) for part in re.split(f"({_FORMAT_PART.pattern})", format))

@@ -104,12 +104,13 @@ def quantity_match(
 ) -> Answer:
     """The answer's quantity is the true one: 5 km for "5000 m", 9.81 m/s² for "9.8 m/s^2" within `tolerance`.
 
-    The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits` asks for
-    that many significant digits as written. Units are converted (pint), must be the same, or are ignored; Chinese
-    units and numerals are read too (1.5米 for "150 cm").
-    Passes: "about 5.0 km"; "$3.0 \\times 10^{8}$ m/s". Fails: another number; a number without its unit; kg for m;
-    other digits than asked. Missing: no truth; pint not installed where units differ; a unit of the truth that is not
-    known. Not covered: sums such as "5 km 200 m".
+    The truth is `truth` or in the data; an interval ("[2, 3] m", "2 to 3") accepts what lies in it. `digits`
+    asks for that many significant digits as written. Units are converted (pint), must be the same, or are
+    ignored; Chinese units and numerals are read too (1.5米 for "150 cm").
+    Passes: "about 5.0 km"; "$3.0 \\times 10^{8}$ m/s".
+    Fails: another number; a number without its unit; kg for m; other digits than asked.
+    Missing: no truth; pint not installed where units differ; a unit of the truth that is not known.
+    Not covered: sums such as "5 km 200 m".
     """
     truths = (truth,) if truth is not None else find_truths(None, rollout.metadata).values
     if not truths:
@@ -120,7 +121,7 @@ def quantity_match(
     if measurement is None:
         return False, "no number in the answer"
     if digits is not None and count_digits(measurement.written) != digits:
-        return False, f"{count_digits(measurement.written)} significant digits, {digits} asked"
+        return False, f"{count_digits(measurement.written)} significant digits, {digits} required"
     verdicts = [_compare(measurement, text, tolerance, unit) for text in truths]
     for verdict in verdicts:
         if isinstance(verdict, tuple) and verdict[0]:
@@ -149,7 +150,7 @@ def _compare(measurement: Measurement, truth: str, tolerance: float, units: str)
         value = value / 100 if measurement.unit else value * 100
     elif units != "ignore" and unit != measurement.unit:
         if units == "same" or not measurement.unit or not unit:
-            return False, f"the unit is {measurement.unit or 'none'!r}, {unit or 'none'!r} asked"
+            return False, f"the unit is {measurement.unit or 'none'!r}, {unit or 'none'!r} required"
         try:
             value = _convert(value, measurement.unit, unit)
         except (ImportError, LookupError) as error:

@@ -51,9 +51,12 @@ def set_match(
 ) -> Answer:
     """F1, precision or recall of the entries that the answer names, in any order; case, width and articles aside.
 
-    The entries are those of a JSON list, a bulleted or numbered list, or stand between commas. Passes (1): "b, a" for
-    ["a", "b"]. Part: one of two right is F1 2/3. Fails (0): none right; no entries. An entry named twice counts once.
-    Missing: no truth. Not covered: entries that are equal only in meaning; prose around entries that are not a list.
+    The entries are those of a JSON list, a bulleted or numbered list, or stand between commas.
+    Passes (1): "b, a" for ["a", "b"].
+    Part: one of two right is F1 2/3.
+    Fails (0): none right; no entries. An entry named twice counts once.
+    Missing: no truth.
+    Not covered: entries that are equal only in meaning; prose around entries that are not a list.
     """
     truths = tuple(map(str, truth)) if truth is not None else find_truths(None, rollout.metadata).values
     expected = {normalise(entry) for entry in truths} - {""}
@@ -78,9 +81,12 @@ def rank_by_ndcg(
     """NDCG of the first `top` entries of the answer's ranking.
 
     `relevance` (or metadata["relevance"]) gives each entry's gain; `ranking` gives an order instead, its first entry
-    having the largest gain. Passes (1): the best order. Part: good entries further down, or some left out. Fails (0):
-    no relevant entry. An entry that is repeated counts once. Missing: neither is given, or nothing is relevant. Not
-    covered: ties; an order that is only described ("the second is best").
+    having the largest gain.
+    Passes (1): the best order.
+    Part: good entries further down, or some left out.
+    Fails (0): no relevant entry. An entry that is repeated counts once.
+    Missing: neither is given, or nothing is relevant.
+    Not covered: ties; an order that is only described ("the second is best").
     """
     gains = relevance if relevance is not None else rollout.metadata.get("relevance")
     if not gains and ranking:

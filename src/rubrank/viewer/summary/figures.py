@@ -94,7 +94,7 @@ _LONGEST_KIND = 160
 class ReasonCounts:
     """Counts what verifiers and judges said, with numbers replaced by "#".
 
-    "212 words, 80 to 120 asked" and "76 words, 80 to 120 asked" are one kind: "# words, # to # asked".
+    "212 words, 80 to 120 required" and "76 words, 80 to 120 required" are one kind: "# words, # to # required".
     """
 
     def __init__(self) -> None:
