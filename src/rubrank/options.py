@@ -354,7 +354,8 @@ class FuseOptions(RewardOptions):
             is_weight = info.field_name == "weight"
             if not math.isfinite(number) or number < 0.0 or (is_weight and number == 0.0):
                 allowed = "finite and > 0" if is_weight else "finite and ≥ 0"
-                raise InvalidInput("options", info.field_name, allowed, f"{number:g} for {name!r}", "")
+                remedy = "Leave out a criterion that should not count." if is_weight else ""
+                raise InvalidInput("options", info.field_name, allowed, f"{number:g} for {name!r}", remedy)
         return value
 
     @model_validator(mode="after")

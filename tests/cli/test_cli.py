@@ -190,6 +190,12 @@ def test_gate_adds_the_ranking(table: Path) -> None:
     assert rows[0]["no_signal"]
 
 
+def test_an_empty_list_of_attributes_means_no_control(table):
+    plain = run("fuse", table, "--json", "--set", "lower=Style")
+    assert run("fuse", table, "--json", "--set", "lower=Style", "--set", "attributes=[]").stdout == plain.stdout
+    assert plain.exit_code == 0
+
+
 def test_config_and_command_line(table: Path) -> None:
     config = table.with_name("rule.toml")
     config.write_text(

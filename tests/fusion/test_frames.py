@@ -59,6 +59,19 @@ def test_a_frame_says_by_name_what_is_what(make_frame):
             rubrank.fuse(frame, **wrong)
 
 
+@pytest.mark.parametrize("rule", [None, "rlvr2", "run-quantile"])
+def test_an_empty_list_of_attributes_means_no_control(rule):
+    options = {} if rule is None else {"rule": rule}
+    expected = rubrank.fuse(AS_NAN, **options)
+    assert rubrank.fuse(AS_NAN, attributes=[], **options).tolist() == expected.tolist()
+
+
+def test_an_unknown_keyword_lists_each_allowed_one_once():
+    with pytest.raises(rubrank.InvalidInput) as raised:
+        rubrank.fuse(AS_NAN, rule="rlvr2:span=unit", edition="paper")
+    assert raised.value.allowed.count("'outcomes'") == 1
+
+
 def test_pandas_frames_and_its_missing_value():
     pd = pytest.importorskip("pandas")
     assert fused(pd.DataFrame(SCORES, columns=NAMES), criteria="all").criteria == tuple(NAMES)

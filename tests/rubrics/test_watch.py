@@ -36,7 +36,10 @@ def test_it_weighs_nothing_and_needs_no_weight():
     ("criterion", "message"),
     [
         ({**WATCHED, "weight": 1}, "weight must be 0, or left out, in the layer watch; got 1"),
-        ({"name": "A", "question": "?", "weight": 0}, "weight must be > 0; got 0"),
+        ({"name": "A", "question": "?", "weight": 0}, "weight must be > 0; got 0. Write `layer: watch` instead"),
+        ({"name": "A", "question": "?", "weight": "0.0"}, "weight must be > 0; got 0. Write `layer: watch` instead"),
+        ({"name": "A", "question": "?", "weight": 0, "points": 3}, "weight must be > 0; got 0. Write `layer: watch`"),
+        ({"name": "A", "question": "?", "points": 0}, "must be a number other than 0; got 0. Write `layer: watch"),
         ({"name": "A", "question": "?", "depends": "Short"}, "depends must be on criteria that count; got 'Short'"),
         ({**WATCHED, "layer": "watched"}, "'watch'"),
     ],

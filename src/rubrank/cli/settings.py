@@ -162,7 +162,7 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
             if inner:
                 values[name] = {inner: value}
             elif _is_repeatable(fields[name]):
-                values[name] = [value]
+                values[name] = [] if value.strip() == "[]" else [value]  # attributes=[] says: none
         elif isinstance(before, dict) and inner and inner not in before:
             before[inner] = value
         elif isinstance(before, list) and not inner:

@@ -131,6 +131,8 @@ def _fuse_arrays(
     if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
         options["outcomes"] = arrays["outcomes"]
         arrays["outcomes"] = None
+    if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
+        arrays["attributes"] = None  # an empty list means no control, as `attributes: []` does in files
     if rule is not None:
         if options and not isinstance(rule, str):  # a rule object has its constants already
             raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
@@ -148,7 +150,8 @@ def _fuse_arrays(
                 if not unknown:
                     raise
                 constants = re.findall(r"'(\w+)'", error.allowed)
-                raise UnknownOption.of(owner, "keyword", unknown[0], [*arrays, *constants, "rule"]) from None
+                allowed_names = sorted({*arrays, *constants, "rule"})
+                raise UnknownOption.of(owner, "keyword", unknown[0], allowed_names) from None
         return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     for name in options:
         if name not in _OPTION_NAMES:

@@ -62,6 +62,16 @@ _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
 _HEAVIEST = 1e9  # a larger weight is a slip, and would drown everything else
 
 
+def _is_zero(value: Any) -> bool:
+    """The number 0 as people write it: 0, 0.0 or "0". False is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return float(value) == 0.0
+    except ValueError:
+        return False
+
+
 class Criterion(Strict):
     """One thing that is asked of a response."""
 
@@ -102,16 +112,29 @@ class Criterion(Strict):
             return name_or_question(data)
         if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
             data = {**data, "name": shortened(data["question"], 80)}
-        points = data.get("points") if isinstance(data, Mapping) else None
-        if isinstance(points, int | float) and not isinstance(points, bool) and points == 0:
-            raise InvalidInput("criterion", "points", "a number other than 0", "0", "Leave the criterion out.")
-        is_watched = isinstance(data, Mapping) and data.get("layer") == "watch"
-        if is_watched and data.get("weight") == 0:
+        if not isinstance(data, Mapping):
+            return data
+        is_watched = data.get("layer") == "watch"
+        points = data.get("points")
+        # A watched criterion may have weight 0. Points of 0 in public data also become a weight of 0, which would be
+        # reported as a second error.
+        if _is_zero(data.get("weight")) and (is_watched or _is_zero(points)):
             data = {key: value for key, value in data.items() if key != "weight"}
         if isinstance(points, int | float) and points:
-            given = data if is_watched else {"weight": abs(points), **data}
-            return {**given, "direction": "lower"} if points < 0 else {"direction": "higher", **given}
+            if not is_watched:
+                data = {"weight": abs(points), **data}
+            return {**data, "direction": "lower"} if points < 0 else {"direction": "higher", **data}
         return data
+
+    @field_validator("weight", "points", mode="before")
+    @classmethod
+    def _not_zero(cls, value: Any, info: ValidationInfo) -> Any:
+        """A watched criterion does not come here with weight 0: `_short_forms` has removed it."""
+        if _is_zero(value):
+            allowed = "> 0" if info.field_name == "weight" else "a number other than 0"
+            remedy = "Write `layer: watch` instead to grade and log the criterion without rewarding it."
+            raise InvalidInput(f"criterion {info.data.get('name', '')!r}", str(info.field_name), allowed, "0", remedy)
+        return value
 
     @field_validator("name", "question")
     @classmethod
