@@ -3,11 +3,11 @@
 python hostile.py FIRST SECONDS SIZE     starts at call number FIRST; the long answers have SIZE bytes
 """
 
-import faulthandler
 import json
 import sys
 import time
 
+import watchdog
 from library import load_all, load_examples
 
 from rubrank.rollouts.rollout import Rollout
@@ -80,11 +80,11 @@ def main(first, seconds):
         params = verifier.check_parameters(example.get("params", {}))
         for compat in ("fixed", "upstream") if verifier.knows_compat else ("fixed",):
             print(json.dumps({"start": number, "name": verifier.name, "text": text, "compat": compat}), flush=True)
-            faulthandler.dump_traceback_later(seconds, exit=True)
+            watchdog.start(seconds)
             begin = time.perf_counter()
             verdict = verifier.verify(rollout, params, compat=compat)
             took = time.perf_counter() - begin
-            faulthandler.cancel_dump_traceback_later()
+            watchdog.stop()
             right = isinstance(verdict, Verdict) and isinstance(verdict.reason, str) and bool(verdict.reason)
             crashed = f"{verifier.name} failed: " in verdict.reason
             done = {"done": number, "took": took, "right": right, "crashed": ascii(verdict.reason) if crashed else ""}

@@ -1,15 +1,15 @@
 """Runs every cheap verifier over repetitions of the words in its own patterns; a watchdog ends a call that hangs.
 
-python stalls.py SECONDS SIZE     each call may take SECONDS; the texts have SIZE characters
+python stalls.py SECONDS SIZE     each call may take SECONDS of the processor; the texts have SIZE characters
 """
 
 import ast
-import faulthandler
 import inspect
 import random
 import re
 import sys
 
+import watchdog
 from library import load_all, load_examples
 
 from rubrank.rollouts.rollout import Group, Rollout
@@ -56,13 +56,13 @@ def main(seconds, size):
         for word in rng.sample(words, min(PIECES, len(words))):
             for text in make_texts(word, size):
                 print(name, repr(word), repr(text[:20]), flush=True)
-                faulthandler.dump_traceback_later(seconds, exit=True)
+                watchdog.start(seconds)
                 rollout = Rollout(response=text, reasoning="", **rest)
                 if verifier.sees_group:
                     verifier.bind_group(params)(Group(id="stall", rollouts=(rollout, rollout)))
                 else:
                     verifier.verify(rollout, params)
-                faulthandler.cancel_dump_traceback_later()
+                watchdog.stop()
     print("end", flush=True)
 
 
