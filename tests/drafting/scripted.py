@@ -16,14 +16,14 @@ def item(question, points=5):
     return {"question": question, "points": points, "category": "Essential"}
 
 
-def files(tmp_path, *writers, cache="writers.sqlite"):
-    """A writers file with one entry for each server."""
+def files(tmp_path, *writers, cache="writers.sqlite", endpoint=None, **settings):
+    """A writers file with one entry for each server. endpoint: options of every endpoint; settings: of the file."""
     entries = [
-        {"name": f"writer{i}", "endpoints": [{"base_url": server.url, "model": MODEL}]}
+        {"name": f"writer{i}", "endpoints": [{"base_url": server.url, "model": MODEL, **(endpoint or {})}]}
         for i, server in enumerate(writers)
     ]
     path = tmp_path / "writers.json"
-    path.write_text(json.dumps({"judges": entries, "cache": str(tmp_path / cache)}))
+    path.write_text(json.dumps({"judges": entries, "cache": str(tmp_path / cache), **settings}))
     return path
 
 

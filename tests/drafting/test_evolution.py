@@ -204,14 +204,17 @@ def test_judges_must_decide_new_items(tmp_path, servers):
 # ---- the verb for logged records -----------------------------------------------------------------------------------
 
 
-def write_records(tmp_path, rubric=("EmptyAnswer", {"name": "Words", "verifier": "WordCount", "params": {"low": 2}})):
+WORDS = {"name": "Words", "verifier": "WordCount", "params": {"low": 2}}
+
+
+def write_records(tmp_path, rubric=("EmptyAnswer", WORDS), steps=2):
     """Records of two prompts: the responses to the first are all right, those to the second differ."""
     rows = [
         {"id": "tides", "prompt": PROMPT, "responses": list(RESPONSES)},
         {"id": "frogs", "prompt": "Name frogs.", "responses": ["Tree frog, bull frog.", "Frog.", "No idea, sorry."]},
     ]
     engine = RewardEngine(list(rubric), records=tmp_path / "records.jsonl")
-    for step in (0, 1):
+    for step in range(steps):
         groups = [
             Group(
                 id=f"{step}/{row['id']}",
@@ -258,3 +261,40 @@ def test_the_verb_adds_items_to_the_rows_of_the_run(tmp_path, servers):
     assert first["rubric"]["criteria"][0]["name"] == "EmptyAnswer"
     assert len(first["rubric"]["criteria"]) == 3
     assert second == rows[1]
+
+
+def test_the_verb_retires_items_of_its_own_output(tmp_path, servers):
+    write_records(tmp_path)
+    rows = [
+        {"prompt": PROMPT, "rubric": ["EmptyAnswer"], "draft": {"task": "chat", "items": [{"name": "EmptyAnswer"}]}}
+    ]
+    result, output = evolve(tmp_path, servers, "--rubrics", write_rows(tmp_path / "data.jsonl", rows))
+    assert result.exit_code == 0, result.output
+    (row,) = (json.loads(line) for line in output.read_text().splitlines())
+    names = [criterion["name"] for criterion in row["rubric"]["criteria"]]
+    # In the next run every response names the moon, and half of them the sun.
+    (tmp_path / "records.jsonl").unlink()
+    spread = {
+        "name": names[2], "family": "evolved", "verifier": "keywords:existence", "params": {"keywords": ["sun"]}
+    }  # fmt: skip
+    tied = {"name": names[1], "family": "evolved", "verifier": "WordCount", "params": {"low": 1}}
+    write_records(tmp_path, (WORDS, tied, spread), steps=3)
+    again = write_rows(tmp_path / "again.jsonl", [row])
+    result, output = evolve(tmp_path, servers, "--rubrics", again, "--force", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["retired"] == 1
+    (evolved,) = (json.loads(line) for line in output.read_text().splitlines())
+    assert names[1] not in [criterion["name"] for criterion in evolved["rubric"]["criteria"]]
+    assert [c["name"] for c in evolved["rubric"]["criteria"]].count(names[2]) == 1, "it is not added twice"
+    entries = {entry["name"]: entry for entry in evolved["draft"]["items"]}
+    assert evolved["draft"]["task"] == "chat"
+    assert "EmptyAnswer" in entries, "what the draft said before stays"
+    assert entries[names[1]]["kept"] is False
+    assert entries[names[1]]["reason"] == "gave all responses the same score 3 times in a row"
+    assert entries[names[2]]["kept"] is True
+    # A third run on the output leaves the retired item as it is.
+    write_records(tmp_path, (WORDS, spread))
+    result, output = evolve(tmp_path, servers, "--rubrics", write_rows(tmp_path / "third.jsonl", [evolved]), "--force")
+    (third,) = (json.loads(line) for line in output.read_text().splitlines())
+    assert {entry["name"]: entry["kept"] for entry in third["draft"]["items"] if "kept" in entry}[names[1]] is False
+    assert third["draft"]["items"][1]["reason"] == entries[names[1]]["reason"]

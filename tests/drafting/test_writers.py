@@ -23,9 +23,13 @@ from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
+from rubrank.drafting.estimate import estimate_draft
 from rubrank.drafting.keep import cohen_kappa
+from rubrank.drafting.pipeline import draft_rubrics, read_responses
+from rubrank.drafting.prompts import read_prompts
 from rubrank.drafting.writers import WritingTask, load_templates, load_writers, write_items
 from rubrank.errors import InvalidInput
+from rubrank.judges.judge import load_judges
 
 pytest.importorskip("aiohttp", reason="pip install 'rubrank[judge]'")
 
@@ -156,10 +160,63 @@ def test_judges_without_responses_are_refused_before_a_call(tmp_path):
 def test_a_dry_run_counts_calls_and_makes_none(tmp_path):
     with Server(script([item(MOON)])) as server:
         prompts = write_rows(tmp_path / "prompts.jsonl", PROMPTS * 3)
-        command = ["draft", prompts, "--writers", str(files(tmp_path, server, server)), "--dry-run", "--json"]
-        result = CliRunner().invoke(app, command)
+        command = ["draft", prompts, "--writers", str(files(tmp_path, server, server)), "--dry-run"]
+        result = CliRunner().invoke(app, [*command, "--json"])
+        shown = CliRunner().invoke(app, command)
         assert not server.completions
-    assert json.loads(result.output)["calls"] == {"compile": 3, "write": 6, "merge": 3, "break": 3}
+    estimate = json.loads(result.output)
+    always = {"compile": 3, "write": 6, "merge": 3, "break": 3}
+    assert estimate["usual"]["calls"] == {**always, "entail": 3, "examples": 3}
+    assert estimate["most"]["calls"] == {**always, "entail": 36, "examples": 36}
+    assert "no price" in shown.output
+
+
+PRICES = {"price": {"input": 1, "output": 4}}
+
+
+def test_the_estimate_is_what_a_run_of_so_many_items_asks(tmp_path):
+    """Two items and no constraint, as the server writes them: the same calls, and at least the cost."""
+    row = {"prompt": PROMPTS[0]["prompt"], "id": "tides"}
+    rows = write_rows(tmp_path / "responses.jsonl", [{**row, "response": text} for text in RESPONSES])
+    prompts = list(read_prompts(write_rows(tmp_path / "prompts.jsonl", PROMPTS)))
+    responses = read_responses(rows)
+    with Server(script([item(MOON), item(SUN)])) as writer, Server(judge_by_words) as judge:
+        writers = load_writers(files(tmp_path, writer, endpoint=PRICES))
+        judges = load_judges({"endpoints": [{"base_url": judge.url, "model": MODEL, **PRICES}]})
+        texts = {prompt: known.texts for prompt, known in responses.items()}
+        estimate = estimate_draft(prompts, writers, judges, texts, load_templates(), items=2, constraints=0)
+        assert not writer.completions
+        assert not judge.completions
+        seen = []
+        result = draft_rubrics(
+            prompts, writers=writers, judges=judges, responses=responses, progress=lambda *call: seen.append(call)
+        )
+        calls = (len(writer.completions), len(judge.completions))
+    # 5 responses with the breaker's, twice; then 2 texts for each of two items, of which one is the rewrite.
+    assert estimate.calls["judge"] == calls[1] == 5 + 5 + 2 * 2
+    assert estimate.calls.total() == sum(calls)
+    assert estimate.cost >= result.account.cost > 0
+    assert estimate.is_priced
+    assert {label for label, *_ in seen} == {"finding constraints", "writing items", "measuring items"}
+    costs = [cost for *_, cost in seen]
+    assert costs == sorted(costs), "the cost is that of all parts so far"
+    assert costs[-1] == pytest.approx(result.account.cost)
+
+
+def test_the_spending_limit_is_exceeded_by_one_call_at_most(tmp_path):
+    """A call costs (100 × 1 + 20 × 4) / 1e6 = 0.00018, and 16 may be in flight."""
+    rows = [{"id": str(i), "prompt": f"Explain tide number {i}."} for i in range(20)]
+    slow = script([item(MOON)])
+    with Server(lambda asked: Answer(slow(asked).text, delay=0.02)) as server:
+        writers = files(tmp_path, server, endpoint={**PRICES, "concurrency": 16}, most_cost=0.0005)
+        output = str(tmp_path / "out.jsonl")
+        command = ["draft", write_rows(tmp_path / "p.jsonl", rows), "-o", output, "--writers", str(writers), "--json"]
+        result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert len(server.completions) == 3
+    assert json.loads(result.output)["cost"] == pytest.approx(0.00054)
+    problems = [json.loads(line)["draft"]["problems"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert all("spending limit reached" in problem[-1] for problem in problems)
 
 
 RESPONSES = ["The moon and the sun pull the sea.", "The moon pulls the sea.", "Sea, sea.", "The sun, with the sea."]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,8 @@ def write(asked: Any) -> Answer:
 
 
 def judge(asked: Any) -> Answer:
-    return Answer(json.dumps({"verdict": int("e" in asked.prompt.split("<response")[-1].split(">")[1])}))
+    responses = re.findall(r"<response \w+>\n(.*?)\n</response", asked.prompt, re.DOTALL)
+    return Answer(json.dumps({"verdict": int("e" in responses[-1])}))
 
 
 def train(tmp_path: Path, writer: Any, judging: Any, resume: str | None = None, **options: Any) -> Any:
@@ -94,3 +99,44 @@ def test_the_config_of_a_job(tmp_path):
             make_plan(tiny.job(folder, evolve={"writers": "writers.json"}))
         with pytest.raises(InvalidInput, match=r"missing\.json"):
             make_plan(tiny.job(folder, judges=judges, evolve={"writers": "missing.json"}))
+
+
+def test_a_job_of_the_verb_evolves_from_start_to_end(tmp_path):
+    """`rubrank train` with `evolve:`: the rubric tells nothing apart, until items are written, measured and used."""
+    from training import tiny
+
+    folder = tiny.make(tmp_path / "tiny")
+    prompts = (folder / "prompts.jsonl").read_text().splitlines()[:4]
+    (folder / "few.jsonl").write_text("".join(f"{line}\n" for line in prompts))
+    (folder / "rubric.yaml").write_text("criteria: [{name: Anything, verifier: WordCount, params: {low: 0}}]\n")
+    with Server(write) as writer, Server(judge) as judging:
+        judges = {"judges": [{"endpoints": [{"base_url": judging.url, "model": MODEL}]}]}
+        writers = {"judges": [{"name": "w", "endpoints": [{"base_url": writer.url, "model": MODEL}]}]}
+        (folder / "writers.json").write_text(json.dumps(writers))
+        tiny.job(
+            folder,
+            stages=[{"name": "all", "steps": 6, "sources": [{"path": "few.jsonl"}]}],
+            held_out=None,
+            judges=judges,
+            evolve={"writers": "writers.json", "every": 2},
+            training__prompts_per_batch=4,
+            training__per_device_train_batch_size=32,
+        )
+        command = [sys.executable, "-m", "rubrank", "train", str(folder / "job.yaml")]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240)
+        written = [asked for asked in writer.completions if asked.prompt.startswith("You write a rubric")]
+    assert result.returncode == 0, result.stderr
+    assert written
+    events = [json.loads(line) for line in (folder / "run" / "evolution.jsonl").read_text().splitlines()]
+    added = [event for event in events if event["event"] == "added"]
+    assert added
+    assert all(event["figures"]["kappa"] >= 0.6 and event["figures"]["decided"] > 0 for event in added)
+    records = list(read_records(folder / "run" / "records.jsonl"))
+    assert {record.step for record in records} == set(range(6))
+    assert all(len(record.criteria) == 1 for record in records if record.step < 2)
+    evolved = [record for record in records if any(criterion.family == "evolved" for criterion in record.criteria)]
+    assert evolved
+    # An item splits its group, which had no signal without it.
+    assert any(len(set(record.reward)) > 1 for record in evolved)
+    assert all(len(set(record.reward)) == 1 for record in records if record.step < 2)

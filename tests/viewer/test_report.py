@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import rubrank
 import rubrank.viewer
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.records.files import write_records
-from rubrank.records.record import GroupRecord
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.unfold import explain
 from rubrank.viewer.group_data import make_group_data
 from rubrank.viewer.report import SCRIPTS, Packer, find_limit, make_script, pack, read_asset, unpack, write_report
@@ -193,6 +194,29 @@ def test_the_verb(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
     assert Page((tmp_path / "r.html").read_text(encoding="utf-8")).title == "Mine"
     as_json = json.loads(run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--json", "--force").stdout)
     assert (as_json["groups"], as_json["path"]) == (len(demo_records), str(tmp_path / "r.html"))
+
+
+def test_the_report_lists_what_lint_finds(tmp_path: Path) -> None:
+    """Every response has the best score of Nice, whose question is vague, too."""
+    scores = np.random.default_rng(1).normal(size=(12, 6, 2))
+    scores[:, :, 0] = 1.0
+    batch = rubrank.ScoreBatch.of_arrays(scores, criteria=["Nice", "Clear"])
+    write_records(tmp_path / "r.jsonl", records_of(rubrank.RLVR2()(batch)))
+    (tmp_path / "rubric.yaml").write_text("criteria: [{name: Nice, question: Is the answer good?}]")
+
+    def kinds() -> list[str]:
+        summary = Page((tmp_path / "r.html").read_text(encoding="utf-8")).data("data-summary")
+        return [finding["kind"] for finding in summary["findings"]]  # type: ignore[index]
+
+    assert run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html").exit_code == 0
+    assert "saturated" in kinds()
+    assert "vague" not in kinds()
+    with_rubric = run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--rubric", tmp_path / "rubric.yaml", "--force")
+    assert with_rubric.exit_code == 0, with_rubric.output
+    assert "vague" in kinds()
+    wrong = run(tmp_path / "r.jsonl", "-o", tmp_path / "r.html", "--rubric", tmp_path / "none.yaml", "--force")
+    assert wrong.exit_code == 2
+    assert "none.yaml" in wrong.stderr
 
 
 def test_the_verb_says_what_is_wrong(tmp_path: Path) -> None:

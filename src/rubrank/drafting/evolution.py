@@ -46,6 +46,8 @@ FAMILY = "evolved"
 """Family of the criteria that were added during a run."""
 _STATE_VERSION = 1
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
+_ORIGIN = ("retired", "ties", "writer", "model", "prompt_version", "figures")
+"""What the column `draft` says about an item, beside its name and the step at which it began."""
 _log = logging.getLogger("rubrank")
 
 
@@ -106,9 +108,10 @@ class EvolvedItem:
         if self.retired is not None:
             entry["reason"] = f"gave all responses the same score {self.ties} times in a row"
             entry["criterion"] = dict(self.criterion)
-        for name in ("began", "retired", "writer", "model", "prompt_version", "figures"):
+        entry["began"] = self.began
+        for name in _ORIGIN:
             value = getattr(self, name)
-            if value not in (None, "", {}):
+            if value not in (None, "", {}, 0):
                 entry[name] = value
         return entry
 
@@ -309,18 +312,37 @@ class RubricEvolution:
                     file.write(json.dumps(event, ensure_ascii=False) + "\n")
         return count
 
+    def adopt(self, row: Mapping[str, Any]) -> None:
+        """Take over the items that an earlier `rubrank evolve` added to a row: they count, and may be retired."""
+        draft = row.get("draft")
+        entries = draft.get("items") if isinstance(draft, Mapping) else None
+        rubric = row.get("rubric")
+        criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
+        criterion_of_name = {entry["name"]: entry for entry in criteria if isinstance(entry, Mapping)}
+        query = QueryItems(str(row["prompt"]))
+        for entry in entries or ():
+            criterion = entry.get("criterion") or criterion_of_name.get(entry.get("name"))
+            if entry.get("step") == "evolved" and criterion is not None:
+                origin = {name: entry[name] for name in _ORIGIN if name in entry}
+                query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **origin))
+        if query.items:
+            self.queries[_key(query.prompt)] = query
+
     # ---- rubrics -------------------------------------------------------------------------------------------------
 
     def extend(self, rubric: Any, prompt: str) -> Any:
         """A query's own rubric with the items that were added to it; unchanged if there are none."""
         query = self.queries.get(_key(prompt))
-        criteria = [item.criterion for item in query.active] if query is not None else []
-        if not criteria:
+        if query is None or not query.items:
             return rubric
+        active = [item.criterion for item in query.active]
         if rubric is None:
-            return {"criteria": criteria}
+            return {"criteria": active} if active else None
         data = to_rubric(rubric).model_dump(exclude_unset=True)
-        return {**data, "criteria": [*data["criteria"], *criteria]}
+        # A row that `rubrank evolve` wrote has its items already, and some of them may be retired by now.
+        names = {item.criterion["name"] for item in query.items}
+        others = [criterion for criterion in data["criteria"] if criterion["name"] not in names]
+        return {**data, "criteria": [*others, *active]}
 
     def metrics(self) -> dict[str, float]:
         """Numbers for the trainer's log."""

@@ -21,7 +21,6 @@ Asking again means another order of the criteria, so that a judge of kind `batch
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.drafting.writers import Templates, WrittenItem, WrittenItems, ask_json
+from rubrank.drafting.writers import (
+    Progress,
+    Templates,
+    WrittenItem,
+    WrittenItems,
+    ask_json,
+    gather_with_progress,
+)
 from rubrank.fusion.control.markdown import markdown_density
 from rubrank.grading.grade import grade
 from rubrank.judges.client.runtime import open_clients, runtime
@@ -87,13 +93,20 @@ class KeepResult:
     account: Account
 
 
-def keep_by_data(tasks: Sequence[KeepTask], judges: Judges, writers: Judges, templates: Templates) -> KeepResult:
+def keep_by_data(
+    tasks: Sequence[KeepTask],
+    judges: Judges,
+    writers: Judges,
+    templates: Templates,
+    progress: Progress | None = None,
+) -> KeepResult:
     """Grade the responses of every task on its items, and decide which items stay."""
     accounts: list[Account] = []
-    graded = _grade_rows([_make_row(number, task) for number, task in enumerate(tasks)], judges, accounts)
+    rows = [_make_row(number, task) for number, task in enumerate(tasks)]
+    graded = _grade_rows(rows, judges, accounts, progress)
     reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
-    again = _grade_rows(reversed_rows, judges, accounts)
-    enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts)
+    again = _grade_rows(reversed_rows, judges, accounts, progress)
+    enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts, progress)
     rubrics = [
         _decide(task, graded.get(str(number)), again.get(str(number)), enforced, number)
         for number, task in enumerate(tasks)
@@ -113,12 +126,37 @@ def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, A
     return {"id": str(number), "prompt": task.prompt, "responses": responses, "rubric": {"criteria": criteria}}
 
 
-def _grade_rows(rows: Sequence[dict[str, Any]], judges: Judges, accounts: list[Account]) -> dict[str, GroupScores]:
+def _make_enforcement_row(number: int, position: int, task: KeepTask, response: str, violation: str) -> dict[str, Any]:
+    """A response and its rewrite that violates one item, to be graded on that item alone."""
+    criterion = task.written.items[position].criterion(_name(position))
+    return {
+        "id": f"{number}/{position}",
+        "prompt": task.prompt,
+        "responses": [response, violation],
+        "rubric": {"criteria": [criterion]},
+    }
+
+
+def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
+    """The rows that `keep_by_data` has graded, in three rounds, if every rewrite is as long as the longest response."""
+    rows = [_make_row(number, task) for number, task in enumerate(tasks)]
+    reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
+    enforcement_rows = []
+    for number, task in enumerate(tasks):
+        longest = max(task.responses, key=len)
+        for position in range(len(task.written.items)):
+            enforcement_rows.append(_make_enforcement_row(number, position, task, longest, f"{longest} (rewritten)"))
+    return [rows, reversed_rows, enforcement_rows]
+
+
+def _grade_rows(
+    rows: Sequence[dict[str, Any]], judges: Judges, accounts: list[Account], progress: Progress | None
+) -> dict[str, GroupScores]:
     """The scores of each row by its id; what the judges cost is added to the accounts."""
     rows = [row for row in rows if row["rubric"]["criteria"]]
     if not rows:
         return {}
-    table = grade(rows, judges=judges)
+    table = grade(rows, judges=judges, progress=progress or False)
     if table.judging is not None:
         accounts.append(table.judging.account)
     return {group.id: group for group in table.groups}
@@ -131,6 +169,7 @@ def _check_enforcement(
     writers: Judges,
     templates: Templates,
     accounts: list[Account],
+    progress: Progress | None,
 ) -> dict[tuple[int, int], bool]:
     """For each (task, item): does a rewrite of the best response that violates the item get a lower score?"""
     targets: list[tuple[int, int, str]] = []
@@ -142,22 +181,13 @@ def _check_enforcement(
             oriented = _oriented(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
                 targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
-    rewritten = runtime().run(_violate(tasks, targets, writers, templates, accounts))
+    rewritten = runtime().run(_violate(tasks, targets, writers, templates, accounts, progress))
     rows = []
     for (number, position, response), text in zip(targets, rewritten, strict=True):
         if text is not None:
-            task = tasks[number]
-            criterion = task.written.items[position].criterion(_name(position))
-            rows.append(
-                {
-                    "id": f"{number}/{position}",
-                    "prompt": task.prompt,
-                    "responses": [response, text],
-                    "rubric": {"criteria": [criterion]},
-                }
-            )
+            rows.append(_make_enforcement_row(number, position, tasks[number], response, text))
     enforced = {}
-    for group_id, scores in _grade_rows(rows, judges, accounts).items():
+    for group_id, scores in _grade_rows(rows, judges, accounts, progress).items():
         number, position = map(int, group_id.split("/"))
         sign = 1 if tasks[number].written.items[position].points > 0 else -1
         before, after = sign * scores.scores[:2, 0]
@@ -172,7 +202,9 @@ async def _violate(
     writers: Judges,
     templates: Templates,
     accounts: list[Account],
+    progress: Progress | None,
 ) -> list[str | None]:
+    """For each (task, item, response): a rewrite of the response that violates the item; None if there is none."""
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges[:1], stack, None)
         asker = clients.asker_of(writers.judges[0])
@@ -184,7 +216,7 @@ async def _violate(
             )
             for number, position, response in targets
         ]
-        replies = await asyncio.gather(*(ask_json(asker, message, "violate") for message in messages))
+        replies = await gather_with_progress([ask_json(asker, message, "violate") for message in messages], progress)
         accounts.append(clients.account())
     texts = [data.get("text") for data, _ in replies]
     return [text if isinstance(text, str) and text.strip() else None for text in texts]

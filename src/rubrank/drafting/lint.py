@@ -95,8 +95,14 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
             got = f"{', '.join(list(counts.criteria)[:5])}"
             remedy = "Pass the records of a run with this rubric."
             raise InvalidInput("lint", "records", "with some criterion of the rubric", got, remedy)
-        findings += [_name_saturated(finding, counts) for finding in counts.findings()]
-        findings += _misaligned(counts)
+        findings += lint_counts(counts)
+    return sorted(findings, key=lambda finding: -finding.severity)
+
+
+def lint_counts(counts: FindingCounts) -> list[Finding]:
+    """What the criteria of a run did, most important first; `rubrank report` shows it, too."""
+    findings = [_name_saturated(finding, counts) for finding in counts.findings()]
+    findings += _misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
 

@@ -29,7 +29,7 @@ from typing import Any
 from rubrank.drafting.names import describe_criterion, name_criterion
 from rubrank.drafting.round_trip import find_foreign_parameter
 from rubrank.drafting.sentences import fold_text, stands_outside_quotations
-from rubrank.drafting.writers import Templates, ask_json
+from rubrank.drafting.writers import Progress, Templates, ask_json, gather_with_progress
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account
@@ -64,12 +64,10 @@ COMPILABLE = (
     "length_constraints:nth_paragraph_first_word",
 )
 """Verifiers that a model may name."""
-_MOST_CONSTRAINTS = 12
+MOST_CONSTRAINTS = 12
 _MOST_LIBRARY = 4
-_NEEDS_MATERIAL = (
-    "CoreFactAccuracy",
-    "NonCoreFactAccuracy",
-)  # they need reference facts, which a model must not invent
+# They need reference facts, which a model must not invent.
+_NEEDS_MATERIAL = ("CoreFactAccuracy", "NonCoreFactAccuracy")
 
 
 @dataclass(frozen=True)
@@ -118,33 +116,33 @@ class FindingResult:
     account: Account | None = None
 
 
-def find_with_model(tasks: Sequence[ModelTask], writers: Judges, templates: Templates) -> FindingResult:
+def find_with_model(
+    tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None = None
+) -> FindingResult:
     """Ask the first writer about every prompt; the last one checks what it says."""
-    return runtime().run(_find_all(tasks, writers, templates))
+    return runtime().run(_find_all(tasks, writers, templates, progress))
 
 
-async def _find_all(tasks: Sequence[ModelTask], writers: Judges, templates: Templates) -> FindingResult:
+async def _find_all(
+    tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None
+) -> FindingResult:
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges, stack, None)
-        found = await asyncio.gather(*(_find_one(task, writers.judges, clients, templates) for task in tasks))
-        return FindingResult(list(found), clients.account())
+        found = await gather_with_progress(
+            [_find_one(task, writers.judges, clients, templates) for task in tasks], progress
+        )
+        return FindingResult(found, clients.account())
 
 
 async def _find_one(task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates) -> Found:
     writer = writers[0]
-    values = {
-        "prompt": task.prompt,
-        "criteria": _describe_compilable(),
-        "compiled": "\n".join(f"- {line}" for line in task.compiled) or "- none",
-        "library": _describe_library(),
-    }
-    message = templates.fill("compile", task.prompt, values)
+    message = fill_compile_prompt(task.prompt, task.compiled, templates)
     data, problem = await ask_json(clients.asker_of(writer), message, "compile", schema=make_schema())
     if problem:
         return Found(problems=[f"{writer.name}: {problem}"])
     entries = data.get("constraints")
     constraints = []
-    for entry in entries[:_MOST_CONSTRAINTS] if isinstance(entries, list) else []:
+    for entry in entries[:MOST_CONSTRAINTS] if isinstance(entries, list) else []:
         if isinstance(entry, Mapping):
             constraints.append(_read_constraint(entry, task.prompt, writer, templates.version))
     checker = clients.asker_of(writers[-1])
@@ -153,6 +151,17 @@ async def _find_one(task: ModelTask, writers: Sequence[Judge], clients: JudgeCli
     library = [name for name in names if name in list_library()] if isinstance(names, list) else []
     chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
     return Found(checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version)
+
+
+def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
+    """What the first writer is asked about a prompt. compiled: what the rules compiled, in words."""
+    values = {
+        "prompt": prompt,
+        "criteria": _describe_compilable(),
+        "compiled": "\n".join(f"- {line}" for line in compiled) or "- none",
+        "library": _describe_library(),
+    }
+    return templates.fill("compile", prompt, values)
 
 
 def _read_constraint(entry: Mapping[str, Any], prompt: str, writer: Judge, prompt_version: str) -> FoundConstraint:
@@ -206,15 +215,9 @@ async def _check(constraint: FoundConstraint, task: ModelTask, checker: Asker, t
     scores = [verifier.verify(Rollout(response=text), params).value for text in (passing, failing)]
     if scores != [verifier.domain.high, verifier.domain.low]:
         shown = ["missing" if score is None else f"{score:g}" for score in scores]
-        return _refuse(
-            constraint, f"the verifier gives {shown[0]} to a text that fulfils it, {shown[1]} to one that does not"
-        )
-    figures = {"passing": passing[:200], "failing": failing[:200]}
-    return FoundConstraint(**{**vars(constraint), "figures": figures})
-
-
-def _refuse(constraint: FoundConstraint, reason: str) -> FoundConstraint:
-    return FoundConstraint(**{**vars(constraint), "reason": reason})
+        reason = f"the verifier gives {shown[0]} to a text that fulfils it, {shown[1]} to one that does not"
+        return replace(constraint, reason=reason)
+    return replace(constraint, figures={"passing": passing[:200], "failing": failing[:200]})
 
 
 # ---- what is on offer ----------------------------------------------------------------------------------------------

@@ -13,17 +13,17 @@ Calls are cached in the file that `writers.yaml` names: an interrupted run goes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric, make_unique
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
 from rubrank.drafting.model import Found, ModelTask, find_with_model
 from rubrank.drafting.names import name_criterion, name_question
 from rubrank.drafting.prompts import PromptRow
-from rubrank.drafting.writers import WritingTask, WrittenItem, WrittenItems, load_templates, write_items
+from rubrank.drafting.writers import Progress, WritingTask, WrittenItem, WrittenItems, load_templates, write_items
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
@@ -31,6 +31,8 @@ from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Rollout
 
 Keep = Literal["data", "all"]
+DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
+"""Called with (what is done, done, total, cost so far)."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,13 @@ def draft_rubrics(
     judges: Judges | None = None,
     keep: Keep = "data",
     prompts: Path | None = None,
+    progress: DraftProgress | None = None,
 ) -> DraftResult:
     """Draft a rubric for every row.
 
     writers: models that write judged items. responses, judges: with both, an item is kept only if the figures of
     `keep.py` support it; keep="all" keeps every item. prompts: a folder with own prompts for the writers.
+    progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
         raise InvalidInput("draft", "judges", "given with writers", "no writers", "Judges measure what writers wrote.")
@@ -99,6 +103,15 @@ def draft_rubrics(
         return DraftResult(rubrics)
     responses = responses or {}
     templates = load_templates(prompts)
+    spendings = [models.spending for models in (writers, judges) if models is not None]
+    cost_before = sum(spending.cost for spending in spendings)
+
+    def report(label: str) -> Progress | None:
+        """A function (done, total) that shows one part of the work, with the cost of all parts so far."""
+        if progress is None:
+            return None
+        return lambda done, total: progress(label, done, total, sum(s.cost for s in spendings) - cost_before)
+
     found = find_with_model(
         [
             ModelTask(rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"])
@@ -106,6 +119,7 @@ def draft_rubrics(
         ],
         writers,
         templates,
+        report("finding constraints"),
     )
     rubrics = [
         _add_found(rubric, found_items, activate=activate)
@@ -115,7 +129,7 @@ def draft_rubrics(
         WritingTask(row.prompt, row.reference, responses[row.prompt].texts if row.prompt in responses else ())
         for row in rows
     ]
-    result = write_items(tasks, writers, templates)
+    result = write_items(tasks, writers, templates, report("writing items"))
     accounts = [account for account in (found.account, result.account) if account is not None]
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
@@ -131,7 +145,7 @@ def draft_rubrics(
             keep_tasks.append(
                 KeepTask(prompt, result.written[number], known_responses.texts, known_responses.strengths)
             )
-        decided = keep_by_data(keep_tasks, judges, writers, templates)
+        decided = keep_by_data(keep_tasks, judges, writers, templates, report("measuring items"))
         measured = dict(zip(numbers, decided.rubrics, strict=True))
         accounts.append(decided.account)
     for number, rubric in enumerate(rubrics):

@@ -19,13 +19,13 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from rubrank.drafting.lint import find_two_questions
 from rubrank.errors import InvalidInput
@@ -34,6 +34,9 @@ from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
 from rubrank.rubrics.files import read_settings
 
+T = TypeVar("T")
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with (done, total)."""
 PROMPT_VERSION = "2"
 CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
 _PROMPTS = ("compile", "entail", "examples", "write", "merge", "break", "violate")
@@ -140,23 +143,47 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     return load_judges({**data, "judges": writers}, folder=folder)
 
 
-def write_items(tasks: Sequence[WritingTask], writers: Judges, templates: Templates | None = None) -> WritingResult:
+def write_items(
+    tasks: Sequence[WritingTask],
+    writers: Judges,
+    templates: Templates | None = None,
+    progress: Progress | None = None,
+) -> WritingResult:
     """Let the writers write items for all tasks."""
     templates = templates or load_templates()
-    return runtime().run(_write_all(tasks, writers, templates))
+    return runtime().run(_write_all(tasks, writers, templates, progress))
 
 
-async def _write_all(tasks: Sequence[WritingTask], writers: Judges, templates: Templates) -> WritingResult:
+async def _write_all(
+    tasks: Sequence[WritingTask], writers: Judges, templates: Templates, progress: Progress | None
+) -> WritingResult:
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges, stack, None)
-        written = await asyncio.gather(*(_write_one(task, writers.judges, clients, templates) for task in tasks))
-        return WritingResult(list(written), clients.account())
+        written = await gather_with_progress(
+            [_write_one(task, writers.judges, clients, templates) for task in tasks], progress
+        )
+        return WritingResult(written, clients.account())
+
+
+async def gather_with_progress(coroutines: Sequence[Awaitable[T]], progress: Progress | None) -> list[T]:
+    """The results of all coroutines; `progress` is called with (done, total) whenever one is done."""
+    done = 0
+
+    async def count(coroutine: Awaitable[T]) -> T:
+        nonlocal done
+        result = await coroutine
+        done += 1
+        if progress is not None:
+            progress(done, len(coroutines))
+        return result
+
+    return list(await asyncio.gather(*map(count, coroutines)))
 
 
 async def _write_one(
     task: WritingTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
 ) -> WrittenItems:
-    values = {"prompt": task.prompt, "material": _describe_material(task)}
+    values = {"prompt": task.prompt, "material": describe_material(task)}
     problems: list[str] = []
     refused: list[RefusedItem] = []
     by_writer: list[list[WrittenItem]] = []
@@ -185,7 +212,7 @@ async def _write_one(
     return WrittenItems(items, refused, breaker, problems)
 
 
-def _describe_material(task: WritingTask) -> str:
+def describe_material(task: WritingTask) -> str:
     """The reference and some responses, as the writers see them."""
     parts = []
     if task.reference is not None:

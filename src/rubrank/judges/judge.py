@@ -27,7 +27,9 @@ never a number; what was spent on it is counted.
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -360,11 +362,51 @@ class Judge(_Confidential):
         return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
-@dataclass
+@dataclass(eq=False)
 class Spending:
-    """What the calls of some judges have cost so far, in this process."""
+    """What the calls of some judges have cost so far in this process, and what those in flight may still cost.
 
-    cost: float = field(default=0.0, compare=False)
+    Near the limit fewer calls are sent at a time: a call is sent beside others only if all of them together stay
+    within the limit, even if every reply is as long as allowed. So at most one call exceeds it.
+    """
+
+    cost: float = 0.0
+    reserved: float = 0.0
+    """Estimated cost of the calls in flight."""
+    in_flight: int = 0
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False)
+
+    async def reserve(self, estimate: float, most_cost: float) -> bool:
+        """Wait until a call of this estimated cost may be sent; False if the limit is reached."""
+        while self.cost < most_cost:
+            if not self.in_flight or self.cost + self.reserved + estimate <= most_cost:
+                self.in_flight += 1
+                self.reserved += estimate
+                self._wake_next()
+                return True
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            try:
+                await future
+            except asyncio.CancelledError:
+                if future in self._waiting:
+                    self._waiting.remove(future)
+                else:  # it was woken already: another may go on instead
+                    self._wake_next()
+                raise
+        self._wake_next()
+        return False
+
+    def settle(self, estimate: float, cost: float) -> None:
+        """A call that was reserved has ended, and has cost this much."""
+        self.in_flight -= 1
+        self.reserved = self.reserved - estimate if self.in_flight else 0.0
+        self.cost += cost
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().set_result(None)
 
 
 class Judges(_Confidential):
@@ -378,8 +420,8 @@ class Judges(_Confidential):
     most_missing: float = Field(default=0.2, ge=0.0, le=1.0)
     """Share of the answers that may be missing; the step fails if more are, and always if all are."""
     most_cost: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
-    """No call is sent once this much has been spent, over all steps of the run; further answers are missing. Calls in
-    flight are finished. With several `processes` each has its share."""
+    """No call is sent once this much has been spent, over all steps of the run; further answers are missing. It is
+    exceeded by at most one call. With several `processes` each has its share."""
     currency: str = Field(default="", max_length=12)
     """The currency of the prices, such as EUR; only shown with costs."""
     on_outage: OnOutage = "wait"

@@ -33,9 +33,11 @@ from typing import Any
 import numpy as np
 
 from rubrank._files import atomic_write
+from rubrank.drafting.lint import lint_rubric
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
+from rubrank.rubrics.rubric import load_rubric
 from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
 from rubrank.viewer.group_data import cut_texts, list_text_lengths, make_group_data
 from rubrank.viewer.index import Index, make_curves, make_step_table
@@ -100,6 +102,7 @@ def write_report(
     budget_mb: float = BUDGET_MB,
     measure: bool = True,
     evaluation: Mapping[str, Any] | None = None,
+    rubric: Any = None,
 ) -> ReportSummary:
     """Write the report of records, or of a file of them, to one HTML file.
 
@@ -107,6 +110,7 @@ def write_report(
     budget_mb: size that the groups may take in the file; beyond it, texts are cut shorter.
     measure: count words and Markdown of the responses, if the records hold them.
     evaluation: a capability table, as `rubrank.evaluation.table.report_data` makes it from scored runs.
+    rubric: the rubric of the run; what `rubrank lint` finds in its words is listed with the other findings.
     """
     if text_limit < 0:
         raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out.")
@@ -114,6 +118,7 @@ def write_report(
         raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), "50 opens quickly everywhere.")
     name = Path(records).name if isinstance(records, str | Path) else ""
     groups = read_records(records) if isinstance(records, str | Path) else records
+    rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
 
     summary = RunSummary()
     index = Index()
@@ -126,7 +131,7 @@ def write_report(
         raise InvalidInput("write_report", "records", "at least one group", "none", "Write some with write_records.")
     packer.finish()
 
-    figures = summary.result()
+    figures = summary.result(rubric_findings)
     overview = figures["overview"]
     heading = title or (f"rubrank report: {name}" if name else "rubrank report")
     texts = {"limit": packer.text_limit, "limit_asked": text_limit, "cut": packer.count_cut()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,10 +12,14 @@ import typer
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Force
 from rubrank.cli.terminal import print_json, say, table
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from rubrank.drafting.draft import DraftedRubric
+    from rubrank.drafting.evolution import QueryItems
+    from rubrank.drafting.pipeline import KnownResponses
+    from rubrank.drafting.prompts import PromptRow
+    from rubrank.drafting.writers import Templates
     from rubrank.judges.judge import Judges
 
 
@@ -51,7 +55,7 @@ def draft(
         Path | None, typer.Option(help="Folder with own prompts of the writers: write.txt, merge.txt, break.txt …")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how many calls the writers would get; write nothing.")
+        bool, typer.Option("--dry-run", help="Show calls, tokens and cost of writers and judges; write nothing.")
     ] = False,
     examples: Annotated[int, typer.Option(min=0, help="Show this many of the drafted rubrics.")] = 1,
     as_json: AsJson = False,
@@ -63,6 +67,7 @@ def draft(
     from rubrank.drafting.pipeline import draft_rubrics, read_responses
     from rubrank.drafting.prompts import read_prompts
     from rubrank.drafting.writers import load_templates, load_writers
+    from rubrank.grading.progress import Bar
     from rubrank.judges.judge import load_judges
 
     # Everything is read and checked before a model is asked.
@@ -73,19 +78,30 @@ def draft(
         check_output_path(output, (".jsonl",), inputs=(prompts, writers, responses, judges), force=force, verb="draft")
     rows = list(read_prompts(prompts))
     writing_models = load_writers(writers) if writers is not None else None
-    load_templates(writer_prompts)
+    measuring_judges = load_judges(judges) if judges is not None else None
+    known_responses = read_responses(responses) if responses is not None else {}
+    templates = load_templates(writer_prompts)
     if dry_run:
-        _show_calls(len(rows), writing_models, judges is not None, as_json)
+        _show_estimate(
+            rows, writing_models, measuring_judges if keep == "data" else None, known_responses, templates, as_json
+        )
         return
-    result = draft_rubrics(
-        rows,
-        activate=activate,
-        writers=writing_models,
-        responses=read_responses(responses) if responses is not None else None,
-        judges=load_judges(judges) if judges is not None else None,
-        keep=keep,
-        prompts=writer_prompts,
-    )
+    with Bar("drafting", quiet=as_json) as bar:
+
+        def show_progress(label: str, done: int, total: int, cost: float) -> None:
+            bar(done, total, label)
+            bar.tell(f"cost {cost:.4g}")
+
+        result = draft_rubrics(
+            rows,
+            activate=activate,
+            writers=writing_models,
+            responses=known_responses,
+            judges=measuring_judges,
+            keep=keep,
+            prompts=writer_prompts,
+            progress=show_progress,
+        )
     with atomic_write(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row, rubric in zip(rows, result.rubrics, strict=True):
             file.write(json.dumps({**row.fields, **rubric.to_row()}, ensure_ascii=False) + "\n")
@@ -93,6 +109,8 @@ def draft(
     if result.account is not None:
         counts["calls"] = result.account.calls
         counts["cost"] = result.account.cost
+        if counts["written"]:
+            counts["cost_per_item"] = result.account.cost / counts["written"]
     if as_json:
         print_json({"output": str(output), **counts})
         return
@@ -104,10 +122,10 @@ def draft(
         f"{counts['written']} written, {counts['dropped']} dropped"
     )
     if result.account is not None:
-        per_item = result.account.cost / max(1, counts["written"])
+        per_item = f"{counts['cost_per_item']:.4g} per" if counts["written"] else "but no"
         say(
             f"writers and judges: {result.account.calls} calls, cost {result.account.cost:.4g}, "
-            f"{per_item:.4g} per written item that was kept"
+            f"{per_item} written item that was kept"
         )
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
@@ -115,24 +133,41 @@ def draft(
     say(f"rubrics: {output}")
 
 
-def _show_calls(prompts: int, writers: Judges | None, measures: bool, as_json: bool) -> None:
-    """The calls of a run, at most."""
-    from rubrank.drafting.writers import MOST_ITEMS
+def _show_estimate(
+    rows: Sequence[PromptRow],
+    writers: Judges | None,
+    judges: Judges | None,
+    responses: Mapping[str, KnownResponses],
+    templates: Templates,
+    as_json: bool,
+) -> None:
+    """Calls, tokens and cost: as usual, and at most."""
+    from rubrank.drafting.estimate import MOST, USUAL, estimate_draft
 
-    count = 0 if writers is None else len(writers.judges)
-    calls = {
-        "compile": prompts if count else 0,
-        "write": prompts * count,
-        "merge": prompts if count > 1 else 0,
-        "break": prompts if count else 0,
-    }
-    if measures:
-        calls["violate"] = prompts * count * MOST_ITEMS
-    if as_json:
-        print_json({"prompts": prompts, "calls": calls})
+    if writers is None:
+        if as_json:
+            print_json({"prompts": len(rows), "calls": 0, "cost": 0.0})
+        else:
+            say(f"{counted(len(rows), 'prompt')}: no writers, so no calls")
         return
-    names = ", ".join(f"{calls[name]} to {name}" for name in calls)
-    say(f"{prompts} prompts: at most {sum(calls.values())} calls of writers ({names}), and 2 for each constraint found")
+    texts = {prompt: known.texts for prompt, known in responses.items()}
+    usual = estimate_draft(rows, writers, judges, texts, templates, **USUAL)
+    most = estimate_draft(rows, writers, judges, texts, templates, **MOST)
+    if as_json:
+        print_json({"prompts": len(rows), "assumed": USUAL, "usual": usual.as_dict(), "most": most.as_dict()})
+        return
+    headings = ["", f"{USUAL['items']} items a writer", f"at most ({MOST['items']})"]
+    purposes = {"judge": "calls of judges"}
+    lines = [
+        [purposes.get(purpose, f"calls to {purpose}"), f"{usual.calls[purpose]:,}", f"{most.calls[purpose]:,}"]
+        for purpose in most.calls
+    ]
+    lines.append(["tokens in", f"{usual.input_tokens:,}", f"{most.input_tokens:,}"])
+    lines.append(["tokens out, at most", f"{usual.output_tokens:,}", f"{most.output_tokens:,}"])
+    currency = f" in {writers.currency}" if writers.currency else ""
+    costs = [f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)]
+    lines.append([f"cost{currency}, at most", *costs])
+    table(f"{counted(len(rows), 'prompt')}, before replies in the cache", headings, lines)
 
 
 def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
@@ -171,6 +206,9 @@ def evolve(
     ] = None,
     most_items: Annotated[int, typer.Option(min=1, help="Items for one prompt.")] = 4,
     most_queries: Annotated[int, typer.Option(min=1, help="Prompts that get items.")] = 100,
+    retire_after: Annotated[
+        int, typer.Option(min=1, help="Groups in a row without spread after which an evolved item is retired.")
+    ] = 3,
     keep: Annotated[
         Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
     ] = "data",
@@ -191,11 +229,14 @@ def evolve(
         writers=str(writers),
         most_items=most_items,
         most_queries=most_queries,
+        retire_after=retire_after,
         keep=keep,
         prompts=None if writer_prompts is None else str(writer_prompts),
     )
     evolution = RubricEvolution(options, load_judges(judges))
     rows = _read_rubric_rows(rubrics) if rubrics is not None else None
+    for row in rows or ():
+        evolution.adopt(row)
     last_step = 0
     groups = 0
     for record in read_records(records):
@@ -218,8 +259,7 @@ def evolve(
             query = queries.get(str(row["prompt"]))
             if query is not None:
                 rubric = evolution.extend(row.get("rubric"), query.prompt)
-                items = [item.provenance() for item in query.items]
-                row = {**row, "rubric": rubric, "draft": {"task": "evolved", "items": items}}
+                row = {**row, "rubric": rubric, "draft": _describe_evolved(row.get("draft"), query)}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     counts = Counter(event["event"] for event in events)
     summary = {"groups": groups, "prompts": len(queries), **{name: counts[name] for name in _EVENTS}}
@@ -227,8 +267,8 @@ def evolve(
         print_json({"output": str(output), **summary, "events": events})
         return
     say(
-        f"{groups} groups; {len(queries)} prompts got items: {counts['added']} added, "
-        f"{counts['dropped'] + counts['refused']} dropped"
+        f"{groups} groups; {len(queries)} prompts have evolved items: {counts['added']} added, "
+        f"{counts['retired']} retired, {counts['dropped'] + counts['refused']} dropped"
     )
     for event in events:
         if event["event"] in ("problem", "failed"):
@@ -236,7 +276,15 @@ def evolve(
     say(f"rubrics: {output}")
 
 
-_EVENTS = ("added", "dropped", "refused", "problem", "failed")
+_EVENTS = ("added", "retired", "dropped", "refused", "problem", "failed")
+
+
+def _describe_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
+    """The column `draft` of a row: what it says about other items stays."""
+    description = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
+    others = [entry for entry in description.get("items", []) if entry.get("step") != "evolved"]
+    description["items"] = [*others, *(item.provenance() for item in query.items)]
+    return description
 
 
 def _read_rubric_rows(source: str) -> list[dict[str, Any]]:

@@ -88,6 +88,9 @@ def report(
         list[Path] | None,
         typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
     ] = None,
+    rubric: Annotated[
+        str | None, typer.Option(help="The rubric of the run: what `rubrank lint` finds in its words is shown, too.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write a report of fused groups: one HTML file that works offline.
@@ -108,6 +111,7 @@ def report(
         budget_mb=size.budget,
         measure=size.measure,
         evaluation=report_data(read_runs(evaluated)) if evaluated else None,
+        rubric=rubric,
     )
     if as_json:
         print_json(vars(summary))

@@ -331,11 +331,21 @@ class Client:
             if endpoint is None:
                 await self._wait_for_endpoint(state, candidates)
                 continue
-            outcome = await endpoint.request(state.call, state.note_sent, may_send=self._may_spend)
+            estimate = 0.0
+            if self._most_cost < math.inf:
+                estimate = endpoint.estimate_cost(state.call)
+            if not await self._spending.reserve(estimate, self._most_cost):
+                return state.make_reply(SPENDING_LIMIT)
+            cost = 0.0
+            try:
+                outcome = await endpoint.request(state.call, state.note_sent, may_send=self._may_spend)
+                if outcome is not None:
+                    cost = outcome.reply.usage.cost
+            finally:
+                self._spending.settle(estimate, cost)
             if outcome is None:  # the breaker opened, or the money was spent, while the request waited for a slot
                 continue
             state.note_outcome(outcome)
-            self._spending.cost += outcome.reply.usage.cost
             if outcome.next == "done":
                 break
             await self._prepare_retry(state, endpoint, outcome)

@@ -54,6 +54,7 @@ from rubrank.judges.client.outcome import (
 )
 from rubrank.judges.client.transport import Address, BadBody, RequestFailed, Response, Transport
 from rubrank.judges.judge import SYSTEM_ONE, Call, Endpoint, Judge, Reply
+from rubrank.judges.prompting.tokens import estimated_tokens
 
 _log = logging.getLogger("rubrank.judges")
 
@@ -374,6 +375,13 @@ class JudgeEndpoint:
             failure = state.address.hide_secrets(failure)
         reply = replace(outcome.reply, failure=failure, model=self.endpoint.model, endpoint=self.where)
         return replace(outcome, reply=reply)
+
+    def estimate_cost(self, call: Call) -> float:
+        """What a request costs if its reply is as long as allowed."""
+        price = self.endpoint.price
+        input_tokens = sum(estimated_tokens(str(message.get("content") or "")) for message in call.messages)
+        output_tokens = 0 if call.protocol == SYSTEM_ONE else self._judge.sampling.max_tokens
+        return (input_tokens * price.input + output_tokens * price.output) / 1e6
 
     async def _send(
         self, call: Call, on_sent: Callable[[JudgeEndpoint], None], max_tokens: int | None, timeout: float

@@ -44,7 +44,9 @@ function samplingNote(sampled) {
 
 // -------------------------------------------------------------------------------------------------- what to look at
 
-/** Findings with what to do about them, then groups that deserve a look, each with a way to them. */
+const FIRST_FINDINGS = 3;
+
+/** Findings with what to do about them (the others folded), then groups that deserve a look, each with a way to them. */
 function drawFirstLook(section, data, showGroups) {
   const findings = data.findings || [];
   const { overview, gates } = data;
@@ -59,10 +61,12 @@ function drawFirstLook(section, data, showGroups) {
     const open = () => showGroups(filter);
     return h("button", { type: "button", onclick: open }, `${plural(n, noun)} ${what}`);
   };
+  const others = findings.slice(FIRST_FINDINGS);
   add(section,
     findings.length > 0
-      ? h("ol", { class: "findings" }, findings.map(finding))
+      ? h("ol", { class: "findings" }, findings.slice(0, FIRST_FINDINGS).map(finding))
       : h("p", { class: "muted" }, "Nothing stands out: no criterion is useless, redundant or follows length."),
+    others.length > 0 && h("details", {}, h("summary", {}, plural(others.length, "other finding")), h("ul", {}, others.map(finding))),
     looks.length > 0 && h("div", { class: "actions looks" }, h("span", { class: "muted" }, "Show the groups with"), looks.map(look)));
 }
 

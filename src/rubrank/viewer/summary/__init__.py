@@ -11,13 +11,14 @@ Results are plain data. NaN means that there is nothing to say; the page gets nu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from rubrank.records.findings import MOST_FINDINGS, FindingCounts
+from rubrank.drafting.lint import lint_counts
+from rubrank.records.findings import Finding, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.summary.attributes import CorrelationSummary, GammaSummary
 from rubrank.viewer.summary.criteria import ConflictSummary, CriteriaSummary
@@ -53,8 +54,10 @@ class RunSummary:
         self.rules.add(group)
         self.findings.add(group.record)
 
-    def result(self) -> dict[str, Any]:
-        """All parts by name, as numbers that JSON can hold."""
+    def result(self, rubric_findings: Sequence[Finding] = ()) -> dict[str, Any]:
+        """All parts by name, as numbers that JSON can hold. rubric_findings: those about the words of the rubric."""
+        findings = [*lint_counts(self.findings), *rubric_findings]
+        findings.sort(key=lambda finding: -finding.severity)
         result = {
             "overview": self.overview.result(),
             "criteria": self.criteria.result(),
@@ -62,7 +65,7 @@ class RunSummary:
             "attributes": {"gamma": self.gamma.result(), "correlation": self.correlation.result()},
             "gates": self.gates.result(),
             "rules": self.rules.result(),
-            "findings": [finding.to_dict() for finding in self.findings.findings()[:MOST_FINDINGS]],
+            "findings": [finding.to_dict() for finding in findings],
         }
         plain: dict[str, Any] = to_plain_numbers(result)
         return plain

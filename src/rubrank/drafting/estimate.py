@@ -1,0 +1,121 @@
+"""What drafting with writers and judges would cost, without a call.
+
+    estimate = estimate_draft(rows, writers, judges, responses, items=8, constraints=1)
+    estimate.calls["write"], estimate.cost          40, 0.31
+
+How many items the writers will write is not known, so it is assumed: `items` for each writer, and `constraints` that a
+model finds in each prompt. Everything else is exact or an upper bound: the prompts are filled with the rows as a run
+fills them, the judges' calls are counted by the code that makes them, and a reply has as many tokens as it may have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, make_rows_to_grade
+from rubrank.drafting.model import MOST_CONSTRAINTS, fill_compile_prompt
+from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.writers import (
+    MOST_ITEMS,
+    Templates,
+    WritingTask,
+    WrittenItem,
+    WrittenItems,
+    describe_material,
+    number_items,
+)
+from rubrank.grading.preview import estimate
+from rubrank.judges.judge import Judge, Judges
+from rubrank.judges.prompting.tokens import estimated_tokens
+
+USUAL_ITEMS = 8
+"""Items of a writer for one prompt, in the estimate that is not the maximum."""
+USUAL_CONSTRAINTS = 1
+MOST = {"items": MOST_ITEMS, "constraints": MOST_CONSTRAINTS}
+USUAL = {"items": USUAL_ITEMS, "constraints": USUAL_CONSTRAINTS}
+_USUAL_QUESTION = "Does the answer say what the request asks for, with the details that a reader needs?"
+_USUAL_CONSTRAINT = "The response has at least 300 words, and at most 400 words."
+
+
+@dataclass
+class DraftEstimate:
+    """Calls, tokens and cost of a run."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """By purpose; `judge` are those of the judges."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    """Upper bound."""
+    cost: float = 0.0
+    """Upper bound, by the most expensive endpoint of each writer and judge; 0 if there are no prices."""
+    is_priced: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "calls": dict(self.calls)}
+
+    def add_calls(self, purpose: str, writer: Judge, message: str, number: int = 1) -> None:
+        """Count calls of a writer that have the same message."""
+        input_tokens = number * estimated_tokens(message)
+        output_tokens = number * writer.sampling.max_tokens
+        prices = [endpoint.price for endpoint in writer.endpoints]
+        self.calls[purpose] += number
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.cost += max((input_tokens * price.input + output_tokens * price.output) / 1e6 for price in prices)
+        self.is_priced = self.is_priced or any(price.input or price.output for price in prices)
+
+
+def estimate_draft(
+    rows: Sequence[PromptRow],
+    writers: Judges,
+    judges: Judges | None,
+    responses: Mapping[str, Sequence[str]],
+    templates: Templates,
+    *,
+    items: int,
+    constraints: int,
+) -> DraftEstimate:
+    """What a run would cost. responses: prompt → its responses; judges: None if no item is measured."""
+    total = DraftEstimate()
+    keep_tasks = []
+    first_writer = writers.judges[0]
+    last_writer = writers.judges[-1]
+    for row in rows:
+        texts = responses.get(row.prompt, ())
+        total.add_calls("compile", first_writer, fill_compile_prompt(row.prompt, (), templates))
+        values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
+        total.add_calls("entail", last_writer, templates.fill("entail", row.prompt, values), constraints)
+        examples_values = {"items": _USUAL_CONSTRAINT}
+        total.add_calls("examples", last_writer, templates.fill("examples", row.prompt, examples_values), constraints)
+
+        task = WritingTask(row.prompt, row.reference, texts)
+        values = {"prompt": row.prompt, "material": describe_material(task)}
+        written = []
+        for writer in writers.judges:
+            total.add_calls("write", writer, templates.fill("write", row.prompt, values))
+            questions = [f"{_USUAL_QUESTION} ({writer.name}, {number})" for number in range(items)]
+            written += [WrittenItem(question, 5.0, "Important", writer.name) for question in questions]
+        if len(writers.judges) > 1:
+            merge_values = {"items": number_items(written)}
+            total.add_calls("merge", first_writer, templates.fill("merge", row.prompt, merge_values))
+        values = {"prompt": row.prompt, "items": number_items(written)}
+        total.add_calls("break", last_writer, templates.fill("break", row.prompt, values))
+        if judges is not None and len(texts) >= LEAST_RESPONSES:
+            longest = max(texts, key=len)
+            values = {"response": longest, "items": _USUAL_QUESTION}
+            total.add_calls("violate", first_writer, templates.fill("violate", row.prompt, values), len(written))
+            keep_tasks.append(KeepTask(row.prompt, WrittenItems(written, breaker=f"{longest} (cheap)"), texts))
+    if judges is not None and keep_tasks:
+        for graded_rows in make_rows_to_grade(keep_tasks):
+            judging = estimate(graded_rows, judges=judges)
+            total.calls["judge"] += judging.calls
+            total.cost += judging.cost
+            for judge in judging.judges:
+                total.input_tokens += judge.input_tokens
+                total.output_tokens += judge.output_tokens
+                total.is_priced = total.is_priced or judge.priced
+    return total
