@@ -1,4 +1,4 @@
-"""Allowed values that options and rules share. Nothing is imported here but typing: `import rubrank` stays quick."""
+"""Allowed values that options and rules share. Only typing is imported here, so that `import rubrank` stays quick."""
 
 from typing import Literal, TypeAlias
 
@@ -9,15 +9,15 @@ Pool: TypeAlias = Literal["batch", "run", "group"]
 Span: TypeAlias = Literal["model", "unit", "sd"]
 """Utilities as fitted, or scaled so that each criterion has the same span or standard deviation."""
 Wins: TypeAlias = Literal["ordinal", "graded"]
-"""A win counts whatever its size, or more the larger the difference of the scores."""
+"""All wins count the same, or a win counts more if the scores differ more."""
 Width: TypeAlias = Literal["domain", "run"]
-"""The difference that counts fully, as a share of the criterion's domain or of the range of its recent scores."""
+"""The difference of scores that counts as a full win: a share of the criterion's domain, or of its recent scores."""
 Edition: TypeAlias = Literal["paper"]
-"""Settings under one name."""
+"""A named set of settings."""
 Scale: TypeAlias = Literal["ranking", "utility"]
 """Rewards from 0 to 1, or advantages."""
 Outcomes: TypeAlias = Literal["hard", "soft"]
-"""Who beats whom by scores alone, or by how sure the verdicts are."""
+"""Comparisons by scores alone, or weighted by how sure the verdicts are."""
 Penalties: TypeAlias = Literal["rank", "ignore"]
 """What a rule without a gate does with low-quality criteria."""
 GateShape: TypeAlias = Literal["linear", "smoothstep"]

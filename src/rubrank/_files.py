@@ -31,11 +31,11 @@ from rubrank.errors import InvalidInput
 COMPRESSED = (".gz", ".zst")
 """Suffixes of compressed files, which are decompressed when they are read."""
 _MIN_FREE_SPACE = 1 << 20  # bytes
-# Temporary files are called .NAME.HOST.PID.RANDOM.tmp, with the first characters of the name of their target: the whole
-# may have 255 bytes. Earlier versions left out the host.
+# Temporary files are called .NAME.HOST.PID.RANDOM.tmp. NAME is the start of the target's name, because file names may
+# have at most 255 bytes. Earlier versions left out the host.
 _NAME_CHARACTERS = 40
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<host>[A-Za-z0-9-]*)\.)?(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
-_ABANDONED_SECONDS = 86400.0
+_ABANDONED_SECONDS = 86400.0  # age of a temporary file from another machine, whose processes cannot be checked
 # The phrases with which operating systems and libraries report a full disk.
 _DISK_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
 
@@ -274,7 +274,7 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files whose process is gone. A file of another machine, on a shared disk, after a day."""
+    """Remove temporary files whose process has ended; files of other machines on a shared disk after a day."""
     pattern = f".{glob.escape(target.name[:_NAME_CHARACTERS])}*.tmp"
     for file in target.parent.glob(pattern):
         name = _TEMPORARY_NAME.search(file.name)
@@ -291,12 +291,12 @@ def _remove_abandoned(target: Path) -> None:
 
 @cache
 def _host_name() -> str:
-    """The machine, and on Linux the space of process ids: containers that share a disk have the same ids."""
+    """The machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
     try:
-        space = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
+        namespace = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
     except OSError:
-        space = ""
-    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + space.removeprefix("pid:"))
+        namespace = ""
+    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + namespace.removeprefix("pid:"))
 
 
 def _is_running(pid: int) -> bool:

@@ -2,7 +2,7 @@
 
     with make_folder("run") as directory: …          /tmp/rubrank-run-x1y2z3
 
-A process holds a lock on its folder. The kernel releases the lock when the process ends, however it ended. A folder
+A process holds a lock on its folder. The kernel releases the lock when the process ends, even if it is killed. A folder
 that is unlocked and older than a minute is therefore abandoned, and the next process removes it.
 """
 
@@ -53,7 +53,7 @@ def _sweep_once(process: int) -> None:
 
 
 def sweep(older: float = _LEAST_AGE) -> int:
-    """Remove abandoned folders that are at least `older` seconds old. Returns how many were removed."""
+    """Remove abandoned folders that are at least `older` seconds old; returns the number of removed folders."""
     removed = 0
     with contextlib.suppress(OSError):
         for kind in get_args(Kind):
@@ -88,9 +88,9 @@ def _is_abandoned(path: Path, older: float) -> bool:
 
 
 def remove(directory: str) -> bool:
-    """Delete the folder, even if the command took away permissions or nested folders deeper than a path can name.
+    """Delete the folder, even if it lacks permissions or is nested deeper than a path can name.
 
-    Links are not followed. True if it is gone.
+    Links are not followed. Returns True if the folder no longer exists.
     """
     with contextlib.suppress(OSError):
         if not os.path.islink(directory):

@@ -32,7 +32,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def _make_cache_safe(cache: Any) -> None:
-    """A cache folder that vanished, a full disk or a damaged file costs a compilation, and nothing else."""
+    """If the cache folder is gone, the disk is full or a file is damaged, compile again instead of raising."""
     load_overload = cache.load_overload
     save_overload = cache.save_overload
 
@@ -42,7 +42,7 @@ def _make_cache_safe(cache: Any) -> None:
             overload = load_overload(signature, context)
         except OSError:
             pass
-        except Exception as error:  # whatever a damaged pickle raises
+        except Exception as error:  # a damaged pickle can raise anything
             _clear(cache, error)
         if overload is None:
             _announce(cache.cache_path)
@@ -65,12 +65,12 @@ def _announce(path: str) -> None:
     global _has_announced
     if not _has_announced:
         _has_announced = True
-        text = f"rubrank: compiling numeric kernels, once for this machine; kept in {path}"
+        text = f"rubrank: compiling numeric kernels, once for this machine; they are cached in {path}"
         print(text, file=sys.stderr, flush=True)
 
 
 def _clear(cache: Any, error: Exception) -> None:
-    _log.warning("the cache of compiled code in %s is damaged (%s), and is rebuilt", cache.cache_path, error)
+    _log.warning("the cache of compiled code in %s is damaged (%s) and will be rebuilt", cache.cache_path, error)
     with suppress(Exception):
         cache.flush()
 

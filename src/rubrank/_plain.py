@@ -1,6 +1,6 @@
 """Helpers for plain data: strict models, limits for files of settings, readable validation errors, JSON-ready values.
 
-    judges.yaml: judges.0.kid must be left out: it is an unknown key; got 1. Did you mean 'kind'?
+    judges.yaml: judges.0.kid must be left out (unknown key); got 1. Did you mean 'kind'?
 
 Pydantic reports a list of error dictionaries; this module calls each of them a complaint and turns it into one of our
 errors, as above.
@@ -34,19 +34,17 @@ _MOST_COMPLAINTS = 100  # per file; nobody reads more
 
 
 def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
-    """Raise InvalidInput if `value` holds more data than a person would write. most: values in it.
-
-    A stack instead of recursion, so that deeply nested data cannot exhaust Python's own stack; it stops at the first
-    limit exceeded, so that huge data are refused quickly.
-    """
+    """Raise InvalidInput if `value` holds more data than a person would write. most: values in it."""
+    # A stack instead of recursion, so that deeply nested data cannot exhaust Python's own stack. The loop stops at the
+    # first limit that is exceeded, so that huge data are refused quickly.
     stack = [(value, 0)]
     values = 0
-    text = 0
+    characters = 0
     while stack:
         item, depth = stack.pop()
         values += 1
         if isinstance(item, str):
-            text += len(item)
+            characters += len(item)
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
                 raise InvalidInput(owner, parameter, f"mappings of at most {MOST_KEYS:,} keys", f"{len(item):,}", "")
@@ -59,7 +57,7 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
             raise InvalidInput(owner, parameter, f"nested at most {MOST_DEPTH} deep", "more", "")
         if values > most:
             raise _too_many(owner, parameter, most, None)
-        if text > MOST_TEXT:
+        if characters > MOST_TEXT:
             raise InvalidInput(owner, parameter, f"at most {MOST_TEXT >> 20} million characters of text", "more", "")
 
 
@@ -90,7 +88,7 @@ class Strict(Immutable):
 
 
 def _spell_booleans(annotation: Any, value: Any) -> Any:
-    """The value with every boolean as text where the annotation has a number: pydantic takes True for 1, not "true"."""
+    """The value with booleans as text where a number is expected: pydantic accepts True as 1, but refuses "true"."""
     if not isinstance(value, bool | Mapping | list | tuple):
         return value
     alternatives = _list_alternatives(annotation)
@@ -113,7 +111,7 @@ def _spell_booleans(annotation: Any, value: Any) -> Any:
 
 
 def _list_alternatives(annotation: Any) -> list[Any]:
-    """The types of a union, or the one type that an annotation is."""
+    """The types of a union; for any other annotation, a list with that type alone."""
     if get_origin(annotation) is Annotated:
         return _list_alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -159,7 +157,7 @@ def validate_model(model: type[_M], data: Any, where: str, page: str, **context:
 
 
 def _is_consequence(complaint: Any) -> bool:
-    """Is a list called too short only because pydantic dropped its invalid items, about which it complains anyway?"""
+    """Does pydantic call a list too short only because it dropped invalid items, which it reports separately?"""
     if complaint["type"] != "too_short":
         return False
     value = complaint.get("input")
@@ -218,9 +216,9 @@ def _explain_complaint(complaint: Any, where: str, model: type[BaseModel], page:
     )
 
 
-_PLAINLY = {
+_ALLOWED = {
     "missing": "given",
-    "extra_forbidden": "left out: it is an unknown key",
+    "extra_forbidden": "left out (unknown key)",
     "string_type": "a text",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
@@ -271,9 +269,9 @@ def describe_allowed(complaint: Any) -> str:
     if complaint["type"] in _BOUNDS:
         sign, bound = _BOUNDS[complaint["type"]]
         return f"{sign} {complaint['ctx'][bound]:,g}"
-    if complaint["type"] in _PLAINLY:
-        return _PLAINLY[complaint["type"]]
-    return f"right ({complaint['msg']})"
+    if complaint["type"] in _ALLOWED:
+        return _ALLOWED[complaint["type"]]
+    return f"valid ({complaint['msg']})"
 
 
 def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
@@ -316,12 +314,12 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def clean(text: str) -> str:
-    """The text with a question mark for each lone surrogate: UTF-8, RE2 and SQLite cannot hold them."""
+    """The text with a question mark for each lone surrogate, which UTF-8, RE2 and SQLite cannot represent."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def encodable(text: str) -> str:
-    """The text without surrogates, so that UTF-8 can hold it: pairs are joined, a lone one becomes U+FFFD."""
+    """The text as UTF-8 can represent it: pairs of surrogates are joined, a lone one becomes U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -340,12 +338,12 @@ def labelled(name: str, text: str, width: int) -> str:
 
 
 def shortened(text: str, most: int = 120) -> str:
-    """The text, cut to `most` characters; the last one is an ellipsis then."""
+    """The text, cut to `most` characters if it is longer; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
-    """A JSON object with a key that is there twice."""
+    """A JSON object that has a key twice."""
 
 
 def check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

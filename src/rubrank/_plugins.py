@@ -74,9 +74,9 @@ def import_module(name: str) -> None:
 
 
 def find_failed_line(error: BaseException) -> str | None:
-    """The innermost line of the user's code on the way to this error, as `my_rules.py, line 12`.
+    """The innermost line of the user's code in the traceback of an error, as `my_rules.py, line 12`.
 
-    None if no code of the user's was running, and for rubrank's own errors, whose messages say enough.
+    None if no code of the user's was running, and for rubrank's own errors, whose messages are sufficient.
     """
     if isinstance(error, RubrankError):
         return None
@@ -117,7 +117,7 @@ def _import_all(modules: tuple[str, ...]) -> Imported:
 
 
 def importable_home() -> str:
-    """Name of the user's module that calls the library while it is being imported; "" if there is none.
+    """Name of the user's module that calls the library while it is being imported; "" without such a module.
 
     Another process can repeat such a registration by importing the module. It cannot repeat what a script (__main__) or
     a function registers.
@@ -135,16 +135,16 @@ def is_from_library(thing: Any) -> bool:
     return find_home(thing)[0].split(".")[0] == "rubrank"
 
 
-def check_free(kind: str, name: object, thing: Any, taken: Callable[[str], Any], reserved: bool = False) -> str:
+def check_free(kind: str, name: object, thing: Any, find: Callable[[str], Any], reserved: bool = False) -> str:
     """Return `name` if `thing` may be registered under it; raise InvalidInput if not.
 
-    kind: such as "rule", for messages. taken: gives the object that is registered under a name, or None.
+    kind: such as "rule", for messages. find: returns the object that is registered under a name, or None.
     reserved: the name is built in, although nothing is registered under it yet.
     The same function or class may be registered again: a notebook does so when a cell runs twice.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
-    registered = taken(name)
+    registered = find(name)
     if not is_from_library(thing) and (reserved or (registered is not None and is_from_library(registered))):
         raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
     if registered is not None and find_home(registered) != find_home(thing):

@@ -206,7 +206,7 @@ class Store:
             self._commit_all([entry for entry in entries if entry is not None])
 
     def _commit_all(self, entries: list[tuple[Request, _Waiter]]) -> None:
-        # None stands for a flush: nothing to do, but its caller waits for what was submitted before it.
+        # A request that is None is a flush: nothing to do, but its caller waits for what was submitted before it.
         requests = [request for request, _ in entries if request is not None]
         waiters = [waiter for request, waiter in entries if request is not None]
         flushes = [waiter for request, waiter in entries if request is None]
@@ -307,7 +307,7 @@ class Store:
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         is_new = version == 0 and not tables and not self.read_only
         if version != self._version and not is_new:
-            raise sqlite3.DatabaseError("a database of another program or of another version")
+            raise sqlite3.DatabaseError("it belongs to another program or another version")
 
     def _replace_if_damaged(self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None) -> bool:
         """Replace the file if it is damaged; False if it is not. failed: the connection that raised the error."""
@@ -408,7 +408,7 @@ _stores_in_fork: list[Store] = []
 
 
 def _before_fork() -> None:
-    """Wait until all connections are at rest, and keep them there while the process is copied."""
+    """Wait until no connection is in use, and keep them unused while the process is copied."""
     _registry_lock.acquire()
     _stores_in_fork[:] = list(_stores)
     for store in _stores_in_fork:
@@ -467,5 +467,5 @@ def set_aside(path: str | Path, name: str) -> Path:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    _log.warning("%s: %s is damaged; it is renamed to %s, and a new one is started", name, path, aside.name)
+    _log.warning("%s: %s is damaged; it was renamed to %s, and a new file is started", name, path, aside.name)
     return aside

@@ -67,7 +67,7 @@ def test_the_file_on_the_page_is_right() -> None:
 def test_grade_asks_and_tells_what_it_took(server: Server) -> None:
     result = grade()
     assert result.exit_code == 0, result.output
-    assert "4 answers asked for, 0 missing; 4 calls, 0 from the cache, cost 0.00072" in result.output
+    assert "4 answers requested, 0 missing; 4 calls, 0 from the cache, cost 0.00072" in result.output
     assert len(server.completions) == 4  # not about the empty one
     assert read_scores("s.parquet")["r"].scores[:, 0].tolist() == [1.0, 1.0]
 
@@ -88,7 +88,7 @@ def test_another_output_is_not_paid_again(server: Server) -> None:
     grade()
     Path("sub").mkdir()
     result = run("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "sub/t.jsonl")
-    assert "4 answers asked for, 0 missing; 0 calls, 4 from the cache" in result.output
+    assert "4 answers requested, 0 missing; 0 calls, 4 from the cache" in result.output
     assert len(server.completions) == 4
     assert Path(".rubrank/replies.sqlite").stat().st_mode & 0o077 == 0
 
@@ -131,7 +131,7 @@ def test_what_is_missing_is_told_in_one_line(folder: Path) -> None:
         judges = {"judges": [{"endpoints": [{"base_url": server.url, "model": MODEL}], "retry": {"attempts": 1}}]}
         Path("judges.yaml").write_text(json.dumps({**judges, "most_missing": 0.3}))
         result = grade()
-        assert "4 answers asked for, 1 missing (25.0%: 1 × HTTP 500); 4 calls" in result.output
+        assert "4 answers requested, 1 missing (25.0%: 1 × HTTP 500); 4 calls" in result.output
         Path("judges.yaml").write_text(json.dumps(judges))
         result = run("grade", "rollouts.jsonl", "--rubric", "rubric.yaml", "--judges", "judges.yaml", "-o", "t.parquet")
     assert result.exit_code == 2

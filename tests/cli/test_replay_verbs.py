@@ -78,8 +78,8 @@ def test_replay_shows_tables(scores):
     for part in ("12 groups, 96 rollouts", "rlvr2+", "rule-fusion", "Kendall", "same winner", "nominal", "Influence"):
         assert part in done.stdout
     assert "follows" not in done.stdout  # nothing is known about lengths
-    assert "Who wins" not in done.stdout
-    assert "Who wins" in run("replay", scores, "--winners").stdout
+    assert "Winners:" not in done.stdout
+    assert "Winners:" in run("replay", scores, "--winners").stdout
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

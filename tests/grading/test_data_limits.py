@@ -49,7 +49,7 @@ HOSTILE = {
     "keys.json": (json.dumps({f"k{i}": 1 for i in range(MOST_KEYS + 1)}), "keys"),
     "parameters.json": (
         json.dumps({"criteria": [{"name": "Keyword", "params": {f"k{i}": 1 for i in range(9_000)}}]}),
-        "it is an unknown key",
+        "(unknown key)",
     ),
     "keywords.json": (
         json.dumps({"criteria": [{"name": "Keyword", "params": {"keywords": [f"w{i}" for i in range(100_000)]}}]}),

@@ -84,7 +84,7 @@ def test_every_verb_asks_for_the_criteria(tmp_path, monkeypatch, verb):
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
     empty = CliRunner().invoke(app, [*line, "--criteria", " ,"])
     assert empty.exit_code == 2
-    assert "--criteria must be names, as a,b,c" in empty.stderr
+    assert "--criteria must be names such as a,b,c" in empty.stderr
     done = CliRunner().invoke(app, [*line, "--criteria", "Facts"])
     assert done.exit_code == 0, done.output
 

@@ -90,7 +90,7 @@ def test_presets_and_criteria_need_no_file(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"rubrik": 1}, "rubrik must be left out: it is an unknown key; got 1. Did you mean 'rubric'?"),
+        ({"rubrik": 1}, "rubrik must be left out (unknown key); got 1. Did you mean 'rubric'?"),
         ({"rule": "rlvr3"}, "rlvr3"),
         ({"rubric": "nowhere.yaml"}, "nowhere.yaml"),
         ({"rubric": [{"name": "Good", "description": "Is it good?"}]}, "no judge for it"),

@@ -76,7 +76,7 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        ("modle", {}, "config: modle must be left out: it is an unknown key; got {}. Did you mean 'model'?"),
+        ("modle", {}, "config: modle must be left out (unknown key); got {}. Did you mean 'model'?"),
         ("training.num_generation", 8, "training.num_generation must be left out"),
         ("training.num_generation", 8, "Did you mean 'num_generations'?"),
         ("stages.0.sources.0.paht", "x", "Did you mean 'path'?"),

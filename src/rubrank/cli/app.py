@@ -3,9 +3,9 @@
     rubrank init                                     verbs/init.py         a folder to begin with
     rubrank help                                     verbs/help.py         the pages of the documentation
     rubrank check, lint, criteria                    verbs/criteria.py     rubrics
-    rubrank draft                                    verbs/draft.py        prompts into rubrics
+    rubrank draft, evolve                            verbs/draft.py        prompts into rubrics
     rubrank grade, conformance                       verbs/grade.py        rollouts into scores
-    rubrank judge check, show, stats, audit          verbs/judge.py        judges
+    rubrank judge check, show, stats, …              verbs/judge.py        judges
     rubrank fuse, explain                            verbs/fuse.py         scores into rewards
     rubrank replay, robustness, bench                verbs/replay.py       compare rules
     rubrank record, report, view, export, alarm      verbs/records.py      everything about each group, and pages of it
@@ -82,7 +82,7 @@ PANELS = {
     "Rubrics": ("check", "lint", "criteria", "draft", "evolve"),
     "Grading and judges": ("grade", "conformance", "judge"),
     "Rewards": ("fuse", "explain", "replay", "robustness", "bench"),
-    "Looking": ("record", "report", "view", "export", "alarm"),
+    "Records and reports": ("record", "report", "view", "export", "alarm"),
     "Training and service": ("train", "serve", "eval", "lab"),
     "This machine": ("warm-up", "sandbox"),
 }
@@ -97,8 +97,8 @@ for info in registered:
 app.registered_commands.sort(key=lambda info: _order.index(str(info.name)))
 
 
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _show_version(has_flag: bool) -> None:
+    if has_flag:
         typer.echo(f"rubrank {rubrank.__version__}")
         raise typer.Exit
 

@@ -81,7 +81,7 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     )
     subjects = [word for word in words if word not in _NEGATIONS] or words
     relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
-    if is_negated:  # "no emojis": what forbids comes before what demands
+    if is_negated:  # "no emojis": criteria that forbid something come first
         for entry in entries:
             if relevance[entry.name] and not _forbids(entry):
                 relevance[entry.name] /= 10
@@ -101,7 +101,7 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     """How well a criterion matches a search; 0 if one of the words does not occur.
 
     Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
-    matched by characters, as nothing divides its words.
+    matched by characters, because it has no spaces between words.
     """
     spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
     keywords = _keywords().get(entry.name, ())
@@ -142,7 +142,7 @@ def _keywords() -> dict[str, list[str]]:
 
 
 def describe(name: str) -> CriterionEntry:
-    """One criterion, with its examples. Raises UnknownName, with the nearest names, if there is none."""
+    """One criterion, with its examples. Raises UnknownName, with the nearest names, for an unknown criterion."""
     names = _all_names()
     if name not in names:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
@@ -171,17 +171,18 @@ def _all_names() -> set[str]:
 
 def _make_entry(name: str) -> CriterionEntry:
     verifier = VERIFIERS.get(name)
-    known = KNOWN.get(name)
+    listed = KNOWN.get(name)
     if verifier is None:
-        assert known is not None
-        return CriterionEntry(name, known.family, known.how, known.layer, _describe_domain(known.domain), known.checks)
+        assert listed is not None
+        values = _describe_domain(listed.domain)
+        return CriterionEntry(name, listed.family, listed.how, listed.layer, values, listed.checks)
     return CriterionEntry(
         name=name,
-        family=known.family if known else verifier.family,
-        how=known.how if known else verifier.how,
+        family=listed.family if listed else verifier.family,
+        how=listed.how if listed else verifier.how,
         layer=verifier.layer,
         values=_describe_domain(verifier.domain),
-        checks=known.checks if known else verifier.doc.partition("\n")[0],
+        checks=listed.checks if listed else verifier.doc.partition("\n")[0],
         version=verifier.version,
         languages=verifier.languages,
         parameters=_list_parameters(verifier),

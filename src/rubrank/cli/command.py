@@ -1,4 +1,4 @@
-"""Commands whose mistakes are one line: errors of the library name the flag they are about.
+"""Verbs of the command line, and their error messages: one line that names the flag the error is about.
 
     add_verb(app, fuse)                       a function as a verb
     add_verb(app, fuse, flags=("rule",))      the same, with options that models declare: see `settings.py`
@@ -6,8 +6,8 @@
     InvalidInput("RLVR2", "prior", "≥ 1e-09", "-1.0", "")     →   rubrank: fuse: --set prior must be ≥ 1e-09; got -1.0.
     InvalidInput("a.yaml", "the file", …)                     →   rubrank: a.yaml: the file must be …
 
-An error of the library says which option it is about (`field`); the verb that runs knows the flag of that option. The
-exit code is 2 for every mistake, and 130 for Ctrl-C.
+An error of the library has the name of the option it is about (`field`); the running verb knows the flag of that
+option. The exit code is 2 for every mistake, and 130 for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UsageError: Any = typer.BadParameter.__base__  # typer does not export the base 
 _BACKQUOTED = re.compile(r"`(\w+)(?:\.([^`=]*))?(?:=([^`]*))?`")
 """An option in a message: `any_order`, `criteria=Facts,Style`, `column.response=NAME`."""
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
-"""Functions and classes of the library, which mean nothing to a user of the command line."""
+"""Names of functions and classes of the library. In messages the verb is named instead."""
 _OTHER_NAMES = {
     "columns": "column",
     "budget_mb": "budget",
@@ -54,21 +54,21 @@ class Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the line, and the file of --config with it."""
         with errors_in_one_line(ctx), errors_with_context(ctx):
-            if not ctx.resilient_parsing:  # the shell asks for completions
+            if not ctx.resilient_parsing:  # it is True while the shell completes a line
                 self._refuse_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
 
     def _refuse_repeated_options(self, ctx: Any, args: list[str]) -> None:
         """Raise for an option with one value that is given twice: the parser would silently use the last one."""
         parameters: Sequence[Any] = self.make_parser(ctx).parse_args(list(args))[2]
-        first_seen: set[str] = set()
+        names_so_far: set[str] = set()
         for parameter in parameters:
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
                 continue
-            if parameter.name in first_seen:
+            if parameter.name in names_so_far:
                 flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
                 raise InvalidInput("options", flag, "given once", "two values", "")
-            first_seen.add(parameter.name)
+            names_so_far.add(parameter.name)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
@@ -77,7 +77,7 @@ class Verb(TyperCommand):
 
 
 class VerbGroup(TyperGroup):
-    """The command line as a whole; a line that cannot be read is one line, too, instead of a box."""
+    """The command line as a whole. Usage errors are one line too, instead of typer's box."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the verb."""
@@ -85,10 +85,10 @@ class VerbGroup(TyperGroup):
             return super().parse_args(ctx, args)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Read what stands before the verb."""
+        """Start reading the command line."""
         if sys.stdout is None:
             # Standard output is closed (`>&-`): results could not be printed, and the next file that is opened would
-            # get its number and everything that libraries print. So nothing is begun, like after a broken pipe.
+            # get file descriptor 1, and with it everything that libraries print. So stop, as after a broken pipe.
             sys.exit(1)
         with usage_errors_in_one_line():
             return super().make_context(info_name, args, parent, **extra)
@@ -104,7 +104,7 @@ def add_verb(
 ) -> None:
     """Add a function to a command line.
 
-    flags: fields of the function's option models that get a flag of their own; the others are set by --set or a file.
+    flags: fields of the function's option models that get their own flag; the others are set by --set or a file.
     """
     verb_name = name or function.__name__.replace("_", "-")
     wrapped, keys = take_settings(function, flags)
@@ -128,7 +128,7 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
         say(f"rubrank: interrupted; {error}" if str(error) else "rubrank: interrupted, nothing was written")
         raise typer.Exit(130) from None
     except BrokenPipeError:
-        # The reader of standard output has gone, such as `head`; Python must not try to flush it again.
+        # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except UnicodeDecodeError:
@@ -157,13 +157,15 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def describe_error(error: InvalidInput, ctx: Any) -> str:
-    """The error in the words of the verb that runs: option names are flags, and functions are the verb."""
+    """The error as the user of a verb reads it: with flags instead of options, and the verb instead of functions."""
     verb = ctx.command_path.partition(" ")[2]
     allowed = _show_flags(error.allowed, ctx)
     remedy = _show_flags(error.remedy, ctx)
     flag = None if error.field is None else _flag_of(error.field, ctx)
     owner = error.owner
-    if _FUNCTION.fullmatch(owner) or owner.removeprefix("rubrank ") == verb or (flag and _names_function(owner)):
+    is_verb = owner.removeprefix("rubrank ") == verb
+    has_words_only = all(word.isidentifier() for word in owner.split(" "))  # a file would have a dot or a slash
+    if is_verb or _FUNCTION.fullmatch(owner) or (flag and has_words_only):
         owner = verb
     elif flag:
         owner = f"{verb}: {owner}"
@@ -171,7 +173,7 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
 
 
 def _show_flags(text: str, ctx: Any) -> str:
-    """The text with the flags of the options that stand in backquotes: `criteria=A,B` → --criteria A,B."""
+    """The text with flags instead of options in backquotes: `criteria=A,B` → --criteria A,B."""
 
     def show(match: re.Match[str]) -> str:
         name, key, value = match.groups()
@@ -188,12 +190,8 @@ def _show_flags(text: str, ctx: Any) -> str:
     return _BACKQUOTED.sub(show, text)
 
 
-def _names_function(owner: str) -> bool:
-    return all(word.isidentifier() for word in owner.split(" "))
-
-
 def _flag_of(field: str, ctx: Any) -> str | None:
-    """The flag of an option, `--set KEY` if it has none of its own, None if the verb does not have the option."""
+    """The flag of an option; `--set KEY` if it has no flag; None if the verb does not have the option."""
     for name in (field, _OTHER_NAMES.get(field)):
         for parameter in ctx.command.params:
             if parameter.name == name and parameter.param_type_name == "option":
@@ -202,12 +200,12 @@ def _flag_of(field: str, ctx: Any) -> str | None:
     return f"--set {field}" if field.partition(".")[0] in keys else None
 
 
-# --------------------------------------------------------------------------------------- lines that cannot be read
+# ------------------------------------------------------------------------------------------------------- usage errors
 
 
 @contextmanager
 def errors_with_context(ctx: Any) -> Iterator[None]:
-    """Some errors of typer's parser do not know the verb that they are about."""
+    """Add the context to errors of typer's parser that lack it, so that the message can name the verb."""
     try:
         yield
     except UsageError as error:
@@ -217,7 +215,7 @@ def errors_with_context(ctx: Any) -> Iterator[None]:
 
 @contextmanager
 def usage_errors_in_one_line() -> Iterator[None]:
-    """One line and exit code 2 for a command line that cannot be read; a help text is left as it is."""
+    """Print one line and exit with code 2 if the command line cannot be parsed; help texts are left as they are."""
     try:
         yield
     except UsageError as error:

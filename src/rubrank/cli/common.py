@@ -1,4 +1,4 @@
-"""Options that several verbs share: where a table has its columns, what may be overwritten, where work runs."""
+"""Options that several verbs share: the columns of a table, --force, --json, --engine, --config."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TABLE_COLUMN = "Column of a field in a long table: criterion, score, response o
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
 FUSION_FLAGS = ("rule", "criteria", "attributes", "weight", "global_quality", "low_quality", "group_column")
-"""Settings of a fusion that have a flag of their own; all others are set by --set or a file."""
+"""Settings of a fusion that have their own flag; all others are set by --set or a file."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[
@@ -64,7 +64,7 @@ Source: TypeAlias = Annotated[
 
 
 class WhereOptions(Options):
-    """Where a table of scores has its columns, for every verb that reads one."""
+    """Which columns of a table of scores hold what; for every verb that reads a table."""
 
     criteria: tuple[str, ...] = option((), _CRITERIA, "NAMES")
     group_column: tuple[str, ...] = option((), _GROUP_COLUMN, "NAME")
@@ -72,9 +72,9 @@ class WhereOptions(Options):
     column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
 
     def columns(self, options: FuseOptions | None = None) -> Columns:
-        """The same for functions that read tables.
+        """These options as `Columns`, which functions that read tables take.
 
-        options: their attributes are columns of the table, and what they give a weight, a margin … is a criterion.
+        options: attributes named there are columns of the table, and so are criteria with a weight, a margin …
         """
         from rubrank.fusion.options import collect_criterion_changes
         from rubrank.tables.columns import Columns
@@ -90,35 +90,35 @@ class WhereOptions(Options):
             group=group,
             criteria=read_criteria(self.criteria),
             fields=fields,
-            long=True if self.long else None,
+            long=True if self.long else None,  # None: detect it
             declared=() if options is None else tuple(collect_criterion_changes(options)),
             attributes=() if options is None else options.attribute_names,
         )
 
 
 class TableOptions(WhereOptions):
-    """The same for `fuse` and `explain`, which also need batches."""
+    """The same for `fuse` and `explain`, which also read batches."""
 
     batch_column: str | None = option(None, "Column that names the batch, such as the training step.")
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
 
     def columns(self, options: FuseOptions | None = None) -> Columns:
-        """The same for functions that read tables."""
+        """These options as `Columns`."""
         return replace(super().columns(options), batch=self.batch_column)
 
 
 def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
-    """The criteria of --criteria a,b,c; None if it was not typed."""
+    """The criteria of --criteria a,b,c; None without that flag."""
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if texts and not names:
-        raise InvalidInput("options", "criteria", "names, as a,b,c", repr(",".join(texts)), "")
+        raise InvalidInput("options", "criteria", "names such as a,b,c", repr(",".join(texts)), "")
     return "all" if names == ["all"] else names or None
 
 
 def table_columns(
     group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None, criteria: str | None
 ) -> Columns:
-    """Where a table of scores has its columns, from flags."""
+    """The columns of a table of scores, from the flags of a verb."""
     where = WhereOptions(
         group_column=tuple(group_column or ()),
         long=long,
@@ -129,7 +129,7 @@ def table_columns(
 
 
 def rollout_columns(column: Sequence[str] | None, group_column: Sequence[str] | None) -> dict[str, Any]:
-    """The columns of rollouts that were named, as `read_rollouts` takes them."""
+    """The columns of rollouts that the user has named, as `read_rollouts` takes them."""
     columns: dict[str, Any] = split_pairs(column, "column")
     if group_column:
         columns["group"] = group_column[0] if len(group_column) == 1 else tuple(group_column)
@@ -137,7 +137,7 @@ def rollout_columns(column: Sequence[str] | None, group_column: Sequence[str] | 
 
 
 def split_pairs(texts: Sequence[str] | None, field: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
-    """The pairs of NAME=VALUE texts."""
+    """Read texts of the form NAME=VALUE. field, form: the option and its form, for errors."""
     pairs = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -148,12 +148,12 @@ def split_pairs(texts: Sequence[str] | None, field: str, form: str = "FIELD=COLU
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """The names of a,b,c; None stays None."""
+    """The names in a,b,c; None for None."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def check_address(engine: str, address: str | None, verb: str) -> None:
-    """Refuse the address of a cluster that would not be used or does not answer, and Ray if it is not installed."""
+    """Raise InvalidInput if Ray is not installed, or its address would not be used or does not answer."""
     if address is not None and engine != "ray":
         raise InvalidInput(verb, "address", "used with --engine ray", f"--engine {engine}", "")
     if engine == "ray":
@@ -168,7 +168,7 @@ def check_address(engine: str, address: str | None, verb: str) -> None:
 
 
 def _use_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the values of a file the defaults of the flags: what is typed wins."""
+    """Use the values of a file as defaults of the flags, which the command line overrides."""
     if path is None or context.resilient_parsing:
         return path
     options = {parameter.name: parameter for parameter in context.command.params if parameter.name != "config"}
@@ -176,8 +176,10 @@ def _use_config(context: typer.Context, path: Path | None) -> Path | None:
     for name, value in read_config(path, options).items():
         if isinstance(value, dict):
             value = [f"{key}={item}" for key, item in value.items()]
-        is_list = isinstance(value, list | tuple)
-        defaults[name] = [value] if getattr(options[name], "multiple", False) and not is_list else value
+        takes_list = getattr(options[name], "multiple", False)
+        if takes_list and not isinstance(value, list | tuple):
+            value = [value]
+        defaults[name] = value
     context.default_map = defaults
     return path
 
@@ -187,7 +189,7 @@ FlagConfig: TypeAlias = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="TOML, YAML or JSON file with these options; the command line wins.",
+        help="TOML, YAML or JSON file with these options; flags override it.",
         callback=_use_config,
         is_eager=True,
         show_default=False,

@@ -1,7 +1,4 @@
-"""What the command line shows: tables for people on the terminal, the same as JSON for machines.
-
-Nothing is computed here.
-"""
+"""The tables and the JSON that `rubrank fuse` and `rubrank explain` print."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ if TYPE_CHECKING:
     from rubrank.fusion.files import Summary
     from rubrank.fusion.result import FusedGroup
 
-_CRITERIA = 30
+_MOST_CRITERIA = 30  # named in a line or shown in a table
 BY_RUBRIC = "using the weights and gates stored in the file"
 """Printed if a score file contains its weights, margins, directions and layers."""
 
 
 def summary_lines(summary: Summary, target: str | None) -> list[str]:
-    """About a file that was written: how it was read, the criteria or the rubric that it was fused by."""
+    """Lines about a file that was fused: how it was read, where the rewards are, and which criteria were used."""
     lines = _describe_source(summary)
     if target:
         lines.append(f"{_describe_size(summary)} → {target}")
@@ -40,16 +37,13 @@ def summary_lines(summary: Summary, target: str | None) -> list[str]:
 
 def _name_some(names: Sequence[str]) -> str:
     """The names, but not more than fit on a few lines."""
-    more = f" and {len(names) - _CRITERIA:,} more" if len(names) > _CRITERIA else ""
-    return ", ".join(names[:_CRITERIA]) + more
-
-
-_PLAIN = ("CSV", "TSV", "JSON Lines", "Parquet")
+    more = f" and {len(names) - _MOST_CRITERIA:,} more" if len(names) > _MOST_CRITERIA else ""
+    return ", ".join(names[:_MOST_CRITERIA]) + more
 
 
 def _describe_source(summary: Summary) -> list[str]:
     """How a table was read, if that is not obvious from its suffix."""
-    if summary.shape in _PLAIN:
+    if summary.shape in ("CSV", "TSV", "JSON Lines", "Parquet"):
         return []
     size = f"{counted(summary.rollouts, 'rollout')} in {counted(summary.groups, 'group')}"
     return [f"read {size} ({summary.shape}, by {summary.by})."]
@@ -75,13 +69,15 @@ def show_summary(summary: Summary) -> None:
 
 
 def _describe_size(summary: Summary) -> str:
-    groups, flat = f"{summary.groups:,} group{'s' * (summary.groups != 1)}", summary.no_signal
-    return f"{summary.rollouts:,} rollouts in {groups}, {flat:,} without signal"
+    groups = f"{summary.groups:,} group{'s' * (summary.groups != 1)}"
+    return f"{summary.rollouts:,} rollouts in {groups}, {summary.no_signal:,} without signal"
 
 
 def _show_first_rewards(summary: Summary) -> None:
-    rollouts = len(summary.first)
-    title = "rewards" if rollouts == summary.groups else f"rewards of the first {rollouts} of {summary.groups:,} groups"
+    shown_groups = len(summary.first)
+    title = "rewards"
+    if shown_groups < summary.groups:
+        title = f"rewards of the first {shown_groups} of {summary.groups:,} groups"
     rows = [(str(group.label), _format_rewards(group)) for group in summary.first]
     table(title, ("group", "rewards, rollout by rollout"), rows, words=2)
 
@@ -99,7 +95,7 @@ def _show_criteria(summary: Summary) -> None:
         )
         for k in np.argsort(-summary.deciding, kind="stable").tolist()
     ]
-    table("criteria", ("criterion", "scored", "tells apart"), rows, most=_CRITERIA)
+    table("criteria", ("criterion", "scored", "tells apart"), rows, most=_MOST_CRITERIA)
 
 
 def show_group(group: FusedGroup, rollout: int | None) -> None:
@@ -120,7 +116,8 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
         cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[rollouts, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
-        rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{_wins(outcome)}/{pairs}", *cells])
+        wins = int((outcome == 1.0).sum())
+        rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{wins}/{pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
         rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[rollouts, d])])
@@ -129,12 +126,8 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
 
 
 def _scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
-    """Number and name of the criteria on which the group has a score; the others belong to other queries."""
+    """Index and name of the criteria on which the group has a score; other criteria belong to other queries."""
     return [(k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)]
-
-
-def _wins(outcome: np.ndarray) -> int:
-    return int((outcome == 1.0).sum())
 
 
 def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
@@ -166,7 +159,7 @@ def _format_signed(value: float) -> str:
 
 
 def group_as_json(group: FusedGroup, rollout: int | None) -> str:
-    """What `show_group` shows, for machines; null where there is no number."""
+    """What `show_group` shows, as JSON; null instead of NaN."""
     names = group.criteria
     data: dict[str, Any] = {
         "group": group.label,
@@ -219,5 +212,9 @@ def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
 
 
 def _count_outcomes(outcome: np.ndarray, i: int) -> dict[str, int]:
-    others = np.delete(outcome, i)
-    return {word: int((others == o).sum()) for word, o in (("beats", 1.0), ("ties", 0.5), ("loses", 0.0))}
+    against_others = np.delete(outcome, i)
+    return {
+        "beats": int((against_others == 1.0).sum()),
+        "ties": int((against_others == 0.5).sum()),
+        "loses": int((against_others == 0.0).sum()),
+    }

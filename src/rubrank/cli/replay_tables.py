@@ -56,30 +56,33 @@ def _show_rewards(result: Replay) -> None:
 
 
 def _show_by_criterion(title: str, result: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool) -> None:
-    """Criteria × rules; those that weigh most where there are too many."""
+    """Print criteria × rules; if there are too many criteria, those with the largest weights."""
     order = list(range(len(result.criteria)))
     if len(order) > MOST_ROWS:
         order = np.argsort(-result.nominal, kind="stable").tolist()
-    names, values = list(result.names), [of(rule) for rule in result.rules]
+    names = list(result.names)
+    values = [of(rule) for rule in result.rules]
     if nominal:
-        names, values = ["nominal", *names], [result.nominal, *values]
+        names.insert(0, "nominal")
+        values.insert(0, result.nominal)
     cells = [[number(column[k]) for column in values] for k in order]
     matrix(title, [result.criteria[k] for k in order], names, cells, named=int(nominal))
 
 
 def _show_winners(result: Replay) -> None:
-    """The groups in which the rules do not agree."""
-    won = np.stack([rule.winner for rule in result.rules])
-    apart = np.flatnonzero((won != won[0]).any(0)).tolist()
-    if apart:
-        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in result.rules] for g in apart]
-        title = "Who wins: numbers of rollouts, – where several do"
-        matrix(title, [result.groups[g] for g in apart], result.names, cells)
-    print(f"{len(result.groups) - len(apart)} of {len(result.groups)} groups have the same winner under all rules")
+    """Print the winners in the groups in which the rules do not agree."""
+    winners = np.stack([rule.winner for rule in result.rules])
+    disputed = np.flatnonzero((winners != winners[0]).any(0)).tolist()
+    if disputed:
+        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in result.rules] for g in disputed]
+        title = "Winners: the number of the rollout, – for a tie"
+        matrix(title, [result.groups[g] for g in disputed], result.names, cells)
+    same = len(result.groups) - len(disputed)
+    print(f"{same} of {len(result.groups)} groups have the same winner under all rules")
 
 
 def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow]) -> None:
-    """The paper's table, and the means over criteria."""
+    """Print the paper's table, and the means over criteria."""
     headings = ("criterion", "map", "rule", "groups", "same sign %", "Spearman")
     title = "Before and after one criterion is mapped"
     table(title, headings, _without_repeats([_cells(row) for row in rows]), words=3, most=_MOST_MAPPED)
@@ -89,22 +92,22 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
 
 
 def show_left_out(groups: int, tested: Filtered) -> None:
-    """What the filters kept, and what they left out."""
+    """Print how many groups the filters kept, and why they left out the others."""
     print(f"{len(tested.table.groups):,} of {groups:,} groups kept")
     for reason, times in sorted(tested.left_out, key=lambda item: -item[1]):
         print(f"  left out {times:,} ×: {reason}")
 
 
 def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """A criterion and a map are shown once for all their rules."""
-    shortened = []
+    """The rows with each criterion and map shown once, in its first row."""
+    new_rows = []
     previous: Sequence[str] = ("", "")
     for row in rows:
         criterion = "" if row[0] == previous[0] else row[0]
         name_of_map = "" if tuple(row[:2]) == tuple(previous[:2]) else row[1]
-        shortened.append([criterion, name_of_map, *row[2:]])
+        new_rows.append([criterion, name_of_map, *row[2:]])
         previous = row
-    return shortened
+    return new_rows
 
 
 def _cells(row: RobustnessRow) -> tuple[str, ...]:
@@ -112,9 +115,9 @@ def _cells(row: RobustnessRow) -> tuple[str, ...]:
 
 
 def show_overhead(rows: Sequence[Overhead], batch: ScoreBatch) -> None:
-    """The cost of a step."""
-    G = sorted(set(batch.sizes.tolist()))
-    size = str(G[0]) if len(G) == 1 else f"{G[0]} to {G[-1]}"
+    """Print the time that each rule takes for a step."""
+    sizes = sorted(set(batch.sizes.tolist()))
+    size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     title = f"Fusion of one step: {batch.N} groups of {size}, {batch.K} criteria"
     cells = [(row.case, f"{row.seconds * 1e6:,.1f}", f"{row.ratio:,.2f}") for row in rows]
     table(title, ("rule", "µs", "× weighted mean"), cells)

@@ -8,7 +8,7 @@
 
     rubrank fuse scores.csv --weight Facts=2 --set pool=run --set gate.floor=0.3 --config rule.toml
 
-A flag goes before --set, and --set before the file. Entries of a mapping, such as weights, are added together.
+A flag overrides --set, and --set overrides the file. Entries of a mapping, such as weights, are merged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. 
 
 
 def as_flag(name: str) -> str:
-    """What a field is called on the command line."""
+    """The flag of a field: `group_column` → --group-column."""
     return f"--{name.replace('_', '-')}"
 
 
 def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[Callable[..., None], tuple[str, ...]]:
     """The function with flags instead of its option models, and the keys of --set.
 
-    A function without a parameter that is an `Options` model stays as it is.
+    A function without a parameter of type `Options` is returned unchanged.
     """
     hints = typing.get_type_hints(function, include_extras=True)
     models = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Options)}
@@ -53,7 +53,8 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
         if parameter.name not in models
     ]
     for name in flags:
-        parameters.append(_parameter(name, *_flag(name, fields[name])))
+        value_type, option = _make_flag(name, fields[name])
+        parameters.append(_make_parameter(name, value_type, option))
     config = typer.Option("--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False)
     settings = typer.Option(
         "--set",
@@ -63,8 +64,8 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
         show_default=False,
         autocompletion=lambda incomplete: list(complete_setting(fields, incomplete)),
     )
-    parameters.append(_parameter("config", Path | None, config))
-    parameters.append(_parameter("settings", list[str] | None, settings))
+    parameters.append(_make_parameter("config", Path | None, config))
+    parameters.append(_make_parameter("settings", list[str] | None, settings))
 
     def run(**values: Any) -> None:
         flag_values = {name: values.pop(name) for name in flags}
@@ -78,23 +79,24 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
     return run, tuple(fields)
 
 
-def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
+def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Parameter:
+    annotation = Annotated[value_type, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _flag(name: str, field: Any) -> tuple[Any, Any]:
-    """The type of a flag's value, and the flag."""
+def _make_flag(name: str, field: Any) -> tuple[Any, Any]:
+    """The type of a flag's value, and the flag as a typer option."""
     extra = field.json_schema_extra or {}
-    complete = (lambda incomplete: list(complete_rule(incomplete))) if name == "rule" else None
-    info = typer.Option(
+    option = typer.Option(
         as_flag(name),
         metavar=extra.get("metavar"),
         help=field.description,
         rich_help_panel=_PANEL,
         show_default=False,
-        autocompletion=complete,
+        autocompletion=complete_rule if name == "rule" else None,
     )
-    return (list[str] | None if _is_repeatable(field) else str | None), info
+    value_type = list[str] | None if _is_repeatable(field) else str | None
+    return value_type, option
 
 
 def _is_repeatable(field: Any) -> bool:
@@ -138,13 +140,15 @@ def read_settings(
 
 
 def _about_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
-    """The error with the flag that was typed: `--set gate.floor` instead of gate.floor."""
-    place = error.parameter.removeprefix(name).replace(".", " " if not flag.startswith("--set") else ".")
+    """The error with the flag instead of the field: `--weight Facts` instead of weight.Facts, or `--set gate.floor`."""
+    place = error.parameter.removeprefix(name)
+    if not flag.startswith("--set"):
+        place = place.replace(".", " ")
     return type(error)(error.owner, f"{flag}{place}", error.allowed, error.got, error.remedy)
 
 
 def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of `--set KEY=VALUE …`; a dot leads into a mapping: gate.floor=0.3, weight.Facts=2."""
+    """The settings of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
     values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -156,17 +160,17 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
             raise UnknownOption.of("options", "--set", key, setting_keys(fields))
         if get_origin(fields[name].annotation) is dict and not inner:
             ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
-        before = values.get(name)
-        if before is None:
+        earlier = values.get(name)
+        if earlier is None:
             values[name] = value
             if inner:
                 values[name] = {inner: value}
             elif _is_repeatable(fields[name]):
                 values[name] = [] if value.strip() == "[]" else [value]  # attributes=[] says: none
-        elif isinstance(before, dict) and inner and inner not in before:
-            before[inner] = value
-        elif isinstance(before, list) and not inner:
-            before.append(value)
+        elif isinstance(earlier, dict) and inner and inner not in earlier:
+            earlier[inner] = value
+        elif isinstance(earlier, list) and not inner:
+            earlier.append(value)
         else:
             raise InvalidInput("options", f"--set {key.strip()}", "given once", "two values", "")
     return values
@@ -188,12 +192,12 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _merge(before: Any, value: Any) -> Any:
-    """Entries of mappings are added together; any other value replaces the one before."""
-    if isinstance(before, Mapping) and isinstance(value, list):
+def _merge(earlier: Any, value: Any) -> Any:
+    """The new value; if both are mappings, the entries of both."""
+    if isinstance(earlier, Mapping) and isinstance(value, list):
         value = read_pairs("NAME", value)
-    if isinstance(before, Mapping) and isinstance(value, Mapping):
-        return {**before, **value}
+    if isinstance(earlier, Mapping) and isinstance(value, Mapping):
+        return {**earlier, **value}
     return value
 
 
@@ -201,7 +205,7 @@ def _merge(before: Any, value: Any) -> Any:
 
 
 def setting_keys(fields: Mapping[str, Any]) -> list[str]:
-    """All keys of --set, those within a model with a dot."""
+    """All keys of --set; fields of an inner model have a dot, such as gate.floor."""
     keys = []
     for name, field in fields.items():
         keys += [f"{name}.{inner}" for inner in _inner_fields(field)] or [name]
@@ -209,7 +213,7 @@ def setting_keys(fields: Mapping[str, Any]) -> list[str]:
 
 
 def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
-    """What a shell offers behind --set: keys, and the values of a key that has a few."""
+    """Shell completion of --set: the keys, and the values of a key that allows only a few."""
     key, equals, _ = incomplete.partition("=")
     for name, field in fields.items():
         for inner_name, inner in {"": field, **_inner_fields(field)}.items():
@@ -222,14 +226,12 @@ def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tup
                 yield f"{full}=", inner.description or ""
 
 
-def complete_rule(incomplete: str) -> Iterator[str]:
-    """What a shell offers behind --rule."""
+def complete_rule(incomplete: str) -> list[str]:
+    """Shell completion of --rule."""
     from rubrank.fusion.rules import rule_names
 
-    for name in rule_names():
-        for rule in (name, f"{name}+"):
-            if rule.startswith(incomplete):
-                yield rule
+    rules = [rule for name in rule_names() for rule in (name, f"{name}+")]
+    return [rule for rule in rules if rule.startswith(incomplete)]
 
 
 def _inner_fields(field: Any) -> Mapping[str, Any]:

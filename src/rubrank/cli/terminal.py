@@ -34,6 +34,7 @@ _LIBRARY = str(Path(__file__).parent.parent)
 _SINGLE_WIDTH = 28
 _SHARED_WIDTH = 8
 MOST_ROWS = 40
+"""Rows that a table shows, unless its caller says otherwise."""
 
 
 @contextmanager
@@ -65,7 +66,7 @@ def say(text: str) -> None:
 
 
 def show_findings(findings: Sequence[Any]) -> None:
-    """Print what should be changed, at the end of a summary; nothing if there is nothing."""
+    """Print what should be changed, at the end of a summary; nothing without findings."""
     if findings:
         say("what to change:")
     for finding in findings:
@@ -78,7 +79,7 @@ def print_line(text: str) -> None:
 
 
 def _write(line: str) -> None:
-    """Write UTF-8 whatever the locale is: print() fails on characters that the terminal's encoding lacks."""
+    """Write UTF-8 in every locale: print() fails on characters that the terminal's encoding lacks."""
     sys.stdout.flush()  # print() buffers text above this byte stream, and that text comes first
     sys.stdout.buffer.write((line + "\n").encode("utf-8", "backslashreplace"))
     sys.stdout.flush()
@@ -177,11 +178,11 @@ def _make_table(
 
 def _squeeze(widths: Sequence[int], room: int) -> list[int]:
     """Widths that fit into `room`: the widest column shrinks first, and none below its minimum."""
-    squeezed = list(widths)
+    new_widths = list(widths)
     minimum = _SHARED_WIDTH if len(widths) > 1 else _SINGLE_WIDTH
-    while sum(squeezed) > room and max(squeezed) > minimum:
-        squeezed[squeezed.index(max(squeezed))] -= 1
-    return squeezed
+    while sum(new_widths) > room and max(new_widths) > minimum:
+        new_widths[new_widths.index(max(new_widths))] -= 1
+    return new_widths
 
 
 def matrix(
@@ -212,7 +213,7 @@ def _column_widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> li
 
 
 def _split_columns(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Numbers of the columns, in parts that fit into `room`; each has at least one. No columns are one empty part."""
+    """Indices of the columns in parts that fit into `room`, with at least one column each; [[]] without columns."""
     parts: list[list[int]] = [[]]
     left = room
     for i, width in enumerate(widths):

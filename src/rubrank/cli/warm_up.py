@@ -2,7 +2,7 @@
 
     warm_up()      {"bradley-terry: attributes, pool batch": 3.1, …}: seconds for each case; nearly 0 the next time
 
-Kernels are compiled on first use and kept in numba's cache folder (NUMBA_CACHE_DIR, else beside the installed files).
+Kernels are compiled on first use and cached in numba's folder (NUMBA_CACHE_DIR, else beside the installed files).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     for model in model_names():
         yield f"{model}: no attributes", partial(_fuse_all, plain, model=model)
         for pool in ("group", "batch", "run"):
-            if model == "borda":  # counts wins; there is no fit that attributes could enter
+            if model == "borda":  # it counts wins, without a fit that could use attributes
                 continue
             with_lengths = _batches(attributes=True)
             yield (
@@ -52,10 +52,10 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
     batches = []
     for shape in ((8, 4, 3), (8, 64, 3), (2, 300, 2)):
         scores = rng.random(shape)
-        more: dict[str, Any] = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
-        with_holes = np.where(rng.random(shape) < 0.2, np.nan, scores)
-        batches.append(ScoreBatch.of_arrays(scores, **more))
-        batches.append(ScoreBatch.of_arrays(with_holes, margins=0.1, **more))
+        options: dict[str, Any] = {"attributes": rng.random((*shape[:2], 2))} if attributes else {}
+        with_missing = np.where(rng.random(shape) < 0.2, np.nan, scores)
+        batches.append(ScoreBatch.of_arrays(scores, **options))
+        batches.append(ScoreBatch.of_arrays(with_missing, margins=0.1, **options))
     return batches
 
 

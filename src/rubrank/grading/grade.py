@@ -34,11 +34,11 @@ from rubrank.grading.cache import VerdictCache, digest_rollout, make_key
 from rubrank.grading.missing import count_missing
 from rubrank.grading.plan import GradeOptions, GroupPlan, PlannedCheck, Task, Timeout, plan_checks, plan_groups
 from rubrank.grading.progress import Bar
-from rubrank.judges.judge import JUDGED, Judges, load_judges
+from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.verifiers.verifier import Compat, Found, Mode
+from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Found, Mode
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""
@@ -192,7 +192,7 @@ class _GradeRun:
         for group, plan in zip(groups, plans, strict=True):
             size = len(group.rollouts)
             self._scores.append(np.full((size, len(plan.criteria)), math.nan))
-            self._reasons.append([[JUDGED] * len(plan.criteria) for _ in range(size)])
+            self._reasons.append([[NEEDS_JUDGE] * len(plan.criteria) for _ in range(size)])
             self._total += size * (len(plan.checks) + len(plan.group_checks))
         self._done = 0
         self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []

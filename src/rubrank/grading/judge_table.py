@@ -18,19 +18,20 @@ import numpy as np
 
 from rubrank._plain import shortened
 from rubrank.judges import COMPARES
-from rubrank.judges.judge import JUDGED, Judges, Judgment
+from rubrank.judges.judge import Judges, Judgment
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups, judge_groups_async
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
 
 _LONGEST_REASON = 8000  # characters; long, because a judge that ranks a list discusses all responses at once
 _MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
-_GATED = "not asked: a gate has stopped it"
+_GATED = f"{NOT_ASKED}: a gate has stopped it"
 
 
 def judge_table(
@@ -132,7 +133,7 @@ def _fill_group(
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
             # A judge could have decided this cell but was not asked: the reason says why.
-            if row_reasons[column].startswith(JUDGED) and judges.judge_of(criterion.name) is not None:
+            if row_reasons[column].startswith(NEEDS_JUDGE) and judges.judge_of(criterion.name) is not None:
                 if gated[row]:
                     row_reasons[column] = _GATED
                 elif column in mixed:

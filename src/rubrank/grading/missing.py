@@ -19,9 +19,8 @@ import numpy as np
 from rubrank._plain import shortened
 from rubrank.errors import GradingFailed, InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.verifiers.verifier import NOT_ASKED
 
-NOT_ASKED = "not asked"
-"""Start of the reason of a cell that no judge was asked about."""
 _MOST_REASONS = 3
 
 

@@ -3,8 +3,8 @@
     preview = estimate("rollouts.jsonl", "rubric.yaml", judges="judges.yaml")
     preview.judges[0].calls, preview.judges[0].input_tokens, preview.judges[0].cost        1280, 1404160, 3.9
 
-    shown = show_calls("rubric.yaml", "rollouts.jsonl", judges="judges.yaml")
-    shown.calls[0].messages          ({"role": "system", "content": …}, {"role": "user", "content": …})
+    preview = show_calls("rubric.yaml", "rollouts.jsonl", judges="judges.yaml")
+    preview.calls[0].messages          ({"role": "system", "content": …}, {"role": "user", "content": …})
 
 Both run the code that asks judges, with a client that counts or records the calls instead of sending them.
 
@@ -40,6 +40,7 @@ from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.catalogue import PROMPTED
 from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import NOT_ASKED
 
 _OWNER = "judge show"
 PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": "none"}]}
@@ -166,7 +167,7 @@ class _CallCounter:
             text = str(message.get("content") or "")
             self._tokens += estimated_tokens(text)
             self._bytes += len(text.encode("utf-8", "replace"))
-        return Reply(None, "not asked", attempts=0)
+        return Reply(None, NOT_ASKED, attempts=0)
 
     def estimate(self, batch: bool) -> JudgeEstimate:
         """The estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
@@ -241,7 +242,7 @@ class ShownCall:
 
 
 @dataclass(frozen=True)
-class Shown:
+class CallPreview:
     """All calls about one rollout or group."""
 
     calls: tuple[ShownCall, ...]
@@ -269,7 +270,7 @@ def show_calls(
     rollout: int = 0,
     columns: Mapping[str, Any] | None = None,
     tokenizer: str | Path | None = None,
-) -> Shown:
+) -> CallPreview:
     """What the judges would be asked about one rollout (counted from 0) of one group, by default the first.
 
     rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
@@ -309,7 +310,7 @@ def show_calls(
                 loaded_judges,
                 lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
-    return Shown(tuple(shown_calls.values()), tokenizer_name)
+    return CallPreview(tuple(shown_calls.values()), tokenizer_name)
 
 
 def _find_group(groups: Sequence[Group], id: str | None) -> Group:
@@ -346,4 +347,4 @@ class _CallRecorder:
                 version=call.prompt_version,
             )
         self._shown_calls[key].times += 1
-        return Reply(None, "not asked", attempts=0)
+        return Reply(None, NOT_ASKED, attempts=0)

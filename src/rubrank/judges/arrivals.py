@@ -28,11 +28,12 @@ import numpy as np
 from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.design import Pair
-from rubrank.judges.judge import JUDGED, Asker, Call, Judge, Judges, Reply
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 from rubrank.judges.kinds.comparisons import plan_pairs
 from rubrank.judges.kinds.panel import complete_members
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion
+from rubrank.verifiers.verifier import NEEDS_JUDGE
 
 
 class Memo:
@@ -135,7 +136,7 @@ class Arrivals:
         if not self._judges.cascade:
             return True
         for criterion, reason in zip(self._criteria, reasons, strict=True):
-            if criterion.value_layer == "global_quality" and reason.startswith(JUDGED):
+            if criterion.value_layer == "global_quality" and reason.startswith(NEEDS_JUDGE):
                 return False
         return True
 

@@ -47,14 +47,9 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
 
-JUDGED = "needs a judge"
-"""Start of the reason of a cell that no verifier could decide."""
-
 SYSTEM_ONE: Final = "systemone"
 """The protocol of decision models, which answer typed questions with probabilities."""
 
-OUTAGE = "outage"
-"""Start of the reason of an answer that was lost while no endpoint answered."""
 
 Language: TypeAlias = Literal["auto", "en", "zh"]
 Combine: TypeAlias = Literal["majority", "mean", "median"]

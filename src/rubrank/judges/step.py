@@ -26,10 +26,11 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.judge import JUDGED, OUTAGE, Judge, Judges, Judgment, Question
+from rubrank.judges.judge import Judge, Judges, Judgment, Question
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
+from rubrank.verifiers.verifier import NEEDS_JUDGE, OUTAGE
 
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
@@ -61,7 +62,7 @@ def find_judged_cells(
     These are the cells that the verifiers left missing because they need a judge, of criteria that a judge decides and
     that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
     """
-    needs_judge = np.array([[reason.startswith(JUDGED) for reason in row] for row in reasons], dtype=bool)
+    needs_judge = np.array([[reason.startswith(NEEDS_JUDGE) for reason in row] for row in reasons], dtype=bool)
     judged_GK = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
     for k, criterion in enumerate(criteria):
         if judges.judge_of(criterion.name) is None or not _can_be_asked(criterion):

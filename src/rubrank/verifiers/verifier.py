@@ -91,6 +91,18 @@ Found: TypeAlias = tuple[float | None, str]
 """A value, or None if it is missing, and the reason: a verdict that is made, and pickles, fast."""
 
 
+# How the reason of a missing score begins, if the program acts on it; details follow after a colon. Score files and
+# reply caches contain these texts, so they must not change.
+NEEDS_JUDGE = "needs a judge"
+"""No verifier could decide: judges are asked."""
+NOT_ASKED = "not asked"
+"""No judge was asked, because a gate has stopped the rollout. Such a score does not count as missing."""
+REFUSED = "refused"
+"""The judge declines; it would decline again, so the reply is cached."""
+OUTAGE = "outage"
+"""No endpoint of the judge answered."""
+
+
 def missing(reason: str) -> Verdict:
     """A verdict that could not be decided: no value, and the reason."""
     return Verdict(None, reason)

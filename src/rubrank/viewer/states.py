@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntFlag
 from typing import Any
 
+from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
+
 
 class State(IntFlag):
     """A set of remarkable facts about a group. `assets/filters.js` has the same numbers."""
@@ -42,7 +44,7 @@ class State(IntFlag):
 
 
 _TITLE_LENGTH = 110
-_NOT_ASKED = ("needs a judge", "not asked")
+_NOT_ASKED = (NEEDS_JUDGE, NOT_ASKED)
 """How the reason of a missing score begins if no judge was asked for it."""
 
 

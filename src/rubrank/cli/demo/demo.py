@@ -78,9 +78,9 @@ def _short_explanation(group: FusedGroup) -> str:
 
 
 def _show_explanations(result: Fused, graded: ScoreTable) -> None:
-    """Two rollouts in full: every criterion, attribute and gate, and what each verifier and judge said."""
+    """Print two rollouts in full: every criterion, attribute and gate, and the reason of each verifier and judge."""
     print_line("Why that reward?")
-    for label, rollout in _worth_explaining(result):
+    for label, rollout in _choose_examples(result):
         print_line(result[label].explain(rollout))
         for line in _list_reasons(graded, str(label), rollout):
             print_line(line)
@@ -171,7 +171,7 @@ def _show_overview(result: Fused) -> None:
     table(title, ("group", "rewards", "largest weight"), rows, words=3)
 
 
-def _worth_explaining(result: Fused) -> list[tuple[object, int]]:
+def _choose_examples(result: Fused) -> list[tuple[object, int]]:
     """The best rollout of the first group, and the best-ranked one that a gate stopped."""
     first = next(iter(result))
     chosen: list[tuple[object, int]] = [(first.label, int(np.argmax(first.reward)))]

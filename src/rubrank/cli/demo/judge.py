@@ -34,7 +34,7 @@ from rubrank.rubrics.rubric import Criterion
 
 MODEL = "none (replies written for the demo)"
 NOTICE = "The judges' replies were written for this demo, as an illustration: no judge model was asked."
-"""Printed by the demo, so that nobody takes the replies for those of a model."""
+"""Printed by the demo, so that nobody mistakes the replies for those of a model."""
 
 _REPLIES_FILE = "demo_judge.yaml"
 
@@ -67,7 +67,7 @@ def read_replies_file() -> str:
 def _make_judge(kind: Any, criteria: tuple[str, ...], digest: str) -> Judge:
     """A judge without a server. digest: of the file of replies.
 
-    The digest is part of every call, so that a cache which another version of the file filled is not used.
+    The digest is part of every call, so that cached replies of another version of the file are not used.
     """
     endpoint = Endpoint(base_url="http://demo.invalid", model=MODEL, extra_body={"replies": digest})
     return Judge(name=f"demo, {kind}", kind=kind, criteria=criteria, endpoints=(endpoint,))
@@ -100,14 +100,14 @@ def _make_rankings(
 
 
 def _format_ranking(places: Places, order: Sequence[int]) -> str:
-    """The reply, with the responses numbered as they are shown: `order[0]` is response 1."""
+    """The reply, with the responses numbered as in the prompt: `order[0]` is response 1."""
     rank = {i: number for number, place in enumerate(places, 1) for i in place}
     comment = {i: text for place in places for i, text in place.items()}
-    shown = dict(enumerate(order, 1))
+    rollout_of_number = dict(enumerate(order, 1))
     return _format_reply(
-        reasoning="\n".join(f"{number}: {comment[i]}" for number, i in shown.items()),
-        finding=[number for number, i in shown.items() if rank[i] == 1],
-        verdict={str(number): rank[i] for number, i in shown.items()},
+        reasoning="\n".join(f"{number}: {comment[i]}" for number, i in rollout_of_number.items()),
+        finding=[number for number, i in rollout_of_number.items() if rank[i] == 1],
+        verdict={str(number): rank[i] for number, i in rollout_of_number.items()},
     )
 
 

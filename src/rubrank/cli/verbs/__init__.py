@@ -1,1 +1,1 @@
-"""What the command line's verbs do and show."""
+"""The verbs of the command line, one module for each subject."""

@@ -31,7 +31,7 @@ def check(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """List everything that is wrong with a rubric or a dataset; nothing is graded. Exit code 1 if anything is."""
+    """List all mistakes in a rubric or a dataset; nothing is graded. Exit code 1 if there are any."""
     from rubrank.rubrics.checks import check_file, note_on
 
     problems = check_file(file)
@@ -51,11 +51,11 @@ def check(
 def lint(
     rubric: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a preset.")],
     records: Annotated[
-        Path | None, typer.Option(help="Records of a run with this rubric: what its criteria did there.")
+        Path | None, typer.Option(help="Records of a run with this rubric, to find weaknesses that show in its scores.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what is weak in a rubric, with evidence and a suggestion. Exit code 1 if anything is."""
+    """List the weaknesses of a rubric, with evidence and a suggestion. Exit code 1 if there are any."""
     from rubrank.drafting.lint import lint_rubric
     from rubrank.records.files import read_records
     from rubrank.rubrics.rubric import load_rubric
@@ -114,7 +114,7 @@ def criteria(
         _show_criteria(matches)
     else:
         say(f"no criterion matches {search!r}.")
-        say("Try other or fewer words, ask a judge a question of your own (rubrank help rubrics),")
+        say("Try other or fewer words, write your own question for a judge (rubrank help rubrics),")
         say("or write a verifier (rubrank help extending).")
         raise typer.Exit(1)
 

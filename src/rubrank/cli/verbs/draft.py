@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb to a command line."""
+    """Add the verbs to a command line."""
     add_verb(app, draft)
     add_verb(app, evolve)
 
@@ -52,7 +52,8 @@ def draft(
         Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
     ] = "data",
     writer_prompts: Annotated[
-        Path | None, typer.Option(help="Folder with own prompts of the writers: write.txt, merge.txt, break.txt …")
+        Path | None,
+        typer.Option(help="Folder with your own prompts for the writers: write.txt, merge.txt, break.txt …"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, tokens and cost of writers and judges; write nothing.")
@@ -70,7 +71,7 @@ def draft(
     from rubrank.grading.progress import Bar
     from rubrank.judges.judge import load_judges
 
-    # Everything is read and checked before a model is asked.
+    # Everything is read and checked before a model is called.
     if judges is not None and (writers is None or responses is None):
         got = "no --writers" if writers is None else "no --responses"
         raise InvalidInput("draft", "judges", "used with --writers and --responses", got, "")
@@ -185,7 +186,7 @@ def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
 
 
 def _show(rubric: DraftedRubric) -> None:
-    """One drafted rubric with the words that each criterion comes from."""
+    """Print a drafted rubric with the words that each criterion comes from."""
     rows = []
     for item in rubric.items:
         source = item.evidence.strip().replace("\n", " ") or item.writer or item.step
@@ -202,20 +203,20 @@ def evolve(
     ),
     force: Force = False,
     rubrics: Annotated[
-        str | None, typer.Option(help="The rows that the run used: all are written, with the items added.")
+        str | None, typer.Option(help="The dataset of the run: all its rows are written, with the items added.")
     ] = None,
-    most_items: Annotated[int, typer.Option(min=1, help="Items for one prompt.")] = 4,
-    most_queries: Annotated[int, typer.Option(min=1, help="Prompts that get items.")] = 100,
+    most_items: Annotated[int, typer.Option(min=1, help="Most items that a prompt gets.")] = 4,
+    most_queries: Annotated[int, typer.Option(min=1, help="Most prompts that get items.")] = 100,
     retire_after: Annotated[
         int, typer.Option(min=1, help="Groups in a row without spread after which an evolved item is retired.")
     ] = 3,
     keep: Annotated[
         Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
     ] = "data",
-    writer_prompts: Annotated[Path | None, typer.Option(help="Folder with own prompts of the writers.")] = None,
+    writer_prompts: Annotated[Path | None, typer.Option(help="Folder with your own prompts for the writers.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add judged items to prompts whose groups have no signal, or less and less headroom, in the records of a run."""
+    """Add judged items to prompts whose groups have no signal or little headroom in the records of a run."""
     import json
 
     from rubrank._files import atomic_write, check_output_path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,15 +69,15 @@ def score(
     from rubrank.evaluation.runs import score_rows, write_run
     from rubrank.grading.progress import Bar
 
-    chosen = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
+    found_benchmark = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
         check_output_path(output, inputs=(outputs, judges), force=force, verb="eval score")
     rows = _filter_rows(read_outputs(outputs), where)
-    items = load_items(chosen, data) if data else ()
+    items = load_items(found_benchmark, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
         ask_judge, judge_name = open_judge(judges, bar) if judges else (None, "")
-        scored = score_rows(rows, chosen, items=items, judge=ask_judge, model=name, judge_name=judge_name)
+        scored = score_rows(rows, found_benchmark, items=items, judge=ask_judge, model=name, judge_name=judge_name)
     if output:
         write_run(scored, output)
     _show_run(scored, as_json)
@@ -103,8 +104,8 @@ def show_table(
         check_output_path(output, inputs=runs, force=force, verb="eval table")
     capabilities = capability_table(read_runs(runs), intervals=intervals)
     if output:
-        with atomic_write(output) as partial:
-            partial.write_text(capabilities.markdown(), encoding="utf-8")
+        with atomic_write(output) as temporary:
+            temporary.write_text(capabilities.markdown(), encoding="utf-8")
     if as_json:
         print_json(capabilities.to_dict())
     else:
@@ -118,7 +119,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Paired differences (second less first) with 95% intervals, by benchmark and capability."""
+    """Show paired differences (second minus first) with 95% intervals, by benchmark and capability."""
     from rubrank.evaluation.comparison import compare_runs
     from rubrank.evaluation.runs import read_runs
 
@@ -138,7 +139,7 @@ def compare(
         for difference in differences
     ]
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
-    table("Second less first, out of 100", headings, rows, words=2)
+    table("Second minus first, in points out of 100", headings, rows, words=2)
 
 
 def run(
@@ -203,8 +204,8 @@ def _show_run(run: EvalRun, as_json: bool) -> None:
     print_line(f"{run.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in run.settings.items()) or 'none'}")
     for note in run.notes:
         print_line(f"note: {note}")
-    if run.reasoning_words == run.reasoning_words:
-        print(f"thinking was cut: {run.reasoning_words:.0f} words on average, in answers that have some")
+    if not math.isnan(run.reasoning_words):
+        print(f"reasoning was removed before scoring: {run.reasoning_words:.0f} words per answer that has any")
     for reason, count in run.missing.most_common(5):
         print_line(f"missing {count}: {reason}")
 
@@ -218,15 +219,19 @@ def _print_table(capabilities: CapabilityTable) -> None:
             [benchmark_class(name).title, row.notes[name], number(row.cells[name]), *_interval(row.intervals, name)]
             for name in benchmarks
         ]
-        more = [""] * bool(row.intervals)
-        cells += [[f"= {kind}", "", number(value), *more] for kind, value in row.averages.items()]
+        headings = ["benchmark", "how", "points"]
+        no_interval = []  # averages have none
+        if row.intervals:
+            headings.append("95%")
+            no_interval.append("")
+        cells += [[f"= {kind}", "", number(value), *no_interval] for kind, value in row.averages.items()]
         coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
-        cells.append(["= overall", coverage, number(row.overall), *more])
-        table(row.model, ["benchmark", "how", "points", *(["95%"] * bool(more))], cells, words=2)
+        cells.append(["= overall", coverage, number(row.overall), *no_interval])
+        table(row.model, headings, cells, words=2)
 
 
 def _interval(intervals: Mapping[str, tuple[float, float]], name: str) -> list[str]:
-    """A cell, where intervals were asked for."""
+    """The cell with the interval of a benchmark; no cell if no intervals were computed."""
     if not intervals:
         return []
     return ["[{}, {}]".format(*map(number, intervals[name])) if name in intervals else ""]

@@ -23,7 +23,7 @@ _File = Annotated[
 
 
 class OutputOptions(Options):
-    """Settings of `rubrank fuse` that few people need."""
+    """Rarely used settings of `rubrank fuse`."""
 
     prefix: str = option("", "Prefix of the names of the added columns.")
     address: str | None = option(None, "Address of a Ray cluster; by default one on this machine.")
@@ -39,7 +39,7 @@ def fuse(
     file: _File,
     options: FuseOptions,
     where: TableOptions,
-    more: OutputOptions,
+    output_options: OutputOptions,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; its suffix sets the format.", show_default=False),
@@ -65,7 +65,7 @@ def fuse(
 
     if json and output is not None:
         raise InvalidInput("fuse", "output", "-o FILE or --json", "both", "")
-    check_address(engine, more.address, "fuse")
+    check_address(engine, output_options.address, "fuse")
     with Bar("reading", quiet) as bar:
         summary = files.fuse_file(
             file,
@@ -74,10 +74,10 @@ def fuse(
             columns=where.columns(),
             any_order=where.any_order,
             utilities=utilities,
-            prefix=more.prefix,
+            prefix=output_options.prefix,
             force=force,
             engine=engine,
-            address=more.address,
+            address=output_options.address,
             progress=lambda doing, share: bar(share, 1.0, doing),
         )
     if output is None and not json:

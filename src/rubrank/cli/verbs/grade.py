@@ -54,7 +54,8 @@ def grade(
     ),
     force: Force = False,
     workers: Annotated[
-        int | None, typer.Option(min=0, help="Worker processes; 0 grades in this one. Default: as the work requires.")
+        int | None,
+        typer.Option(min=0, help="Worker processes; 0: none. Default: one per processor, if that is faster."),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
@@ -175,7 +176,7 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
 
 
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str) -> None:
-    """Criteria, what the judges cost, what is missing, and where the table is."""
+    """Print the criteria, the cost of the judges, the missing scores, and where the table is."""
     from rubrank.grading.missing import count_missing
     from rubrank.records.findings import find_findings
     from rubrank.rubrics.checks import YES_NO, yes_no_only
@@ -215,18 +216,18 @@ def _show_estimate(
 ) -> None:
     from rubrank.grading.preview import estimate
 
-    found = estimate(rollouts, rubric, judges, columns=columns, batch=batch)
+    run = estimate(rollouts, rubric, judges, columns=columns, batch=batch)
     if as_json:
-        print_json(found.as_dict())
+        print_json(run.as_dict())
         return
-    size = f"{counted(found.rollouts, 'rollout')} in {counted(found.groups, 'group')}"
-    typer.echo(f"{size}: {found.verdicts:,} verdicts of programs, at most {found.judged:,} of judges")
+    size = f"{counted(run.rollouts, 'rollout')} in {counted(run.groups, 'group')}"
+    typer.echo(f"{size}: {run.verdicts:,} verdicts of programs, at most {run.judged:,} of judges")
     currency = f" in {judges.currency}" if judges is not None and judges.currency else ""
     headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out, at most", f"cost{currency}, at most"]
     if batch:
         headings.append("batches")
     rows = []
-    for judge in found.judges:
+    for judge in run.judges:
         cost = f"{judge.cost:.4g}" if judge.priced else "no price"
         numbers = [f"{judge.calls:,}", f"{judge.input_tokens:,}", f"{judge.output_tokens:,}", cost]
         if batch:
@@ -234,7 +235,7 @@ def _show_estimate(
         rows.append([judge.judge, judge.kind, judge.model, *numbers])
     if rows:
         table("", headings, rows, words=3)
-    for name in found.undecided:
+    for name in run.undecided:
         typer.echo(f"no judge decides {name!r}: name one with --judges FILE")
 
 

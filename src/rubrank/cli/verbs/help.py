@@ -72,12 +72,12 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     for number, (start, level, title) in enumerate(headings):
         if words.lower() not in title.lower() or start < end_of_last:
             continue
-        later = [other for other, other_level, _ in headings[number + 1 :] if other_level <= level]
-        end_of_last = min(later, default=len(markdown))
+        next_starts = [next_start for next_start, next_level, _ in headings[number + 1 :] if next_level <= level]
+        end_of_last = min(next_starts, default=len(markdown))
         selected.append(markdown[start:end_of_last].strip())
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
-        raise InvalidInput("help", "section", f"part of a heading of {topic!r}", repr(words), f"They are: {titles}.")
+        raise InvalidInput("help", "section", f"part of a heading of {topic!r}", repr(words), f"Headings: {titles}.")
     return "\n\n".join(selected) + "\n"
 
 
@@ -103,7 +103,7 @@ def _list_topics() -> None:
 
 
 def _show_verb(context: Any, name: str) -> None:
-    """The options of a verb, for a name that is no page."""
+    """Print the options of a verb; InvalidInput if there is no verb of this name."""
     verbs = context.parent.command.commands
     if name not in verbs:
         near = get_close_matches(name, [*list_pages(), *verbs], n=1)

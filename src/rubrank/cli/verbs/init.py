@@ -1,4 +1,4 @@
-"""`rubrank init FOLDER`: a folder with rollouts, a rubric, judges and settings, to change into one's own."""
+"""`rubrank init FOLDER` writes sample rollouts, a rubric, judges and settings, to be replaced by the user's own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ criteria:
   - EmptyAnswer                                    # a gate: an empty response gets 0
   - {name: Keyword, params: {keywords: [moon]}, weight: 2}
   - {name: SentenceCount, params: {low: 2, high: 4}}
-  # What no program can decide, a judge does: start the server of judges.yaml, and uncomment the next line.
+  # A judge decides what no program can: start the server of judges.yaml, and uncomment the next line.
   # - {name: Correct, question: Is the explanation physically correct?, weight: 3}
 """
 _JUDGES = """\
-# Judges for what no program can decide; only asked if the rubric has such a criterion.
+# Judges decide what no program can; they are called only if the rubric has such a criterion.
 judges:
   - name: main
     endpoints:

@@ -25,7 +25,7 @@ from rubrank.cli.terminal import print_json, print_line, table
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
-    from rubrank.grading.preview import Shown
+    from rubrank.grading.preview import CallPreview
     from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
     from rubrank.studies.audit.result import Audit
@@ -82,34 +82,34 @@ def show(
     from rubrank.grading.preview import show_calls
 
     columns = rollout_columns(column, group_column)
-    shown = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
+    preview = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
     if as_json:
-        print_json(shown.as_dict(most))
+        print_json(preview.as_dict(most))
     else:
-        _print_calls(shown, most)
+        _print_calls(preview, most)
 
 
-def _print_calls(shown: Shown, most: int) -> None:
+def _print_calls(preview: CallPreview, most: int) -> None:
     """Print the calls as plain text. The text between two lines that start with -- is sent as it is."""
-    if not shown.calls:
-        print("no judge is asked: programs decide all criteria, or a gate has stopped the response")
+    if not preview.calls:
+        print("no calls: programs decide all criteria, or a gate has stopped the response")
         return
-    method = f"counted by {shown.tokenizer}"
-    if shown.tokenizer == "estimate":
+    method = f"counted by {preview.tokenizer}"
+    if preview.tokenizer == "estimate":
         method = "estimated: 4 ASCII characters or 1 other character per token"
-    printed = shown.calls[: most or None]
+    printed = preview.calls[: most or None]
     for number, call in enumerate(printed, 1):
         purpose = f", {call.purpose}" if call.purpose else ""
         times = f", sent {call.times} times" if call.times > 1 else ""
-        print_line(f"== call {number} of {len(shown.calls)}: judge {call.judge}{purpose}{times}")
+        print_line(f"== call {number} of {len(preview.calls)}: judge {call.judge}{purpose}{times}")
         for message, tokens in zip(call.messages, call.tokens, strict=True):
             print_line(f"-- {message['role']} ({tokens:,} tokens)\n{message['content']}")
         print_line(f"-- {sum(call.tokens):,} tokens in total ({method}); prompts: {call.version}")
-    not_printed = len(shown.calls) - len(printed)
+    not_printed = len(preview.calls) - len(printed)
     if not_printed:
         print_line(f"== and {not_printed} more; --most 0 prints them all")
-    if len(shown.calls) > 1:
-        print_line(f"== {len(shown.calls)} different calls, {shown.tokens:,} tokens")
+    if len(preview.calls) > 1:
+        print_line(f"== {len(preview.calls)} different calls, {preview.tokens:,} tokens")
 
 
 def stats(
@@ -201,7 +201,7 @@ def calibrate(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find out where a cheap judge is good enough and where a better one must be asked; makes no calls."""
+    """Find the thresholds at which a cheap judge should pass its answers to a better one; makes no calls."""
     from rubrank._files import atomic_write, check_output_path
     from rubrank.scores.files import read_scores
     from rubrank.studies.calibration import calibrate as calibrate_tables
@@ -215,11 +215,12 @@ def calibrate(
         allowed = "two score files, or --judges, --rubric and --rollouts"
         raise InvalidInput("judge calibrate", "scores", allowed, str(len(scores or ())), "See `rubrank help judges`.")
     if is_replay:
-        quick, careful = replay_judges(rollouts, rubric, judges)
+        cheap, better = replay_judges(rollouts, rubric, judges)
     else:
         assert scores is not None
-        quick, careful = read_scores(scores[0]), read_scores(scores[1])
-    result = calibrate_tables(quick, careful, agreement=agreement, isotonic=not raw)
+        cheap = read_scores(scores[0])
+        better = read_scores(scores[1])
+    result = calibrate_tables(cheap, better, agreement=agreement, isotonic=not raw)
     if output is not None:
         import yaml
 
@@ -285,7 +286,7 @@ def show_audit(audit: Audit, details: bool = False) -> None:
 
 
 def show_account(account: Account) -> None:
-    """Print the total, then the usage by model, purpose and endpoint wherever there are several."""
+    """Print the total, then the usage by model, purpose and endpoint, if there are several of them."""
     rows = [_usage_row("all", account)]
     for lines in (account.models, account.purposes, account.endpoints):
         if len(lines) > 1:
@@ -320,25 +321,25 @@ def judging_dict(judging: Judgments) -> dict[str, Any]:
 
 
 def show_judging(judging: Judgments, currency: str = "") -> None:
-    """Print the same in a few lines."""
+    """Print the same as text, in a few lines."""
     print_line(f"\njudges: {_describe_judging(judging)} {currency}".rstrip())
     _show_shares("disagreement", judging.disagreement)
     _show_shares("the response shown first wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
 
 
 def _describe_judging(judging: Judgments) -> str:
-    """One line: how many answers were asked for, how many are missing and why, and what it cost."""
+    """One line: how many answers were requested, how many are missing and why, and the cost."""
     missing = f"{judging.lost:,} missing"
     if judging.lost:
         top_reasons = judging.reasons.most_common(3)
         reasons = [f"{times:,} × {reason}" for reason, times in top_reasons]
-        others = judging.lost - sum(times for _, times in top_reasons)
-        if others > 0:
-            reasons.append(f"{others:,} for other reasons")
+        rest = judging.lost - sum(times for _, times in top_reasons)
+        if rest > 0:
+            reasons.append(f"{rest:,} for other reasons")
         missing += f" ({judging.missing:.1%}: {', '.join(reasons)})"
     account = judging.account
     usage = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
-    return f"{judging.asked:,} answers asked for, {missing}; {usage}"
+    return f"{judging.asked:,} answers requested, {missing}; {usage}"
 
 
 def _show_shares(title: str, shares: Mapping[str, float]) -> None:

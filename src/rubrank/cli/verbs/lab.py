@@ -65,7 +65,9 @@ def run(
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.0, help="Do not start another seed after this many minutes.")
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Other than 64, for a trial.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Training steps instead of 64, for a trial.")
+    ] = None,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:
@@ -108,7 +110,7 @@ def tunnel(
     ] = None,
     recipes: _Recipes = None,
 ) -> None:
-    """Run every rule in simulated worlds, and print each one's share of the best gain."""
+    """Run every rule in simulated worlds, and print its share of the best gain."""
     folder = _find_recipes(recipes)
     from rubrank_lab import cells
     from rubrank_lab import tunnel as wind  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -116,7 +118,7 @@ def tunnel(
     worlds = wind.choose_worlds(world or [])
     if output is None:
         if world:
-            remedy = "Name a file with --output: the kept results have all worlds."
+            remedy = "Name a file with --output: the default file holds the results of all worlds."
             raise InvalidInput("lab tunnel", "--output", "given with --world", "nothing", remedy)
         output = folder / "results" / "tunnel.parquet"
     arms = wind.list_arms(cells.load_plan(folder).arms)
@@ -183,15 +185,18 @@ def _start_worker(
 
 
 def _find_recipes(recipes: Path | None) -> Path:
-    """The folder recipes/lab, importable; by default of the checkout we are in, or of the one rubrank runs from."""
-    here = Path.cwd().resolve()
+    """The folder recipes/lab, which is added to sys.path.
+
+    By default it is that of the checkout around the current folder, or of the checkout that rubrank runs from.
+    """
+    current_folder = Path.cwd().resolve()
     candidates: list[Any] = [recipes]
     if recipes is None:
         checkout = Path(__file__).resolve().parents[4]
-        candidates = [folder / _RECIPE for folder in (here, *here.parents, checkout)]
+        candidates = [folder / _RECIPE for folder in (current_folder, *current_folder.parents, checkout)]
     folder = next((path.resolve() for path in candidates if (path / "rubrank_lab").is_dir()), None)
     if folder is None:
-        got = str(recipes) if recipes is not None else f"none in {here} or above"
+        got = str(recipes) if recipes is not None else f"none in {current_folder} or above"
         remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
         raise InvalidInput("lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
     if str(folder) not in sys.path:

@@ -10,8 +10,8 @@ from rubrank.cli.terminal import print_json, table
 
 _ATTACKS = {
     "network": "connecting to a port of this machine",
-    "signals": "signals to, and limits of, another process",
-    "memory": "variables and memory of another process",
+    "signals": "sending signals to another process, and changing its limits",
+    "memory": "reading the variables and memory of another process",
     "files": "writing and moving a file outside",
     "reading": "reading a file of the user outside its home",
 }
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(as_json: AsJson = False) -> None:
-    """Attack this machine from inside the sandbox and show what held. Exits with 1 if code would not be contained."""
+    """Attack this machine from inside the sandbox, and show which attacks failed. Exit code 1 if code can escape."""
     from rubrank.verifiers.shared.sandboxes.self_test import check as attack
 
     result = attack()
@@ -63,6 +63,6 @@ def warm_up(as_json: AsJson = False) -> None:
     if as_json:
         print_json(seconds)
         return
-    rows = [(name, f"{taken:.2f}") for name, taken in seconds.items()]
+    rows = [(name, f"{duration:.2f}") for name, duration in seconds.items()]
     rows.append(("all", f"{sum(seconds.values()):.2f}"))
-    table("compiled and kept", ("what", "seconds"), rows, total=1)
+    table("compiled and cached", ("kernels", "seconds"), rows, total=1)

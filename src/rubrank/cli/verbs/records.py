@@ -3,7 +3,7 @@
 rubrank record SCORES -o RECORDS      make them from scores
 rubrank report RECORDS -o FILE        one HTML file
 rubrank view ANYTHING…                a live page: records, scores, rollouts, runs of eval, drafted rubrics
-rubrank export RECORDS --to mlflow    send them where runs are tracked
+rubrank export RECORDS --to mlflow    send them to an experiment tracker
 rubrank alarm RECORDS                 signs of reward hacking in a run
 """
 
@@ -29,7 +29,6 @@ class SizeOptions(Options):
     """How a report is made, and how large it may become."""
 
     measure: bool = option(True, "Count words and Markdown of the responses.")
-
     text_limit: int = option(TEXT_LIMIT, "Characters kept of each text; 0: no texts.")
     budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
 
@@ -123,7 +122,7 @@ def report(
 
 
 def _read_records(source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions) -> Any:
-    """A file of records, or scores that are fused as the options say."""
+    """A file of records as it is, or the records of scores that are fused with these options."""
     from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
@@ -162,16 +161,16 @@ def view(
         Path, typer.Option(help="Where accepted and corrected verdicts go: a table for `judge audit --humans`.")
     ] = Path("labels.jsonl"),
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Beyond this machine, a token is needed.")
+        str, typer.Option(help="Address to listen on. Other machines need the token in the printed URL.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port, or the next that is free; 0 takes any.", min=0, max=65535)
+        int, typer.Option(help="Port, or the next free one after it; 0: any free port.", min=0, max=65535)
     ] = DEFAULT_PORT,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Look at anything in the browser: records, also while they are being written, scores, rollouts, runs of eval.
+    """Show records (also while they are being written), scores, rollouts and runs of eval in the browser.
 
-    Several runs are compared. Ends with Ctrl-C. Needs the extra `serve`.
+    Several runs are compared. Stop it with Ctrl-C. Needs the extra `serve`.
     """
     try:
         from rubrank.viewer.drafts import serve_drafts
@@ -224,12 +223,12 @@ def export(
     """Send records to MLflow, Weave or Weights & Biases: rewards, criteria and gates by step."""
     from rubrank.records.export import export_records
 
-    done = export_records(records, to, place=place, project=project, name=name)
+    exported = export_records(records, to, place=place, project=project, name=name)
     if as_json:
-        print_json(vars(done))
+        print_json(vars(exported))
         return
-    size = counted(done.groups, "group"), counted(done.rollouts, "rollout"), counted(done.steps, "step")
-    print(f"{', '.join(size)}: {done.where}")
+    counts = [counted(exported.groups, "group"), counted(exported.rollouts, "rollout"), counted(exported.steps, "step")]
+    print(f"{', '.join(counts)}: {exported.where}")
 
 
 def alarm(
@@ -259,7 +258,8 @@ def alarm(
             print(f"{finding.kind}: {finding.text}")
         print(f"{counted(len(findings), 'alarm')} in {counted(steps, 'step')}")
         largest = sorted(watcher.strengths.items(), key=lambda item: -item[1])[:5]
-        print("at the end, an alarm from 1 on: " + ", ".join(f"{kind} {strength:.2f}" for kind, strength in largest))
+        signals_text = ", ".join(f"{kind} {strength:.2f}" for kind, strength in largest)
+        print(f"strongest signals at the end (an alarm is raised at 1): {signals_text}")
         if watcher.saturated:
             print(f"met by nearly all rollouts: {', '.join(watcher.saturated)}")
     if fail and findings:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rubrank.studies.replay.filters import Filters
     from rubrank.studies.replay.replay import Replay
 
-_REPLAYED = "rlvr2+,gdpo+,focal+,rule-fusion"
-_TESTED = "weighted-mean,z-score,rlvr2"
+_REPLAYED = "rlvr2+,gdpo+,focal+,rule-fusion"  # rules that `replay` compares by default
+_TESTED = "weighted-mean,z-score,rlvr2"  # rules that `robustness` tests by default
 _FLAGS = tuple(name for name in FUSION_FLAGS if name != "rule")  # these verbs compare several: --rules
 _Rules = Annotated[str | None, typer.Option("--rules", help="Rules, as a,b,c; or `all`.", show_default=False)]
 _Transforms = Annotated[
@@ -51,7 +51,7 @@ class FilterOptions(Options):
     exclude: tuple[str, ...] = option((), "Leave out this criterion or field; repeatable.", "NAME")
 
     def filters(self, paper: bool) -> Filters:
-        """The same for `apply_filters`. paper: start from the paper's filters."""
+        """These options as `Filters`. paper: start from the paper's filters."""
         from rubrank.studies.replay.filters import PAPER, Filters
 
         base = PAPER if paper else Filters(None, self.unique, self.unit_scores, self.gates)
@@ -144,7 +144,7 @@ def robustness(
     transforms = [parse_transform(text) for text in transform or ()]
     selected = filters.filters(paper)
     logged = read_logged(scores, rollouts, where.columns(options), say)
-    for name in filters.exclude:  # what --paper leaves out need not be there, but what was typed must
+    for name in filters.exclude:  # these were typed; names that --paper excludes need not exist
         if name not in logged.table.criteria:
             raise UnknownName.of("robustness", "exclude", name, logged.table.criteria)
     tested = apply_filters(logged.table, selected, logged.texts)
@@ -213,14 +213,14 @@ def bench_fusion(
 
 
 def _choose_rules(rules: str | None, options: FuseOptions, usual: str) -> list[str]:
-    """The rules to compare: --rules, else the rule of the settings, else the usual ones."""
+    """The rules to compare: --rules, else the rule in the settings, else the usual ones."""
     if rules is None:
         rules = str(options.rule) if "rule" in options.model_fields_set else usual
     return split_rules(rules)
 
 
 def split_rules(text: str) -> list[str]:
-    """The rules of a,b,c; commas within brackets or quotes belong to a constant. Raises for an unknown one."""
+    """The rules in a,b,c; commas within brackets or quotes belong to a constant. Raises for an unknown rule."""
     from rubrank.fusion.rules import find_rule, rule_names
 
     if text.strip() == "all":
@@ -237,7 +237,7 @@ def split_rules(text: str) -> list[str]:
 
 
 def _winners(result: Replay) -> dict[str, dict[str, int | None]]:
-    """For each group and rule the rollout that wins; None if it is not decided."""
+    """For each group and rule the winning rollout; None for a tie."""
     winners: dict[str, dict[str, int | None]] = {}
     for number, group in enumerate(result.groups):
         winners[group] = {}

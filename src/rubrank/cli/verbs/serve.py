@@ -62,7 +62,7 @@ def serve(
 
 
 def _refuse_ray_flags(context: typer.Context) -> None:
-    """Raise for a typed flag that has no effect without --ray."""
+    """Raise InvalidInput for a flag that has no effect without --ray."""
     for name in ("address", "replicas"):
         source = context.get_parameter_source(name)
         if source is not None and source.name != "DEFAULT":

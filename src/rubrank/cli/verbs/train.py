@@ -1,4 +1,4 @@
-"""The verb train: the whole job from one file."""
+"""The verb train: a whole training run from one file."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def train(
         print(plan.describe())
     if dry_run:
         return
-    done = _run(plan, config)
+    result = _run(plan, config)
     if first:
-        _show(done)
+        _show(result)
 
 
 def _run(plan: Plan, config: Path) -> RunDone:
@@ -58,12 +58,15 @@ def _run(plan: Plan, config: Path) -> RunDone:
         raise typer.Exit(130) from None
 
 
-def _show(done: RunDone) -> None:
-    start, end = "eval_rubrank/", "/mean"
-    for name in sorted(done.last, key=lambda name: name != f"{start}score"):
-        if name == f"{start}score" or (name.startswith(start) and name.endswith(end)):
-            before = f"{done.first[name]:.3f} → " if name in done.first else ""
-            shown = name.removeprefix(start).removesuffix(end)
-            print(f"held out: {shown} {before}{done.last[name]:.3f}", file=sys.stderr)
-    print(f"records: {done.records}", file=sys.stderr)
-    print(f"policy:  {done.model}", file=sys.stderr)
+def _show(result: RunDone) -> None:
+    """Print the held-out metrics, the overall score first, and where records and policy are."""
+    prefix = "eval_rubrank/"
+    suffix = "/mean"
+    overall = f"{prefix}score"
+    criteria = [name for name in result.last if name.startswith(prefix) and name.endswith(suffix)]
+    for name in [name for name in (overall, *criteria) if name in result.last]:
+        before = f"{result.first[name]:.3f} → " if name in result.first else ""
+        label = name.removeprefix(prefix).removesuffix(suffix)
+        print(f"held out: {label} {before}{result.last[name]:.3f}", file=sys.stderr)
+    print(f"records: {result.records}", file=sys.stderr)
+    print(f"policy:  {result.model}", file=sys.stderr)

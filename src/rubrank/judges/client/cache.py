@@ -50,6 +50,7 @@ from rubrank._plain import clean
 from rubrank.errors import InvalidInput
 from rubrank.judges.judge import Call, Judge, Reply, Usage
 from rubrank.store import Store
+from rubrank.verifiers.verifier import REFUSED
 
 LEASE = 30.0
 """Seconds for which a claim holds if it is not renewed."""
@@ -73,9 +74,10 @@ CREATE TABLE IF NOT EXISTS hits (
 CREATE TABLE IF NOT EXISTS claims (key BLOB PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unread (key BLOB, at REAL, PRIMARY KEY (key, at)) WITHOUT ROWID;
 """
-_SELECT_REPLIES = """
-SELECT text, failure, finish_reason, logprobs, model, endpoint, at, {is_unreadable}
-FROM ledger WHERE key = ? AND (failure IS NULL OR substr(failure, 1, 7) = CAST('refused' AS BLOB)) ORDER BY id
+_IS_REFUSED = f"substr(failure, 1, {len(REFUSED)}) = CAST('{REFUSED}' AS BLOB)"
+_SELECT_REPLIES = f"""
+SELECT text, failure, finish_reason, logprobs, model, endpoint, at, {{is_unreadable}}
+FROM ledger WHERE key = ? AND (failure IS NULL OR {_IS_REFUSED}) ORDER BY id
 """
 _IS_UNREADABLE = "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
 _MAX_UNREADABLE = 2  # after so many replies without a verdict, the call is not sent again
@@ -201,7 +203,7 @@ class ReplyCache:
         self._owner = f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}"
         self._claimed: set[bytes] = set()
         self._renewal: threading.Timer | None = None
-        # A cache that is only read cannot ask for an unreadable reply again: the first one stands.
+        # With a read-only cache no call can be sent again, so the first reply is used even if it is unreadable.
         self._select = _SELECT_REPLIES.format(is_unreadable="0" if read_only else _IS_UNREADABLE)
         try:
             self._store = Store(

@@ -48,7 +48,8 @@ from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
 from rubrank.judges.client.outcome import RequestOutcome, backoff
 from rubrank.judges.client.usage import UsageMeter
-from rubrank.judges.judge import OUTAGE, Call, Judge, OnOutage, Reply, Spending, Usage
+from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Spending, Usage
+from rubrank.verifiers.verifier import OUTAGE
 
 DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"

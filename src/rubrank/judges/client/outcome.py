@@ -29,6 +29,7 @@ from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from rubrank.judges.judge import Price, Reply, Retry, Usage
+from rubrank.verifiers.verifier import REFUSED
 
 MAX_RETRY_AFTER = 60.0
 """Longest wait in seconds that Retry-After can impose, unless the judge's `longest_wait` is longer."""
@@ -195,9 +196,9 @@ def _find_failure(
 ) -> tuple[FailureKind | None, str | None]:
     """Why the message cannot be used as a reply, in kind and in words; None if it can."""
     if refusal:
-        return FailureKind.REFUSED, f"refused: {shorten(refusal)}"
+        return FailureKind.REFUSED, f"{REFUSED}: {shorten(refusal)}"
     if finish_reason == "content_filter":
-        return FailureKind.REFUSED, "refused: content filter"
+        return FailureKind.REFUSED, f"{REFUSED}: content filter"
     if finish_reason == "length":
         return FailureKind.UNUSABLE, "cut off at max_tokens"
     if message.get("tool_calls") or message.get("function_call"):

@@ -34,7 +34,7 @@ from rubrank._plain import encodable, shortened
 from rubrank.judges.judge import Call, Declined, Reply
 from rubrank.judges.prompting.material import UNSEEN
 from rubrank.texts.reasoning import TAGS, split_reasoning
-from rubrank.verifiers.verifier import Verdict, missing
+from rubrank.verifiers.verifier import REFUSED, Verdict, missing
 
 Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Does an object have a verdict?"""
@@ -157,7 +157,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     if statements:
         raise copied
     if _REFUSAL.search(text[:400]):
-        raise NoVerdict(f"refused: {text.strip()}", declined=True)
+        raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
     if has_quoted:
         raise NoVerdict(f"the only verdict is in a quotation: {text.strip()}")
     raise NoVerdict(f"no verdict in the reply: {text.strip()}")
@@ -167,7 +167,7 @@ def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
     """The statements, if the last one stands alone at the end of the reply, and the reply does not refuse."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
-        raise NoVerdict(f"refused: {text.strip()}", declined=True)
+        raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
     line_start = text.rfind("\n", 0, start) + 1
     if len(statements) > 1:
         line_start = max(line_start, statements[-2].outer_span[1])

@@ -47,7 +47,7 @@ from rubrank.judges.prompting.reply_form import (
 )
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mean_of
-from rubrank.verifiers.verifier import Domain, Verdict
+from rubrank.verifiers.verifier import REFUSED, Domain, Verdict
 
 _MAX_REASON = 400  # characters
 _MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
@@ -225,7 +225,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     if not isinstance(reasoning, str):
         raise NoVerdict(f"not the form that was asked for: reasoning that is no text: {value}")
     if is_refusal(reasoning):
-        raise NoVerdict(f"refused: {reasoning}", declined=True)
+        raise NoVerdict(f"{REFUSED}: {reasoning}", declined=True)
     return _Entry(fields.get("verdict"), fields.get("finding"), reasoning, "items" in fields, fields.get("items"))
 
 

@@ -42,7 +42,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.items.instruction_items import follow_instruction
 from rubrank.verifiers.shared.checks import Holds
-from rubrank.verifiers.verifier import UNIT, Answer, Compat, Verdict, find_verifier, missing, verifier
+from rubrank.verifiers.verifier import NEEDS_JUDGE, UNIT, Answer, Compat, Verdict, find_verifier, missing, verifier
 
 
 class BenchQuestion(BaseModel):
@@ -140,7 +140,7 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
         result = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
         return Verdict(float(result.ok), result.reason)
     if question.verifier is None and question.instruction_id is None:
-        return missing(f"needs a judge: {question.question[:100] or 'a question without text'}")
+        return missing(f"{NEEDS_JUDGE}: {question.question[:100] or 'a question without text'}")
     if pieces is None:
         subjects = [rollout]
     else:

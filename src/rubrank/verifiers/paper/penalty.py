@@ -16,9 +16,9 @@ from rubrank.verifiers.gates.repetition import repeat_segment
 from rubrank.verifiers.gates.think_leak import think_leak
 from rubrank.verifiers.gates.truncation import truncated
 from rubrank.verifiers.shared.language_names import QUOTED
-from rubrank.verifiers.verifier import BINARY, Answer, Verdict, missing, verifier
+from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, Verdict, missing, verifier
 
-_UNDECIDED = "needs a judge: no sure sign either way"
+_UNDECIDED = f"{NEEDS_JUDGE}: no sure sign either way"
 
 _SELF = re.compile(
     r"\bas an? (?:ai|artificial intelligence|large language|ai language|language)\b[\w ]{0,20}(?:model|assistant|ai)?"

@@ -26,7 +26,7 @@ from rubrank.texts.visible import remove_invisible
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.persons import find_first_person
 from rubrank.verifiers.shared.relation import Relation, holds
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, verifier
 
 Words: TypeAlias = tuple[Annotated[str, Field(min_length=1, pattern=r"\S")], ...]
 Where: TypeAlias = Literal[
@@ -288,7 +288,7 @@ def diction_requirement(
     Not covered: style that no single word shows.
     """
     if not (use or avoid or tone):
-        return missing("needs a judge: no words and no tone are given")
+        return missing(f"{NEEDS_JUDGE}: no words and no tone are given")
     place = text.shown.folded
     absent = [word for word in use if not count_phrase(place, fold_phrase(word))]
     if absent:
@@ -298,7 +298,7 @@ def diction_requirement(
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
-        return missing("needs a judge: no informal word found, the tone cannot be recognised by words")
+        return missing(f"{NEEDS_JUDGE}: no informal word found, the tone cannot be recognised by words")
     return True, "all expressions asked for are there, none to avoid"
 
 

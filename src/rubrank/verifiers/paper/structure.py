@@ -15,7 +15,7 @@ from rubrank._plain import word_set
 from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.code.syntax import find_syntax_error
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, verifier
 
 Format: TypeAlias = Literal[
     "json",
@@ -61,7 +61,7 @@ def format_requirement(
     Not covered: JSON Schema, formats of other names.
     """
     if format is None:
-        return missing("needs a judge: no format is given")
+        return missing(f"{NEEDS_JUDGE}: no format is given")
     if format in _DATA_CHECKS:
         source, is_alone = _extract_data(text.raw, format)
         if only and not is_alone:
