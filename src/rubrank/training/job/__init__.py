@@ -1,16 +1,16 @@
 """`rubrank train`: from a config file to a run of TRL's GRPOTrainer, `run(make_plan(load_job("config.yaml")))`.
 
 config.py          the config file: every key and its default
-plan.py            everything checked and put together before a model is loaded, and the plan in words
-run.py             the trainer, and its run
+plan.py            checks everything before a model is loaded, and describes the run
+run.py             makes the trainer and runs it
 benchmarks.py      benchmarks during the run
 
 data.py            rows of files and hub datasets → prompts with rubrics, and their order in the run
 batches.py         how a batch is split over devices
-policy.py          the model: is it there, how is it loaded, do the prompts fit into it
+policy.py          checks of the model before it is loaded: its files, options, precision, and the length of prompts
 lora.py            model.lora as PEFT's LoraConfig
 components.py      modules, tools, environments and rollout functions by their dotted paths
 trl_config.py      a plan as TRL's GRPOConfig, tried before the model is loaded
 checks.py          installed packages, known names, values that TRL and PEFT can use
-folder.py          the folder of a run: what it holds, and whether a run may continue there
+folder.py          the folder of a run, and whether a run may start or continue there
 """

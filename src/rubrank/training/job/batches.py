@@ -1,4 +1,4 @@
-"""How a batch of rollouts is split over devices, such that groups stay whole in what is generated together.
+"""How a batch of rollouts is split over devices. What is generated together consists of whole groups.
 
 split_batch(Training(prompts_per_batch=16, num_generations=8), None, world=2, where="config.yaml")
     BatchSplit(rollouts=128, per_device=8, accumulation=8, steps_per_generation=8, evaluated=8)
@@ -19,27 +19,27 @@ LOGITS_BYTES = 2e9
 
 @dataclass(frozen=True)
 class BatchSplit:
-    """Numbers of rollouts, and of portions."""
+    """The sizes of a batch and of its portions; a portion is what a device computes at a time."""
 
     rollouts: int
-    """In one batch, on all processes."""
+    """Rollouts of one batch, on all processes."""
     per_device: int
-    """At a time on one device."""
+    """Rollouts of one portion."""
     accumulation: int
-    """Portions of one optimizer step."""
+    """Portions that a device computes for one optimizer step."""
     steps_per_generation: int
-    """Portions of one batch."""
+    """Portions that a device computes for one batch."""
     evaluated: int
-    """At a time on one device in evaluations."""
+    """Rollouts of one portion in evaluations."""
 
 
 def count_processes() -> int:
-    """How many processes train together, as `torchrun` says."""
+    """The number of processes that train together; launchers such as `torchrun` set it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def is_first() -> bool:
-    """Is this the process that prints and writes?"""
+def is_first_process() -> bool:
+    """Whether this is the process that prints and writes."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -51,7 +51,9 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     parts = world * updates
     product = f"{training.prompts_per_batch} prompts × {group} rollouts = {rollouts}"
     if rollouts % parts:
-        got = f"{product} in {updates} update{'s' * (updates > 1)} on {world} process{'es' * (world > 1)}"
+        update_word = "update" if updates == 1 else "updates"
+        process_word = "process" if world == 1 else "processes"
+        got = f"{product} in {updates} {update_word} on {world} {process_word}"
         allowed = f"such that a batch is a multiple of {parts} rollouts"
         raise InvalidInput(where, "training.prompts_per_batch", allowed, got, "Change it, or updates_per_batch.")
     per_device = training.per_device_train_batch_size or math.gcd(group, rollouts // parts)
@@ -59,7 +61,8 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     if rollouts % portion:
         name = "training.per_device_train_batch_size"
         allowed = f"a divisor of {rollouts // parts}"
-        got = f"{per_device} for {product} in {parts} part{'s' * (parts > 1)}"
+        part_word = "part" if parts == 1 else "parts"
+        got = f"{per_device} for {product} in {parts} {part_word}"
         raise InvalidInput(where, name, allowed, got, "Choose one, or leave it out.")
     smallest = _smallest_evaluation_batch(group, held_out, world)
     evaluated = smallest * max(1, per_device // smallest)
@@ -80,12 +83,12 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
 def evaluation_batch_size(
     split: BatchSplit, held_out: HeldOut, group: int, prompts: int, row_bytes: float, world: int
 ) -> int:
-    """Rollouts that a device answers at a time: as many as a batch of training samples together, if their logits fit.
+    """Rollouts that a device answers at a time: as many as in training, if their logits fit into memory.
 
-    Sampling a batch takes little longer than sampling one row.
+    Sampling a batch takes little longer than sampling one row, so large batches are better.
     group: rollouts per prompt in training. row_bytes: of the logits of one rollout, tokens × vocabulary × 8.
-    All batches have the same size, because TRL logs the mean over batches, which must be the mean over prompts. If all
-    such sizes are far below that of training, the latter is used.
+    All batches have the same size, because TRL logs the mean over batches, which must be the mean over prompts. If
+    every such size is less than half of `split.evaluated`, that is used although the last batch is smaller then.
     """
     if held_out.batch is not None:
         return held_out.batch

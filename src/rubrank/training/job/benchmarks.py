@@ -1,10 +1,10 @@
-"""Benchmarks during a run: the policy as it is, every n steps, scored by the code of `rubrank eval`.
+"""Benchmarks during a run: every n steps the policy answers their items, which `rubrank eval`'s code scores.
 
     evaluate: {every: 20, benchmarks: [ifeval], limit: 32, data: benchmarks/}
 
-Before the first step, every n steps and at the end. The numbers go to the trainer's log (`benchmark/ifeval`, in points
-out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `rubrank eval table`, `compare` and
-`rubrank report` read. Answers are greedy: nothing is drawn, and the run continues as without them.
+They run before the first step, every n steps and at the end. The numbers go to the trainer's log (`benchmark/ifeval`,
+in points out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `rubrank eval table`, `compare` and
+`rubrank report` read. Answers are greedy: no random number is drawn, so that benchmarks do not change the run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
         benchmark = find_benchmark(name)
         if benchmark.judge and settings.judges is None:
             remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
-            raise InvalidInput(job.where, "evaluate.benchmarks", "such that programs decide", repr(name), remedy)
+            raise InvalidInput(job.where, "evaluate.benchmarks", "benchmarks that need no judge", repr(name), remedy)
         items = islice(load_items(benchmark, job.path(settings.data)), settings.limit)
         benchmarks.append((benchmark, list(items)))
     return benchmarks
@@ -51,7 +51,7 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
 
 @dataclass(frozen=True)
 class _BenchmarkRun:
-    """What the policy is asked, and where the numbers go."""
+    """Benchmarks with their items, and where the results are written."""
 
     output: Path
     settings: Evaluate
@@ -61,7 +61,7 @@ class _BenchmarkRun:
     judge_name: str
 
     def evaluate(self, step: int) -> None:
-        """Ask, score, write, log."""
+        """Let the policy answer all items; score, write and log the results."""
         from transformers import Trainer
 
         settings = self.settings

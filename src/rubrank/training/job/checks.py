@@ -22,8 +22,8 @@ from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.config import Job, read_number
 
-_MOST_LISTED = 20  # names that a message lists
-_ALL_LOGGERS = "all"  # every logger that is installed
+_MOST_LISTED = 20  # a message lists at most this many allowed names
+_ALL_LOGGERS = "all"  # of transformers: every logger that is installed
 _LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}  # loggers whose package has another name
 _ATTENTION_PACKAGES = {
     "flash_attention_2": "flash_attn",
@@ -55,7 +55,7 @@ def check_installed(job: Job) -> None:
 
 
 def check_packages(job: Job, remedies: Mapping[str, str]) -> None:
-    """Raise for a package that is not installed; remedies: package → what to do then."""
+    """Raise for the first package that is not installed. remedies: package → what to do if it is missing."""
     for package, remedy in remedies.items():
         if not is_installed(package):
             got = f"no {package}"
@@ -131,10 +131,10 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "include_num_input_tokens_seen": ("all", "non_padding", "no"),
     "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
 }
-"""Words that TRL, transformers and vLLM know, where the class itself does not list them."""
+"""Argument → its allowed words, for arguments whose class does not list them."""
 
 _MORE_KINDS: Mapping[str, tuple[type, ...]] = {"fsdp": (bool, list), "debug": (list,)}
-"""Kinds that are accepted besides those of the class."""
+"""Argument → types that are accepted although its class does not declare them."""
 
 _RANGES: Mapping[str, tuple[str, ...]] = {
     "[1, inf)": word_list("""
@@ -156,7 +156,7 @@ _RANGES: Mapping[str, tuple[str, ...]] = {
     "(0, 1]": ("vllm_gpu_memory_utilization",),
     "[1, 65535]": ("vllm_server_port", "vllm_group_port"),
 }
-"""Interval → the arguments that must lie in it; a square bracket means that the end belongs to it."""
+"""Interval → the arguments that must lie in it. A square bracket includes the end, a round one does not."""
 
 RANGE_OF: Mapping[str, str] = {name: interval for interval, names in _RANGES.items() for name in names}
 """Argument → its interval."""
@@ -190,6 +190,7 @@ def check_values(values: Mapping[str, Any], config_class: type, where: str, sect
 
 
 def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
+    """Whether a value of a YAML file fits one of the types of an argument."""
     for kind in alternatives:
         if isinstance(kind, type) and issubclass(kind, Enum):
             if isinstance(value, str):
@@ -212,12 +213,13 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
 
 
 def _list_enum_words(alternatives: tuple[Any, ...]) -> tuple[str, ...]:
-    """The words of the enumerations among the types. They are the only words allowed, even if `str` is a type, too."""
+    """The words of the enumerations among the types. Other words are not allowed, even if `str` is one of the types."""
     enums = [kind for kind in alternatives if isinstance(kind, type) and issubclass(kind, Enum)]
     return tuple(str(word.value) for kind in enums for word in kind)
 
 
 def _describe_kind(kind: Any) -> str:
+    """A type in the words of a YAML file, for messages."""
     if kind is type(None):
         return "null"
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -240,7 +242,9 @@ def _check_range(where: str, parameter: str, value: float, interval: str | None)
         raise InvalidInput(where, parameter, "a finite number", repr(value), "")
     if interval is None:
         return
-    low, high = (float(end) for end in interval[1:-1].split(","))
+    low_text, high_text = interval[1:-1].split(",")
+    low = float(low_text)
+    high = float(high_text)
     is_low_inside = interval[0] == "["
     is_high_inside = interval[-1] == "]"
     if low < value < high or (value == low and is_low_inside) or (value == high and is_high_inside):

@@ -1,4 +1,4 @@
-"""What a config names by its dotted path: modules to import, tools, environments and rollout functions.
+"""Python objects that a config names by their dotted paths: modules, tools, environments, rollout functions.
 
     imports: [my_verifiers]              a module beside the config, or an installed one
     tools: [my_tools.search, my_tools:add]
@@ -25,7 +25,7 @@ from rubrank.training.job.data import ENVIRONMENT, STAGE
 
 @dataclass(frozen=True)
 class Components:
-    """What the trainer is given; None if the config names nothing."""
+    """Objects for the trainer; None for what the config does not name."""
 
     tools: tuple[Any, ...] | None = None
     environments: Any = None
@@ -36,7 +36,7 @@ def import_modules(job: Job) -> None:
     """Import the config's `imports`, which register verifiers and the like; finds modules beside the config, too."""
     folder = str(job.file.parent.resolve())
     if folder not in sys.path:
-        sys.path.append(folder)  # last: a file beside the config hides no installed module
+        sys.path.append(folder)  # last, so that a file beside the config does not hide an installed module
     for module in job.config.imports:
         _import(job, "imports", module)
 
@@ -57,7 +57,7 @@ def load_components(job: Job) -> Components:
     tool_of_name: dict[str, Any] = {}
     for number, path in enumerate(config.tools):
         tool = _load_tool(job, f"tools.{number}", path)
-        name = str(getattr(tool, "__name__", tool))  # by which the policy calls it
+        name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
         if tool_of_name.setdefault(name, tool) is not tool:
             raise InvalidInput(job.where, "tools", "with different names", f"two that are called {name!r}", "")
         tools.append(tool)
@@ -97,7 +97,7 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
 
 def _check_reset(job: Job, place: str, path: str, environment: Any, columns: Mapping[str, Any]) -> None:
     if not isinstance(environment, type):
-        return  # what a function makes is not known before it is called
+        return  # what a function returns is unknown before it is called
     problem = _find_call_problem(environment.reset, None, **columns)  # type: ignore[attr-defined]
     if problem:
         remedy = "It gets every column of a row: let it take **kwargs."
@@ -105,7 +105,7 @@ def _check_reset(job: Job, place: str, path: str, environment: Any, columns: Map
 
 
 def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
-    """Why a function cannot be called like this; empty if it can, or does not say what it takes."""
+    """Why a function cannot be called with these arguments; empty if it can, or has no signature."""
     try:
         signature(function).bind(*args, **kwargs)
     except TypeError as error:

@@ -40,7 +40,7 @@ from rubrank.options import EngineOptions, option
 PAGE = "train"
 _COLUMN_FIELDS = ("prompt", "rubric")  # what a source's `columns` may name
 _SHARE_TOLERANCE = 1e-6
-_SEEDS = 2**32  # NumPy, which the trainer seeds too, takes smaller ones
+_SEEDS = 2**32  # the trainer also seeds NumPy, whose seeds are smaller than this
 
 
 def read_number(value: Any) -> Any:
@@ -76,9 +76,9 @@ class Model(Strict):
     lora: Lora | None = None
     """Left out: all weights are trained."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Type of the weights; on a CPU they are float32, whatever it says."""
+    """Type of the weights. On a CPU they are always float32."""
     chat: bool | None = None
-    """Whether prompts that are texts become messages of the user; by default if the tokenizer has a chat template."""
+    """Whether prompts that are texts become user messages; null: yes if the tokenizer has a chat template."""
 
 
 class Source(Strict):
@@ -86,9 +86,9 @@ class Source(Strict):
 
     path: str = Field(min_length=1)
     share: Number | None = Field(default=None, gt=0.0, le=1.0)
-    """Of its stage's prompts; if no source has one, by their numbers of rows."""
+    """Share of its stage's prompts. If no source of a stage has one, shares follow from the numbers of rows."""
     columns: Mapping[str, str] = {}
-    """Field (prompt, rubric) → column, if it has none of the usual names."""
+    """Field (prompt, rubric) → column, if the column does not have one of the usual names."""
     limit: int | None = Field(default=None, ge=1)
     """Number of rows that are used, from the beginning."""
 
@@ -102,7 +102,7 @@ class Source(Strict):
 
 
 def _check_different(sources: tuple[Source, ...], owner: str) -> None:
-    """Raise if the same rows are read twice, whatever the shares."""
+    """Raise if two sources read the same rows, even with different shares."""
     without_shares = [source.model_copy(update={"share": None}) for source in sources]
     for number, source in enumerate(without_shares):
         if source in without_shares[:number]:
@@ -137,11 +137,11 @@ class HeldOut(Strict):
 
     sources: tuple[Source, ...] = Field(min_length=1)
     every: int = Field(default=50, ge=1)
-    """Steps."""
+    """Steps between two evaluations."""
     rollouts: int | None = Field(default=None, ge=2)
     """For each prompt; by default as in training."""
     batch: int | None = Field(default=None, ge=1)
-    """Rollouts that a device answers at a time; by default as many as fit, see `batching.evaluation_batch_size`."""
+    """Rollouts that a device answers at a time; by default as many as fit, see `batches.evaluation_batch_size`."""
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -158,9 +158,9 @@ class Evaluate(Strict):
     data: str
     """Folder of the benchmarks' own data."""
     every: int = Field(default=50, ge=1)
-    """Steps; also before the first one, and after the last."""
+    """Steps between two evaluations; there is also one before the first step and one after the last."""
     limit: int | None = Field(default=32, ge=1)
-    """The first so many items of each."""
+    """Items of each benchmark that are used, from the beginning; null: all."""
     max_tokens: int = Field(default=512, ge=1)
     batch: int = Field(default=32, ge=1)
     """Prompts that are answered together."""
@@ -196,15 +196,15 @@ class Records(Strict):
     path: str = "records.jsonl"
     """In the folder of the run; .jsonl.gz and .jsonl.zst are compressed."""
     every: int = Field(default=1, ge=1)
-    """Training steps that are multiples of it; evaluations always."""
+    """Only training steps that are multiples of this number are recorded; evaluations always are."""
     texts: bool = True
     """False: scores and rewards without prompts, responses and reasons."""
     rotate: int = Field(default=0, ge=0)
     """Steps after which a new file begins, records.000100.jsonl; 0: one file."""
     most_mb: Number | None = Field(default=None, gt=0.0)
-    """Megabytes of the run, after which texts are left out."""
+    """Once the records of the run have this size in megabytes, texts are left out."""
     most_mb_a_day: Number | None = Field(default=None, gt=0.0)
-    """The same for a day."""
+    """The same for the records of one day."""
 
     @field_validator("path")
     @classmethod
@@ -227,7 +227,7 @@ class Training(Strict):
     prompts_per_batch: int = Field(default=16, ge=1)
     """Prompts that are answered at a time; each with `num_generations` rollouts."""
     updates_per_batch: int = Field(default=1, ge=1)
-    """Steps of the optimizer that are made of one batch of rollouts."""
+    """Optimizer steps per batch of rollouts."""
     num_generations: int = Field(default=8, ge=2)
     """Rollouts of a prompt: the group."""
     per_device_train_batch_size: int | None = Field(default=None, ge=1)
@@ -253,14 +253,14 @@ class Training(Strict):
 
 
 class Config(EngineOptions):
-    """What a config file holds."""
+    """The keys of a config file."""
 
     model: Model
     stages: tuple[Stage, ...] = Field(min_length=1)
     held_out: HeldOut | None = None
     evaluate: Evaluate | None = None
     preset: Literal["paper"] | None = None
-    """Settings under `training` that are not given are the preset's."""
+    """Settings under `training` that are left out are taken from the preset."""
     training: Training = Training()
     trl: Mapping[str, Any] = {}
     """Other arguments of TRL's GRPOConfig, such as use_vllm."""
@@ -320,7 +320,7 @@ class Config(EngineOptions):
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """Steps of the whole run."""
         return sum(stage.steps for stage in self.stages)
 
 
@@ -333,7 +333,7 @@ class Job:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The config file, as messages name it."""
         return str(self.file)
 
     @property
@@ -353,7 +353,7 @@ class Job:
 
 @only_our_errors
 def load_job(file: str | Path, preset: str | None = None) -> Job:
-    """Read a config file; raises for the first key or value that is wrong. preset: instead of the file's."""
+    """Read a config file; raises for the first key or value that is wrong. preset: replaces the file's own."""
     from rubrank.rubrics.files import read_settings
 
     file = Path(file)

@@ -15,9 +15,9 @@ The order is laid out for all steps before the first one:
 Numbers below 4 are rows of the first source here, the others of the second. The trainer walks the list from beginning
 to end, so stages need no sampler of their own, and a resumed run finds its place by counting.
 
-Every batch contains each source by its share, rounded such that at any time of a stage a source has had its share of
-the prompts up to less than one prompt per source. A source is walked in random order, all of it before a row is
-repeated. A source that occurs in two stages continues where it stopped.
+Every batch is mixed by the shares of the sources. At any time of a stage, a source is behind or ahead of its share by
+less than one prompt per source. The rows of a source come in random order, and none is repeated before all were used. A
+source that occurs in two stages continues where it stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rubrank.training.job.config import Job, Source
 from rubrank.training.queries import INSTRUCTION_COLUMNS
 
 ENVIRONMENT = "environment"
-"""The column in which TRL finds the environment of a row, if a run has several."""
+"""Column that names the environment of a row, if a run has several; TRL reads it."""
 SOURCE = "rubrank_source"
 STAGE = "rubrank_stage"
 """Columns that tell metrics and records where a prompt comes from."""
@@ -48,7 +48,7 @@ _RESERVED_COLUMNS = word_set("""
     prompt rubric completion completions completion_ids trainer_state log_extra log_metric environment environments
     image images video videos audio
 """)
-"""Columns that TRL, or rubrank, would take for something else."""
+"""Columns of a source that are not passed on: TRL or rubrank would misread them."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
@@ -60,6 +60,11 @@ class SourceRows:
 
     source: Source
     rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def path(self) -> str:
+        """The path of the source, as in the config."""
+        return self.source.path
 
 
 def source_key(source: Source) -> tuple[Any, ...]:
@@ -109,9 +114,13 @@ def _make_prompt_row(row: Row, source: Source, reserved: frozenset[str], where: 
     prompt_row = {str(name): value for name, value in row.items() if name not in used_columns and name not in reserved}
     prompt_row["prompt"] = _read_prompt(row[prompt_column], where)
     prompt_row["rubric"] = rubric
-    # The trainer's table holds every cell as JSON, whatever the types in other rows.
-    text = json.dumps(prompt_row, default=lambda value: getattr(value, "tolist", value.__str__)())
-    return dict(json.loads(text))
+    # A column may have different types in different sources, so the trainer's table holds plain JSON data.
+    return dict(json.loads(json.dumps(prompt_row, default=_to_plain)))
+
+
+def _to_plain(value: Any) -> Any:
+    """A NumPy array or number as lists and numbers; anything else as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _find_column(row: Row, source: Source, field: str, where: str) -> str | None:
@@ -145,7 +154,7 @@ def _read_prompt(cell: Any, where: str) -> Any:
 
 
 def is_chat(row: Mapping[str, Any]) -> bool:
-    """Is the prompt given as messages?"""
+    """Whether the prompt of a row consists of messages."""
     return not isinstance(row["prompt"], str)
 
 
@@ -180,13 +189,13 @@ def lay_out(stages: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: 
     """Row numbers, `batch` of them for each batch; the rows of all sources are numbered one after the other."""
     starts = [0, *np.cumsum(sizes).tolist()]
     walks = [_walk_source(size, starts[number], seed, number) for number, size in enumerate(sizes)]
-    shuffling = np.random.default_rng([seed, len(sizes)])
+    rng = np.random.default_rng([seed, len(sizes)])
     order: list[int] = []
     for stage in stages:
         turns = _take_turns(stage.shares)
         for _ in range(stage.batches):
             rows = [next(walks[stage.sources[next(turns)]]) for _ in range(batch)]
-            shuffling.shuffle(rows)
+            rng.shuffle(rows)
             order += rows
     return np.array(order, dtype=np.int64)
 
@@ -200,12 +209,12 @@ def _walk_source(size: int, start: int, seed: int, number: int) -> Iterator[int]
 
 
 def _take_turns(shares: Sequence[float]) -> Iterator[int]:
-    """The source of each prompt: always the one that lacks most of its share."""
+    """The source of each prompt: always the one that is furthest behind its share."""
     shares_array = np.array(shares)
-    taken = np.zeros(len(shares))
+    prompts_taken = np.zeros(len(shares))
     turn = 0
     while True:
         turn += 1
-        source = int(np.argmax(shares_array * turn - taken))
-        taken[source] += 1
+        source = int(np.argmax(shares_array * turn - prompts_taken))
+        prompts_taken[source] += 1
         yield source

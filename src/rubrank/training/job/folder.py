@@ -1,11 +1,11 @@
 """The folder of a run, and whether a run may start there, continue there, or branch off another run.
 
-out/config.json        what was run: a resumed run must be the same; of a branch, what it changed
-out/records.jsonl      every group of every step
-out/checkpoint-200/    to continue from
-out/runs/              TensorBoard
+out/config.json        the settings of the run, which a resumed run must repeat; for a branch also what it changed
+out/records.jsonl      the records of every group of every step
+out/checkpoint-200/    a checkpoint, to resume from
+out/runs/              logs for TensorBoard
 out/model/             the policy at the end
-out/trainer_state.json what was logged
+out/trainer_state.json everything that was logged
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rubrank._files import atomic_write
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files
-from rubrank.training.job.batches import is_first
+from rubrank.training.job.batches import is_first_process
 from rubrank.training.job.config import Config, Job
 
 CONFIG = "config.json"
@@ -33,9 +33,9 @@ _MAY_CHANGE = word_list("""
     training.per_device_train_batch_size model.path preset records.every records.texts records.rotate
     records.most_mb records.most_mb_a_day held_out.batch evaluate
 """)
-"""Paths, logging, what is kept, portion sizes: none of it changes what is learned."""
+"""Settings that a resumed run or a branch may change, because they do not change what is learned."""
 
-_FOR_MEMORY = word_list("""
+_TRL_MAY_RESUME = word_list("""
     gradient_checkpointing gradient_checkpointing_kwargs torch_empty_cache_steps eval_accumulation_steps
     use_liger_kernel liger_kernel_config cache_implementation ds3_gather_for_generation fsdp fsdp_config deepspeed
     vllm_gpu_memory_utilization vllm_max_model_length vllm_tensor_parallel_size vllm_enable_sleep_mode
@@ -44,15 +44,14 @@ _FOR_MEMORY = word_list("""
     model_init_kwargs.low_cpu_mem_usage ddp_timeout ddp_bucket_cap_mb dataloader_num_workers dataloader_pin_memory
     enable_jit_checkpoint log_completions num_completions_to_print run_name disable_tqdm
 """)
-_MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _FOR_MEMORY))
-"""What a crash may force a resumed run to change: the same sums in less memory, in another order, elsewhere."""
+_MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _TRL_MAY_RESUME))
+"""Settings that a resumed run may change. A crash may make it necessary: less memory, other ports, another launcher."""
 
 _ENDLESS_SCHEDULES = ("constant", "constant_with_warmup")
-"""Learning rates that do not depend on the end of the run."""
+"""Schedules whose learning rate does not depend on the length of the run."""
 
-
-_CONTROL = ("attributes", "pool", "adjust_criteria")
-"""What a branch may change, too."""
+_CONTROL_SETTINGS = ("attributes", "pool", "adjust_criteria")
+"""Settings that a branch may change as well."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ class Branch:
 
     checkpoint: Path
     changed: Mapping[str, tuple[Any, Any]]
-    """Name → before, now."""
+    """Setting → its value before the branch, and now."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As in config.json."""
+        """As plain data, for config.json."""
         changed = {name: {"before": before, "now": now} for name, (before, now) in self.changed.items()}
         return {"checkpoint": str(self.checkpoint), "changed": changed}
 
@@ -74,12 +73,12 @@ class Start:
     """Where a run begins."""
 
     checkpoint: Path | None = None
-    """None: at step 0."""
+    """None: the run begins at step 0."""
     branch: Branch | None = None
 
 
-def start_of(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | None) -> Start:
-    """Where to begin; raises if a run would be overwritten, or would continue as another one."""
+def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | None) -> Start:
+    """Where to begin; raises if a run would be overwritten, or continued with other settings."""
     if branch is not None:
         if resume:
             raise InvalidInput("train", "branch", "given without `resume`", "both", "A branch is a new run.")
@@ -97,7 +96,7 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """A branch off a checkpoint; raises if it changes more than control settings."""
     if not checkpoint.is_dir():
         raise InvalidInput("train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70.")
-    if not is_whole(checkpoint):
+    if not is_complete(checkpoint):
         last = last_checkpoint(checkpoint)
         remedy = f"Did you mean {last}?" if last is not None else "Such as out/checkpoint-70."
         raise InvalidInput("train", "branch", "a complete checkpoint", str(checkpoint), remedy)
@@ -108,8 +107,8 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     before = _read_run(job, checkpoint.parent)
     now = _flat_config(job, sizes)
     changed = {}
-    for name in _changed_names(before, now, _MAY_CHANGE):
-        if not _is_among(name, _CONTROL):
+    for name in _find_changes(before, now, _MAY_CHANGE):
+        if not _is_among(name, _CONTROL_SETTINGS):
             remedy = "A branch changes control settings only."
             _refuse_change(job, name, before, now, "as in the run that it leaves", remedy)
         changed[name] = (before.get(name), now.get(name))
@@ -117,7 +116,7 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
 
 
 def _read_branch(job: Job) -> Branch | None:
-    """The branch as which a run began."""
+    """The branch that config.json describes; None if the run is not a branch."""
     data = (_read_json(job.output / CONFIG) or {}).get("branch")
     if data is None:
         return None
@@ -129,14 +128,17 @@ def _read_branch(job: Job) -> Branch | None:
 
 
 def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | None:
-    """Where to continue; None: begin. Raises if a run would be overwritten, or would continue as another one."""
+    """The checkpoint to resume from; None: begin at step 0.
+
+    Raises if a run would be overwritten, or continued with other settings.
+    """
     folder = job.output
-    if not is_first():  # the first process checks, and may have started to write already
+    if not is_first_process():  # the first process checks, and its files may be there already
         return last_checkpoint(folder) if resume else None
     _check_writable(job, folder)
     checkpoint = last_checkpoint(folder)
     if not resume:
-        _check_empty(job, folder)
+        _check_foreign_files(job, folder)
         if checkpoint is not None or record_files(job.records, missing_ok=True):
             remedy = "Use `resume=true`, or choose another one."
             raise InvalidInput(job.where, "output", "a folder without a run", str(folder), remedy)
@@ -146,17 +148,17 @@ def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | 
     elif damaged := _list_checkpoints(folder):
         got = f"{damaged[-1].name}, whose {STATE} cannot be read"
         remedy = "Remove them to begin again."
-        raise InvalidInput(job.where, "output", "a folder with a whole checkpoint", got, remedy)
+        raise InvalidInput(job.where, "output", "a folder with a complete checkpoint", got, remedy)
     return checkpoint
 
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The last checkpoint that was written to its end."""
-    return next((path for path in reversed(_list_checkpoints(folder)) if is_whole(path)), None)
+    return next((path for path in reversed(_list_checkpoints(folder)) if is_complete(path)), None)
 
 
-def is_whole(checkpoint: Path) -> bool:
-    """Can the file that is written last be read?"""
+def is_complete(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end: the file that is written last can be read."""
     try:
         return isinstance(json.loads((checkpoint / STATE).read_text(encoding="utf-8")), dict)
     except (OSError, ValueError):
@@ -164,7 +166,7 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def _list_checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints that have a state, by their steps."""
+    """Folders of checkpoints, complete or damaged, by their steps."""
     numbered = []
     for state in folder.glob(f"checkpoint-*/{STATE}"):
         step = state.parent.name.partition("-")[2]
@@ -181,11 +183,11 @@ def _check_writable(job: Job, folder: Path) -> None:
         raise InvalidInput(job.where, "output", "a folder that can be written", str(existing), "Choose another one.")
 
 
-def _check_empty(job: Job, folder: Path) -> None:
-    """Refuse to overwrite files of others: a model's config, the weights in a folder `model`."""
+def _check_foreign_files(job: Job, folder: Path) -> None:
+    """Raise if the run would overwrite files that no run wrote: a model's config, the weights in a folder `model`."""
     config = _read_json(folder / CONFIG)
-    is_the_job = (folder / CONFIG).resolve() == job.file.resolve()
-    if config is not None and ("stages" not in config or is_the_job):
+    is_job_file = (folder / CONFIG).resolve() == job.file.resolve()
+    if config is not None and ("stages" not in config or is_job_file):
         allowed = f"a folder without a {CONFIG} of something else"
         raise InvalidInput(job.where, "output", allowed, str(folder), "Choose another one.")
     if config is None and (folder / MODEL).exists():
@@ -197,7 +199,7 @@ def _check_empty(job: Job, folder: Path) -> None:
 
 
 def write_config(job: Job, sizes: Mapping[str, Any], branch: Branch | None = None) -> None:
-    """Write to the folder what is run."""
+    """Write the settings of the run to its folder."""
     job.output.mkdir(parents=True, exist_ok=True)
     data: dict[str, Any] = {**job.config.model_dump(mode="json"), **sizes}
     if branch is not None:
@@ -219,13 +221,13 @@ def _read_json(file: Path) -> dict[str, Any] | None:
 
 
 def _read_run(job: Job, folder: Path) -> dict[str, Any]:
-    """What was run in a folder, as dotted names → values."""
+    """The settings of the run in a folder: dotted name → value."""
     config = _read_json(folder / CONFIG)
     if not config:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
         remedy = "Start a new run, with the checkpoint as its model."
         raise InvalidInput(job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy)
-    # An older run does not have keys that were added since.
+    # A run of an older version lacks keys that were added later.
     defaults = {name: field.default for name, field in Config.model_fields.items() if not field.is_required()}
     defaults = json.loads(json.dumps(defaults, default=lambda value: value.model_dump(mode="json")))
     flat = dict(_flatten({**defaults, **config}))
@@ -233,12 +235,13 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _flat_config(job: Job, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be run now, as dotted names → values."""
+    """The settings of this run: dotted name → value."""
     data = {**job.config.model_dump(mode="json"), **sizes}
     return dict(_flatten(json.loads(json.dumps(data))))
 
 
 def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested mappings and lists as (dotted name, value): {"a": {"b": [1]}} → ("a.b.0", 1)."""
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
             yield from _flatten(value, f"{name}.{key}" if name else str(key))
@@ -250,26 +253,32 @@ def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _check_same_run(job: Job, sizes: Mapping[str, Any]) -> None:
+    """Raise if a resumed run has other settings than the run that it continues."""
     before = _read_run(job, job.output)
     now = _flat_config(job, sizes)
+    _convert_starts(job, before, now)
     _allow_more_steps(job, before, now)
-    for name in _changed_names(before, now, _MAY_RESUME):
+    for name in _find_changes(before, now, _MAY_RESUME):
         remedy = "Change it back, or begin a new run, with the checkpoint as its model."
         _refuse_change(job, name, before, now, "as when the run began", remedy)
 
 
-def _allow_more_steps(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Let the last stage have more steps, which changes nothing before; starts are compared as steps."""
+def _convert_starts(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Compare the starts of attributes as steps: "70%" of a longer run is another step."""
+    steps_before = sum(value for name, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", name))
+    for number, attribute in enumerate(job.config.attributes):
+        name = f"attributes.{number}.start"
+        start = before.get(name)
+        if isinstance(start, int | str):
+            before[name] = attribute.model_copy(update={"start": start}).start_step(steps_before)
+            now[name] = attribute.start_step(job.config.steps)
+
+
+def _allow_more_steps(job: Job, before: Mapping[str, Any], now: dict[str, Any]) -> None:
+    """Let the last stage have more steps than before: nothing changes for the steps that were made."""
     name = f"stages.{len(job.config.stages) - 1}.steps"
     steps_before = before.get(name)
     steps_now = now[name]
-    all_steps_before = sum(value for key, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", key))
-    for number, attribute in enumerate(job.config.attributes):
-        key = f"attributes.{number}.start"
-        start = before.get(key)
-        if isinstance(start, int | str):
-            before[key] = attribute.model_copy(update={"start": start}).start_step(all_steps_before)
-            now[key] = attribute.start_step(job.config.steps)
     if not isinstance(steps_before, int) or steps_now <= steps_before:
         return
     if job.config.training.lr_scheduler_type not in _ENDLESS_SCHEDULES:
@@ -279,11 +288,11 @@ def _allow_more_steps(job: Job, before: dict[str, Any], now: dict[str, Any]) -> 
     now[name] = steps_before
 
 
-def _changed_names(before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]) -> list[str]:
-    """Names whose values differ, without those that may change."""
+def _find_changes(before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]) -> list[str]:
+    """Names of the settings that differ and may not."""
     changed = []
     for name in dict.fromkeys([*now, *before]):
-        # A run from before contents were recorded says nothing about them.
+        # Older versions did not record digests of the data.
         is_unknown = name.startswith("contents.") and name not in before
         if not is_unknown and before.get(name) != now.get(name) and not _is_among(name, may_change):
             changed.append(name)
@@ -291,6 +300,7 @@ def _changed_names(before: Mapping[str, Any], now: Mapping[str, Any], may_change
 
 
 def _is_among(name: str, sections: tuple[str, ...]) -> bool:
+    """Whether a dotted name is one of these, or below one of these."""
     return any(name == section or name.startswith(f"{section}.") for section in sections)
 
 

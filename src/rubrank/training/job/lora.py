@@ -1,7 +1,7 @@
 """Low-rank adapters: `model.lora` as PEFT's LoraConfig.
 
-lora: {r: 16, alpha: 32}                                   our names of the usual four
-lora: {r: 16, use_dora: true, modules_to_save: [embed]}    everything else that LoraConfig takes, by its own name
+lora: {r: 16, alpha: 32}                                   r, alpha, dropout and targets: the usual options
+lora: {r: 16, use_dora: true, modules_to_save: [embed]}    all other options, under the names of LoraConfig
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rubrank.training.job.checks import check_known, check_values, describe_erro
 from rubrank.training.job.config import Job, Lora
 
 _OWN_NAMES = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
-"""PEFT's name → ours; a config has one of them."""
+"""PEFT's name → ours; a config may use one of the two."""
 
-_REFUSED = {
+_DECIDED_ELSEWHERE = {
     "task_type": "It is always CAUSAL_LM.",
     "peft_type": "It is always LORA.",
     "inference_mode": "The adapters are trained.",
@@ -28,6 +28,7 @@ _REFUSED = {
     "peft_version": "PEFT writes it itself.",
     "auto_mapping": "PEFT writes it itself.",
 }
+"""Options of LoraConfig that a config may not set, and why."""
 
 
 def make_lora_config(job: Job) -> Any:
@@ -59,7 +60,7 @@ def make_lora_config(job: Job) -> Any:
 
 
 def check_adapters(job: Job, config: Any) -> None:
-    """Do the adapters fit the model? Tried on its layers without their weights."""
+    """Raise if the adapters do not fit the model; tried on its layers without their weights."""
     if job.config.model.lora is None:
         return
     from peft import get_peft_model
@@ -76,7 +77,7 @@ def check_adapters(job: Job, config: Any) -> None:
         for module in modules if isinstance(modules, list | set | tuple) else ():
             if not any(name == module or name.endswith(f".{module}") for name in module_names):
                 check_known(job, f"model.lora.{parameter}", [module], known_names)
-    lora_config.init_lora_weights = False  # there are no weights to begin with
+    lora_config.init_lora_weights = False  # layers without weights cannot initialise adapters
     try:
         with warnings.catch_warnings(action="ignore"):
             get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
@@ -101,23 +102,25 @@ def _make_layers(config: Any) -> Any:
 
 
 def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: set[str]) -> None:
+    """Raise for options that LoraConfig does not have, that are decided elsewhere, or that are given twice."""
     for name, value in extra.items():
-        if name in _REFUSED:
-            raise InvalidInput(job.where, f"model.lora.{name}", "left out", repr(value), _REFUSED[name])
+        if name in _DECIDED_ELSEWHERE:
+            raise InvalidInput(job.where, f"model.lora.{name}", "left out", repr(value), _DECIDED_ELSEWHERE[name])
         if name not in known_names:
-            allowed_names = (known_names - _REFUSED.keys()) | set(Lora.model_fields)
+            allowed_names = (known_names - _DECIDED_ELSEWHERE.keys()) | set(Lora.model_fields)
             raise UnknownName.of(job.where, "model.lora", name, allowed_names)
         own_name = _OWN_NAMES.get(name)
         if own_name in lora.model_fields_set:
             raise InvalidInput(job.where, f"model.lora.{name}", f"given without {own_name}", "both", "")
-    targets = extra.get("target_modules", lora.targets)
-    if "lm_head" in ([targets] if isinstance(targets, str) else targets or ()):
+    targets = extra.get("target_modules", lora.targets) or ()
+    target_names = [targets] if isinstance(targets, str) else targets
+    if "lm_head" in target_names:
         remedy = "TRL uses its weights directly: an adapter there would never be trained."
-        raise InvalidInput(job.where, "model.lora.targets", "without lm_head", "it", remedy)
+        raise InvalidInput(job.where, "model.lora.targets", "without lm_head", repr(targets), remedy)
 
 
 def _to_object(value: Any, hint: Any) -> Any:
-    """A mapping as an object of PEFT, if that is what the option takes."""
+    """A mapping as one of PEFT's dataclasses, if the option takes one; other values unchanged."""
     for kind in (hint, *get_args(hint)):
         if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
             return kind(**value)

@@ -1,4 +1,4 @@
-"""The plan of a run: everything that can be checked before a model is loaded, and what the run will do.
+"""The plan of a run: checks everything that can be checked before a model is loaded, and describes the run.
 
     plan = make_plan(load_job("config.yaml"))
     print(plan.describe())
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -37,7 +37,7 @@ from rubrank.training.job.checks import check_installed, check_known
 from rubrank.training.job.components import check_environments, import_modules, load_components
 from rubrank.training.job.config import PRESETS, Job, Stage
 from rubrank.training.job.data import SOURCE, MixStage, SourceRows, lay_out, read_source, source_key
-from rubrank.training.job.folder import Branch, start_of
+from rubrank.training.job.folder import Branch, find_start
 from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.policy import check_init, check_model, describe_precision_change, model_dtype
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """What a stage takes of a source."""
+    """How many prompts a stage takes from a source."""
 
     path: str
     rows: int
@@ -73,7 +73,7 @@ class StagePlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What will be done; `run` does it."""
+    """Everything that `run` needs."""
 
     job: Job
     split: BatchSplit
@@ -91,7 +91,7 @@ class Plan:
     """Indices into `rows`, in the order in which the run takes them."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
     sizes: Mapping[str, Any] = field(repr=False)
-    """What was read, to compare on resuming: rows of the sources, and digests of their contents and the rubric's."""
+    """Numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
 
     def describe(self) -> str:
         """The plan in words."""
@@ -119,7 +119,10 @@ class Plan:
 
 @only_our_errors
 def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> Plan:
-    """Check everything; raises for the first thing that is wrong. branch: a checkpoint of another run to continue."""
+    """Check everything; raises for the first thing that is wrong.
+
+    branch: a checkpoint of another run, which is continued with other control settings.
+    """
     config = job.config
     processes = count_processes()
     import_modules(job)
@@ -130,7 +133,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     reward = _make_reward(job)
     data = _read_data(job)
     reward.engine.check_rubrics(
-        (row["rubric"], f"{source.source.path}: row {number}")
+        (row["rubric"], f"{source.path}: row {number}")
         for source in [*data.trained.values(), *data.held_out]
         for number, row in enumerate(source.rows, start=1)
     )
@@ -144,7 +147,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     stages = [_mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
     sizes = data.sizes(reward.engine.rubric)
-    start = start_of(job, sizes, resume, branch)
+    start = find_start(job, sizes, resume, branch)
     judges = reward.engine.judges
     if judges is not None and not judges.cache_only:
         from rubrank.judges.client.runtime import check_judges
@@ -165,7 +168,8 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         held_out=data.held_out_rows,
         sizes=sizes,
     )
-    if processes == 1 or "LOCAL_RANK" in os.environ:  # else it would wait for processes that were not started
+    # GRPOConfig joins the distributed run. Without a launcher it would wait for processes that nobody started.
+    if processes == 1 or "LOCAL_RANK" in os.environ:
         try_arguments(job, make_arguments(plan))
     return plan
 
@@ -174,6 +178,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
 
 
 def _check_steps(job: Job) -> None:
+    """Raise for numbers of steps that do not fit together."""
     config = job.config
     updates = config.training.updates_per_batch
     for stage in config.stages:
@@ -215,6 +220,7 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> Non
 
 
 def _make_reward(job: Job) -> RubricReward:
+    """The reward function; raises for options that it refuses."""
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
@@ -278,9 +284,8 @@ def _load_judges(job: Job) -> Judges | None:
         return None
     source = _find_file(job, job.config.judges)
     if not isinstance(source, str | Mapping):
-        raise InvalidInput(
-            job.where, "judges", "a file, or what it would hold", repr(source), "See `rubrank help judges`."
-        )
+        remedy = "See `rubrank help judges`."
+        raise InvalidInput(job.where, "judges", "a file, or the contents of one", repr(source), remedy)
     judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
@@ -293,25 +298,29 @@ class _Data:
     """All rows that were read; a source that several stages name is read once."""
 
     trained: Mapping[Any, SourceRows]
+    """Key of a source (`source_key`) → its rows."""
     held_out: Sequence[SourceRows]
 
     @cached_property
     def rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple({**row, SOURCE: source.source.path} for source in self.trained.values() for row in source.rows)
+        """The rows of all sources that are trained on, each with the path of its source."""
+        return _name_sources(self.trained.values())
 
     @cached_property
     def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple({**row, SOURCE: source.source.path} for source in self.held_out for row in source.rows)
+        return _name_sources(self.held_out)
 
     @property
     def counts(self) -> list[int]:
+        """The number of rows of each source that is trained on."""
         return [len(source.rows) for source in self.trained.values()]
 
     def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
+        """Numbers of rows, and digests of the data and the rubric, by which a resumed run is recognised."""
         rows_of = {}
         for source in (*self.trained.values(), *self.held_out):
             limit = source.source.limit
-            name = f"{source.source.path}[:{limit}]" if limit else source.source.path
+            name = f"{source.path}[:{limit}]" if limit else source.path
             rows_of[name] = source.rows
         return {
             "rows": {name: len(rows) for name, rows in rows_of.items()},
@@ -322,11 +331,16 @@ class _Data:
         }
 
 
+def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...]:
+    return tuple({**row, SOURCE: source.path} for source in sources for row in source.rows)
+
+
 def _digest(data: Any) -> str:
     return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _read_data(job: Job) -> _Data:
+    """Read all sources; raises for a held-out prompt that is also trained on."""
     trained: dict[Any, SourceRows] = {}
     for stage in job.config.stages:
         for source in stage.sources:
@@ -336,31 +350,32 @@ def _read_data(job: Job) -> _Data:
     held_out = []
     if job.config.held_out is not None:
         held_out = [read_source(job, source) for source in job.config.held_out.sources]
-    trained_prompts = {repr(row["prompt"]): source.source.path for source in trained.values() for row in source.rows}
+    path_of_prompt = {repr(row["prompt"]): source.path for source in trained.values() for row in source.rows}
     for held_out_source in held_out:
         for number, row in enumerate(held_out_source.rows, start=1):
-            path = trained_prompts.get(repr(row["prompt"]))
+            path = path_of_prompt.get(repr(row["prompt"]))
             if path is not None:
-                got = f"row {number} of {held_out_source.source.path}, which is in {path} too"
+                got = f"row {number} of {held_out_source.path}, which is in {path} too"
                 remedy = "Remove it from one of them."
                 raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, remedy)
     return _Data(trained, held_out)
 
 
 def _mix_stage(stage: Stage, updates: int, data: _Data) -> MixStage:
+    """A stage in batches, with its sources as numbers; without shares, sources count by their rows."""
     numbers = {key: number for number, key in enumerate(data.trained)}
     sources = tuple(numbers[source_key(source)] for source in stage.sources)
-    rows = [data.counts[number] for number in sources]
+    row_counts = [data.counts[number] for number in sources]
     shares = []
-    for source, count in zip(stage.sources, rows, strict=True):
-        shares.append(count / sum(rows) if source.share is None else source.share)
+    for source, row_count in zip(stage.sources, row_counts, strict=True):
+        shares.append(row_count / sum(row_counts) if source.share is None else source.share)
     return MixStage(stage.steps // updates, sources, tuple(shares))
 
 
 def _plan_stages(
     job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
 ) -> tuple[StagePlan, ...]:
-    """What each stage takes of its sources, counted in the order that was laid out."""
+    """How many prompts each stage takes from its sources, counted in the order of the run."""
     source_ends = np.cumsum(counts)
     first_step = 0
     first_prompt = 0
@@ -382,7 +397,7 @@ def _plan_stages(
 # -------------------------------------------------------------------------------------------------------- description
 
 _LABEL_WIDTH = 12
-_SIZES = ("prompts_per_batch", "max_completion_length")
+_SIZES = ("prompts_per_batch", "max_completion_length")  # settings whose defaults are smaller than the paper's
 _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
 
 

@@ -1,10 +1,10 @@
-"""Checks of the policy before it is loaded: can it be read, how will it be loaded, do the prompts fit into it?
+"""Checks of the policy before it is loaded: its files, the options of loading, its precision, and prompt lengths.
 
     is_chat = check_model(job, rows)      reads the model's config and tokenizer, which are small; no weights
 
-On a CPU everything is computed in float32, whatever precision the config names. Half precision is slow there, and on
-some machines fatal: PyTorch uses AMX instructions that the processor reports but the hypervisor does not permit, and
-the process dies with SIGILL in its first matrix product. The plan says in one line what is replaced.
+On a CPU everything is computed in float32, even if the config names another precision. Half precision is slow there,
+and on some machines fatal: PyTorch uses AMX instructions that the processor reports but the hypervisor does not permit,
+and the process dies with SIGILL in its first matrix product. The plan says in one line what is replaced.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rubrank.training.job.lora import check_adapters
 from rubrank.training.rollouts import opening_tag, template_opening_tag
 
 _INIT = "trl.model_init_kwargs"
+"""Options of loading the model; messages name them by this key."""
 _TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds to a prompt
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
@@ -84,7 +85,7 @@ def count_vocabulary(job: Job) -> int:
 
 
 def _check_weights(job: Job, path: str) -> None:
-    """Raise for a folder with nothing to load; whether the files are sound is found out when they are read."""
+    """Raise for a folder without weights. Damaged files are noticed only when they are read."""
     if not Path(path).is_dir():
         return
     options = init_kwargs(job)
@@ -111,7 +112,7 @@ def _read_config(job: Job, path: str) -> Any:
 
 
 def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
-    """An object of one of transformers' auto classes."""
+    """The config or tokenizer of the model. class_name: "AutoConfig" or "AutoTokenizer"."""
     import transformers
 
     try:
@@ -125,7 +126,7 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
 
 
 def _version_options(job: Job) -> dict[str, Any]:
-    """Which version of the model is read, and whether its own code may run."""
+    """Options that say which version of the model is read, and whether code in its folder may run."""
     options = init_kwargs(job)
     names = ("revision", "trust_remote_code", "subfolder")
     version = {name: options[name] for name in names if name in options}
@@ -183,7 +184,7 @@ def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping
 
 
 def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise if a prompt and a completion of full length do not fit into the model: TRL truncates no prompt."""
+    """Raise if a prompt and a completion of full length do not fit into the model. TRL does not truncate prompts."""
     limit, limit_name = _find_most_tokens(job, config)
     if limit is None:
         return
@@ -209,7 +210,7 @@ def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequ
 
 
 def _find_most_tokens(job: Job, config: Any) -> tuple[int | None, str]:
-    """The tokens that fit into the model, and what sets this limit; None if nothing does."""
+    """The tokens that fit into the model, None if there is no limit, and the setting that limits them."""
     text_config = config.get_text_config()
     positions = getattr(text_config, "max_position_embeddings", None) or getattr(text_config, "n_positions", None)
     rope = getattr(text_config, "rope_parameters", None) or {}
@@ -236,7 +237,7 @@ _LOADING = (
     | _MAPPINGS
     | word_set("attn_implementation quantization_config device_map tp_plan tp_size kernel_config")
 )
-"""Arguments of `from_pretrained`; settings of the model's config are taken as well."""
+"""Arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
 _DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 _DECIDED_ELSEWHERE = {
@@ -248,7 +249,7 @@ _DECIDED_ELSEWHERE = {
 
 
 def init_kwargs(job: Job) -> dict[str, Any]:
-    """Arguments with which the model is loaded; without `quantization_config`, which the trainer takes by itself."""
+    """Arguments with which the model is loaded, without `quantization_config`: the trainer takes it separately."""
     options = dict(job.config.trl.get("model_init_kwargs") or {})
     options.pop("quantization_config", None)
     return {"dtype": model_dtype(job), **options}
@@ -271,7 +272,7 @@ def make_quantization(job: Job) -> Any:
 
 
 def check_init(job: Job) -> None:
-    """Check what can be checked of `trl.model_init_kwargs` without the model."""
+    """Check `trl.model_init_kwargs` as far as possible without the model."""
     options = job.config.trl.get("model_init_kwargs")
     if options is None:
         return
@@ -283,6 +284,7 @@ def check_init(job: Job) -> None:
 
 
 def _check_init_value(job: Job, name: str, value: Any) -> None:
+    """Raise for a value of the wrong type, and for a setting that is decided elsewhere."""
     parameter = f"{_INIT}.{name}"
     if name in _DECIDED_ELSEWHERE:
         # The value is not shown: it may be a token.
@@ -309,6 +311,7 @@ def _check_init_value(job: Job, name: str, value: Any) -> None:
 
 
 def _is_device(text: str) -> bool:
+    """Whether PyTorch knows a device of this name, such as cuda:0."""
     import torch
 
     try:

@@ -1,4 +1,4 @@
-"""The run: TRL's GRPOTrainer with what a plan says. There is no training loop here.
+"""Run a plan with TRL's GRPOTrainer, which has the training loop.
 
     done = run(make_plan(load_job("config.yaml")))
     done.first["eval_rubrank/score"], done.last["eval_rubrank/score"]
@@ -26,6 +26,8 @@ from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import has_weights, make_quantization, model_path, overrule_launcher
 from rubrank.training.job.trl_config import make_arguments
 
+_MOST_CRITERIA = 6  # criteria in the line that is printed for a step
+
 
 @dataclass(frozen=True)
 class RunDone:
@@ -44,12 +46,12 @@ class RunDone:
 
 @only_our_errors
 def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
-    """Train, evaluate, save; `callbacks` are further ones for the trainer."""
-    trainer = build(plan, callbacks)
+    """Train, evaluate and save. callbacks: more callbacks for the trainer."""
+    trainer = make_trainer(plan, callbacks)
     if trainer.is_world_process_zero():
         write_config(plan.job, plan.sizes, plan.branch)
         if plan.checkpoint is None:
-            plan.reward.engine.rewind(0)  # a run that did not reach its first checkpoint is begun anew
+            plan.reward.engine.rewind(0)  # drop the records of a run that did not reach its first checkpoint
     try:
         trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))
         if plan.held_out and not _is_evaluated(trainer):
@@ -72,7 +74,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
 
 
 def save_policy(trainer: Any, folder: Path) -> None:
-    """Save the weights in one piece, however the launcher divides them; raises if none are there afterwards."""
+    """Save all weights, even if the launcher divides them over processes; raises if none were written."""
     if trainer.is_fsdp_enabled:
         # With SHARDED_STATE_DICT, which checkpoints may use, transformers saves no model and says nothing.
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
@@ -85,7 +87,7 @@ def save_policy(trainer: Any, folder: Path) -> None:
 
 
 def check_can_save(job: Job, trainer: Any) -> None:
-    """Raise if the launcher's settings would leave no weights at the end; before anything is trained."""
+    """Raise before training if the launcher's settings would not save weights at the end."""
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     if plugin is None:
         return
@@ -97,11 +99,12 @@ def check_can_save(job: Job, trainer: Any) -> None:
 
 
 def _is_evaluated(trainer: Any) -> bool:
+    """Whether the trainer has evaluated its last step."""
     step = trainer.state.global_step
     return any(line["step"] == step and "eval_loss" in line for line in trainer.state.log_history)
 
 
-def build(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
+def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     """The trainer, with the model loaded."""
     from transformers import PrinterCallback, set_seed
     from trl import GRPOTrainer
@@ -159,7 +162,10 @@ def _make_printer() -> Any:
 
 
 def format_line(logs: Mapping[str, Any], step: int, steps: int) -> str:
-    """Such as "step 12 of 40: reward 0.53, score 0.6, tokens 31, NoComma 0.62"; evaluations are marked."""
+    """One line about a step, such as "step 12 of 40: reward 0.53, score 0.6, tokens 31, NoComma 0.62".
+
+    At most six criteria are shown; evaluations are marked as "held out".
+    """
     is_evaluation = any(name.startswith("eval_") for name in logs)
     prefix = "eval_" if is_evaluation else ""
     names = {
@@ -169,11 +175,12 @@ def format_line(logs: Mapping[str, Any], step: int, steps: int) -> str:
     }
     start = f"{prefix}rubrank/"
     criteria = [name for name in logs if name.startswith(start) and name.endswith("/mean")]
-    for name in criteria[:6]:
+    for name in criteria[:_MOST_CRITERIA]:
         names[name.removeprefix(start).removesuffix("/mean")] = name
     for name in logs:
         if name.startswith("benchmark/"):
             names[name] = name
     numbers = [f"{label} {float(logs[name]):.3g}" for label, name in names.items() if name in logs]
     text = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
-    return f"step {step} of {steps}{', held out' if is_evaluation else ''}: {text}"
+    suffix = ", held out" if is_evaluation else ""
+    return f"step {step} of {steps}{suffix}: {text}"

@@ -3,14 +3,14 @@
     training.num_generations, training.epsilon …      as they are
     training.prompts_per_batch, updates_per_batch     per_device_train_batch_size, gradient_accumulation_steps …
     held_out                                          eval_strategy, eval_steps, num_generations_eval …
-    trl                                               whatever else GRPOConfig takes
+    trl                                               all other arguments of GRPOConfig
 
-GRPOConfig is a dataclass that checks few of its values. A wrong one would be noticed in the first step, after the model
-was loaded and a batch was sampled, or never. So values are checked in three ways:
+GRPOConfig checks few of its values. A wrong value would be noticed in the first step, after the model was loaded and a
+batch was sampled, or never. So values are checked in three ways:
 
     check_arguments    names, types and ranges of the arguments under `trl`, and combinations that are not allowed
     make_arguments     GRPOConfig's own checks
-    try_arguments      optimizer, schedule, data loader and sampling, tried with a policy of a single weight
+    try_arguments      makes the optimizer, the schedule and so on for a policy with a single weight
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SAME_IN_TRL = word_list("""
     warmup_steps max_grad_norm importance_sampling_level loss_type epsilon epsilon_high beta scale_rewards
     logging_steps save_steps save_total_limit
 """)
-"""Settings under `training` that are arguments of GRPOConfig as they are."""
+"""Settings under `training` that are passed to GRPOConfig unchanged."""
 
 _BATCH = "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
 _HELD_OUT = "It follows from held_out."
@@ -77,10 +77,10 @@ DECIDED_ELSEWHERE: Mapping[str, str] = {
     "hub_token": "Set HF_TOKEN in the environment: the config is kept in the run's folder.",
     "parallelism_config": "It is a Python object; fsdp_config and deepspeed can be written in a config.",
 }
-"""Arguments of GRPOConfig that `trl` does not take, and why."""
+"""Arguments of GRPOConfig that may not be set under `trl`, and why."""
 
 _FILE_ARGUMENTS = ("deepspeed", "fsdp_config", "accelerator_config")
-"""Arguments that may name a file, which is relative to the config."""
+"""Arguments that may be the path of a file, relative to the config file."""
 
 
 def make_arguments(plan: Plan) -> Any:
@@ -114,6 +114,7 @@ def make_arguments(plan: Plan) -> Any:
 
 
 def _device_arguments() -> dict[str, Any]:
+    """Arguments that depend on the devices of this machine."""
     import torch
 
     has_gpu = torch.cuda.is_available()
@@ -126,6 +127,7 @@ def _device_arguments() -> dict[str, Any]:
 
 
 def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
+    """Arguments of evaluations on held-out prompts; none if the config has no such prompts."""
     held_out = plan.job.config.held_out
     if held_out is None:
         return {}
@@ -147,7 +149,7 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
 
 
 def check_arguments(job: Job) -> None:
-    """Check the arguments under `trl`, and those settings of `training` whose values only the trainer knows."""
+    """Check the arguments under `trl`, and the optimizer and schedule under `training`."""
     from transformers import SchedulerType
     from transformers.training_args import OptimizerNames
     from trl import GRPOConfig
@@ -239,16 +241,16 @@ _GENERATION_DECIDED_ELSEWHERE: Mapping[str, str] = {
 """Keys under `trl.generation_kwargs` that are decided elsewhere, and where."""
 
 _PROJECTED_OPTIMIZERS = ("galore", "apollo")
-"""Families of optimizers that need the model's weights, so that they cannot be tried here."""
+"""First parts of the names of optimizers that need the model's weights, and cannot be tried without them."""
 _LOGGED_METRICS = word_list("""
     loss reward reward_std frac_reward_zero_std entropy kl num_tokens runtime completions rewards clip_ratio sampling
     tools rubrank benchmark aux_loss
 """)
-"""The first part of the names of all metrics that an evaluation logs."""
+"""First parts of the names of all metrics that an evaluation logs."""
 
 
 def try_arguments(job: Job, arguments: Any) -> None:
-    """Try what the trainer does once the model is loaded; raises for the first thing that fails."""
+    """Try what the trainer will do after it has loaded the model; raises for the first thing that fails."""
     _try_optimizer(job, arguments)
     _try_schedule(job, arguments)
     _check_data_loader(job, arguments)
@@ -259,6 +261,7 @@ def try_arguments(job: Job, arguments: Any) -> None:
 
 
 def _try(job: Job, parameter: str, allowed: str, make: Callable[[], Any]) -> None:
+    """Call `make`; its error becomes one about the parameter."""
     try:
         make()
     except Exception as error:  # each setting, and each library behind it, raises its own errors
