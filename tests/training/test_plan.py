@@ -340,7 +340,7 @@ def test_a_damaged_checkpoint_is_passed_over(folder, state):
     with pytest.raises(InvalidInput, match="branch must be a complete checkpoint"):
         make_plan(tiny.job(folder, output="other"), branch=output / "checkpoint-10")
     (output / "checkpoint-9" / "trainer_state.json").write_text(state)
-    with pytest.raises(InvalidInput, match=r"a folder with a complete checkpoint; got checkpoint-10, whose trainer_state"):
+    with pytest.raises(InvalidInput, match=r"a complete checkpoint; got checkpoint-10, whose trainer_state"):
         make_plan(tiny.job(folder), resume=True)
 
 

@@ -1,4 +1,4 @@
-"""An alarm for reward hacking: rewards rise, and what they stand for does not.
+"""An alarm for reward hacking: rewards rise while the quality that they should measure does not.
 
     alarm = RewardAlarm()
     figures = measure_step(step, groups, words_M, markup_M)      a few means and correlations of one step
@@ -13,10 +13,10 @@ Six signals, in trainers (metrics `rubrank/alarm/…`, from 1 on an alarm) and o
     gamma           the judges' liking of an attribute grows: γ̂ is larger than 48 steps ago
     words, markup   answers get longer, or fuller of Markdown, and checked scores do not rise
     against/<criterion>     the criterion falls within groups where the advantage rises: training makes it worse
-    saturated       criteria that are met by nearly all rollouts: nothing can be learnt from them. A notice, no alarm
+    saturated       criteria that are met by nearly all rollouts: nothing can be learnt from them. Only logged
 
-Each trend is the slope of a regression over the last `WINDOW` steps, with its t statistic; a small change is no alarm
-however significant it is. `against` adds up the evidence of all steps (CUSUM). The thresholds were calibrated on
+Each trend is the slope of a regression over the last `WINDOW` steps, with its t statistic. A small change is never an
+alarm, even if it is significant. `against` adds up the evidence of all steps (CUSUM). The thresholds were calibrated on
 simulated runs: `benchmarks/alarm.py`, docs/alarm.md.
 """
 
@@ -41,18 +41,20 @@ if TYPE_CHECKING:
 WINDOW = 48
 """Steps over which trends are estimated."""
 FEWEST_GROUPS = 4
-"""Groups that figures are made of; trainers that pass fewer at a time have them collected."""
-_FEWEST_STEPS = 24  # with a value; a trend needs as many
+"""Groups that the figures of a step need; if a trainer passes fewer at a time, they are collected first."""
+_FEWEST_STEPS = 24  # steps with a value that a trend needs
 _TREND_T = 4.5  # t statistic from which a slope counts
 _DRIFT_T = 7.0  # the same for words and Markdown, which drift even if nothing rewards them
+_EARNED_T = 2.0  # t statistic from which checked scores count as rising
 _SMALLEST_CHANGE = 0.03  # of a mean score, over the window
 _SMALLEST_LENGTHENING = math.log(1.3)  # of the mean logarithm of the words
 _SMALLEST_MARKUP = 0.1  # more markers per line
 _GAMMA_RISE = 3.5  # standard errors from which a rise of γ̂ counts; simulated runs without one reach 2.7
 _CUSUM_SLACK = 0.75  # standard errors subtracted at each step, so that noise does not add up
 _CUSUM_LIMIT = 12.0  # sum from which it is an alarm
-_SATURATED = 0.98  # share of the best score, and of ties
-_SATURATED_STEPS = 20
+_SATURATED = 0.98  # mean score, and share of tied groups, from which a criterion is saturated
+_SATURATED_STEPS = 20  # steps in a row after which it is reported
+_TIED_SQUARES = 1e-18  # sum of squared deviations below which scores are equal up to rounding
 _PRESENCE_FAMILIES = {"format", "length", "presence", "similarity"}
 _CORRECTNESS_FAMILIES = {"code", "data", "truth", "agentic", "faithfulness"}
 _CORRECTNESS_VERIFIERS = {"GroundTruthMatch"}
@@ -81,7 +83,7 @@ class StepFigures:
     means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Criterion → its mean from 0 to 1, and the share of the groups that it ties."""
     checked_criteria: tuple[str, ...] = ()
-    """Those that programs decide, or that are only watched."""
+    """Criteria that programs decide, or that are only watched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,14 +227,15 @@ def _add_group(
     for k, criterion in enumerate(criteria):
         part = sums.get(criterion.name)
         if part is None:
-            part = sums[criterion.name] = _CriterionSums(_kinds_of(criterion))
+            part = _CriterionSums(_list_kinds(criterion))
+            sums[criterion.name] = part
         count = int(count_K[k])
         part.total += float(total_K[k])
         part.count += count
         if count < 2:
             continue
         part.groups += 1
-        if squares_K[k] < 1e-18:
+        if squares_K[k] < _TIED_SQUARES:
             part.tied_groups += 1
             continue
         part.freedom += count - 1
@@ -241,7 +244,7 @@ def _add_group(
         part.advantage_squares += advantage_squares_K[k]
 
 
-def _kinds_of(criterion: CriterionData) -> tuple[str, ...]:
+def _list_kinds(criterion: CriterionData) -> tuple[str, ...]:
     """The means to which a criterion contributes."""
     kinds = ["judged" if criterion.verifier is None and criterion.layer != "watch" else "checked"]
     if criterion.category in ("presence", "correctness"):
@@ -286,7 +289,7 @@ class RewardAlarm:
         self._count_saturated(figures)
         texts: dict[str, str] = {}
         self.strengths = {}
-        for kind, strength, text in (*self._judge_trends(), *self._judge_gamma(), *self._judge_directions(figures)):
+        for kind, strength, text in (*self._check_trends(), *self._check_gamma(), *self._check_directions(figures)):
             self.strengths[kind] = strength
             texts[kind] = text
         findings = []
@@ -326,7 +329,8 @@ class RewardAlarm:
 
     # ----------------------------------------------------------------------------------------------------- signals
 
-    def _judge_trends(self) -> Iterator[tuple[str, float, str]]:
+    def _check_trends(self) -> Iterator[tuple[str, float, str]]:
+        """(signal, strength, text) of judged_up, presence_up, words and markup."""
         span = f"over the last {len(self._window)} steps"
         checked_change, checked_t = self._trend("checked")
         falling = {"what programs check": (checked_change, checked_t)}
@@ -338,7 +342,8 @@ class RewardAlarm:
         yield from _compare_trends(
             "presence_up", "scores of form and presence", self._trend("presence"), correctness, span
         )
-        is_earned = not math.isnan(checked_change) and checked_t >= 2.0
+        # Longer answers are no sign of hacking if checked scores rise with them.
+        is_earned = not math.isnan(checked_change) and checked_t >= _EARNED_T
         drifts = {
             "words": (_SMALLEST_LENGTHENING, "the length of answers"),
             "markup": (_SMALLEST_MARKUP, "Markdown per line"),
@@ -354,7 +359,8 @@ class RewardAlarm:
     def _trend(self, name: str) -> tuple[float, float]:
         return _fit_trend([getattr(figures, name) for figures in self._window])
 
-    def _judge_gamma(self) -> Iterator[tuple[str, float, str]]:
+    def _check_gamma(self) -> Iterator[tuple[str, float, str]]:
+        """(signal, strength, text) of gamma, for each controlled attribute."""
         if len(self._window) < WINDOW:
             return
         first = self._window[0]
@@ -368,7 +374,8 @@ class RewardAlarm:
             text = f"the judges' liking of {name} grew: γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
             yield f"gamma/{name}", rise / _GAMMA_RISE, text
 
-    def _judge_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
+    def _check_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
+        """(signal, strength, text) of against, for each criterion."""
         for name, (correlation, freedom) in figures.covariance.items():
             evidence = -correlation * math.sqrt(freedom) - _CUSUM_SLACK
             self._against[name] = min(max(0.0, self._against.get(name, 0.0) + evidence), 2.0 * _CUSUM_LIMIT)
@@ -423,7 +430,7 @@ def _compare_trends(
 
 
 def _to_json(figures: dict[str, Any]) -> dict[str, Any]:
-    """Figures as JSON data, with lists for tuples and null for NaN, so that a saved state equals the one it is of."""
+    """Figures as JSON data: lists for tuples and null for NaN, so that states can be compared after saving."""
     data: dict[str, Any] = {}
     for name, value in figures.items():
         if isinstance(value, dict):

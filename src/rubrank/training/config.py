@@ -37,13 +37,13 @@ _PAGE = "frameworks"
 
 
 class RewardConfig(EngineOptions):
-    """What a configuration file holds."""
+    """The keys of a configuration file."""
 
     rubric_column: str = option("rubric", "Column in which a row has its own rubric.")
     imports: tuple[str, ...] = option((), "Modules that register verifiers, rules or attributes of your own.")
 
     def engine(self, folder: Path = Path(), *, process: str = "") -> RewardEngine:
-        """The engine. process: put into the name of the records, if several processes write some."""
+        """The engine. process: added to the name of the records file, if several processes write records."""
         for module in self.imports:
             try:
                 importlib.import_module(module)
@@ -85,9 +85,9 @@ def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process
 
     source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
         in a process.
-    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, which is warned of. So
-        attributes are controlled only if the configuration names them.
-    process: put into the name of the records, if several processes write some.
+    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, so a rule with a memory
+        causes a warning, and attributes are controlled only if the configuration names them.
+    process: added to the name of the records file, if several processes write records.
     """
     if isinstance(source, RewardEngine):
         source.leave_out_default_control()
@@ -121,7 +121,7 @@ def warn_if_stateful(engine: RewardEngine, owner: str) -> None:
 
 
 def _find_file(folder: Path, value: Any) -> Any:
-    """The path of a file beside the configuration; presets and data as they are."""
+    """The path of a file beside the configuration; names of presets and data are returned unchanged."""
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 

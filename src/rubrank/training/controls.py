@@ -73,12 +73,12 @@ class Control:
 
     @property
     def is_common(self) -> bool:
-        """Is the attribute measured on every rollout anyway, for the log?"""
+        """Whether the attribute is measured on every rollout for the log, controlled or not."""
         return self.name in (*LENGTHS, *MARKDOWN) and self.definition is ATTRIBUTES[self.name]
 
 
 DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
-"""What trainers control if judges decide and nothing else is said: judges like long and formatted answers."""
+"""What trainers control by default if there are judges: judges tend to prefer long and formatted answers."""
 
 
 def default_controls(options: RewardOptions) -> tuple[Control, ...]:
@@ -131,7 +131,7 @@ class TextFeatures:
     markdown: np.ndarray
     """Markers per line of the answer."""
     custom: Mapping[str, np.ndarray]
-    """Attribute → its columns, for attributes that are neither of the two."""
+    """Attribute → its columns, for attributes that are not made of words or Markdown."""
 
     def split(self, groups: Sequence[Group]) -> tuple[TextFeatures, ...]:
         """The features of each group."""
@@ -232,7 +232,7 @@ def active_controls(
 
 
 def remembers(rule: Rule) -> bool:
-    """Does the rule, or a rule inside it, learn from batch to batch?"""
+    """Whether the rule, or a rule inside it, learns from batch to batch."""
     parts = (find_weighing(rule), find_ordinal(rule))
     return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
 
@@ -251,7 +251,7 @@ def _find_pool(rule: Rule) -> Pool | None:
 
 
 def is_linear(rule: Rule) -> bool:
-    """Is the influence of attributes taken out by the linear stage, not within the ordinal fit of RLVR²?"""
+    """Whether the linear stage takes out the influence of attributes, instead of the ordinal fit of RLVR²."""
     return getattr(find_ordinal(rule), "wins", "graded") == "graded"
 
 

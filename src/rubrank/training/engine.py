@@ -98,7 +98,7 @@ STEP_DEADLINE = 540.0
 """Seconds for all judge calls of a step if the judges set no deadline; collective operations give up after 600."""
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
-_MOST_NAMES = 5  # criteria that the log names
+_MOST_NAMES = 5  # a line of the log names at most this many criteria
 _MOST_STEPS = 10_000  # steps whose number of calls is remembered, for unique labels
 _AFTER_OUTAGE = 240.0  # seconds that are left for the calls of a step once an outage is over
 
@@ -119,12 +119,12 @@ class Graded:
 
 @dataclass(frozen=True, eq=False)
 class StepRewards:
-    """What a trainer gets; groups and rollouts in the order in which they were passed."""
+    """The rewards of a step and what is logged about it; groups and rollouts keep their order."""
 
     rewards: tuple[tuple[float, ...], ...]
     """One tuple per group; NaN = nothing is known about the rollout."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """For the trainer's log; numbers that do not exist are left out, not NaN."""
+    """For the trainer's log; an undefined number is left out instead of being NaN."""
     columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     """Texts about each rollout, for a table of completions; shaped like the rewards."""
     results: tuple[Fused, ...] = ()
@@ -218,8 +218,8 @@ class RewardEngine:
         self._workers = settings.workers
         self._cache = settings.cache
         self._lines: list[str] = []  # sources, categories … that have a score line of their own, oldest first
-        self._calls: dict[tuple[bool, int], int] = {}
-        self._ended: float | None = None
+        self._calls: dict[tuple[bool, int], int] = {}  # (training?, step) → calls of `label`
+        self._ended: float | None = None  # when the last training step was fused
         self._warned_of_single_group = False
         self._has_logged_control = False
         self.alarm = None if settings.alarm == "off" else RewardAlarm()
@@ -302,7 +302,7 @@ class RewardEngine:
         """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
         from rubrank.grading.grade import grade_group_criteria
 
-        return grade_group_criteria(table, self._read(groups), self._criteria(groups))
+        return grade_group_criteria(table, self._read(groups), self._list_criteria(groups))
 
     async def ask(
         self,
@@ -323,7 +323,7 @@ class RewardEngine:
             return Graded(table.groups)
         groups = self._read(groups)
         judged = await judge_table_async(
-            table, groups, self._criteria(groups), self.judges, compare=compare, arrived=arrived
+            table, groups, self._list_criteria(groups), self.judges, compare=compare, arrived=arrived
         )
         return Graded(judged.groups, judged.judging)
 
@@ -570,7 +570,7 @@ class RewardEngine:
             raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
 
     def leave_out_default_control(self) -> None:
-        """Control nothing that was not asked for: for trainers whose checkpoints do not contain the engine's state."""
+        """Turn default control off: for trainers whose checkpoints do not contain the engine's state."""
         if self._uncontrolled_rule is not None:
             self.rule = self._uncontrolled_rule
             self.controls = ()
@@ -578,7 +578,7 @@ class RewardEngine:
 
     @property
     def remembers(self) -> bool:
-        """Does the rule learn from step to step?"""
+        """Whether the rule learns from step to step."""
         return remembers(self.rule)
 
     def state_dict(self) -> dict[str, Any]:
@@ -604,14 +604,16 @@ class RewardEngine:
             remedy = "It is damaged, or from a version before the first release."
             raise InvalidInput(_OWNER, "state", "complete", f"no {missing[0]!r}", remedy)
         self._lines = list(state["lines"])
-        self._judge_totals |= state.get("judge", {})  # states of earlier versions have neither
+        # States of earlier versions have neither of the next two.
+        self._judge_totals |= state.get("judge", {})
         if self.alarm is not None and state.get("alarm") is not None:
             self.alarm.load_state_dict(state["alarm"])
         if state["memory"] is None:
             return
         if self.remembers and isinstance(self.rule, Stateful):
             self.rule.restore(state["memory"])
-        elif state["rule"] != self.rule.name:  # else the memory of attributes that are no longer controlled
+        elif state["rule"] != self.rule.name:
+            # The same rule without a memory is allowed: its attributes are no longer controlled.
             allowed = f"{state['rule']!r}, whose state the checkpoint contains"
             remedy = "Resume with the same rule, or start a new run from the checkpoint's model."
             raise InvalidInput(_OWNER, "rule", allowed, repr(self.rule.name), remedy)
@@ -667,7 +669,8 @@ class RewardEngine:
             got = "a judged criterion, and no judge for it"
             raise InvalidInput(where, f"criterion {criterion.name!r}", allowed, got, remedy)
 
-    def _criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
+    def _list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
+        """The criteria of each group."""
         return [tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria) for group in groups]
 
 
@@ -675,9 +678,12 @@ class RewardEngine:
 
 
 def is_controlled_by_default(settings: EngineOptions, rule: Rule) -> bool:
-    """Are attributes controlled although the options name none? `attributes: []` and `edition: paper` say no."""
-    is_asked = "attributes" in settings.model_fields_set or settings.edition is not None
-    return not is_asked and settings.pool != "group" and is_controllable(rule)
+    """Whether attributes are controlled although the options do not name any.
+
+    `attributes: []`, `edition: paper` and `pool: group` turn this off.
+    """
+    is_decided = "attributes" in settings.model_fields_set or settings.edition is not None
+    return not is_decided and settings.pool != "group" and is_controllable(rule)
 
 
 def _log_default_control(judged: Sequence[str]) -> None:

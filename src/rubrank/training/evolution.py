@@ -3,8 +3,8 @@
     reward = RubricReward("rubric.yaml", judges="judges.yaml", records="records.jsonl")
     GRPOTrainer(…, reward_funcs=reward, callbacks=[reward.callback, evolve(reward, writers="writers.yaml", every=50)])
 
-Nothing evolves unless it is asked for. See `rubrank.drafting.evolution` for what is proposed, kept and retired. An item
-is used from the step at which it began; earlier rewards stay as they are, and evaluations never use it. The state is
+`rubrank.drafting.evolution` says which items are proposed, kept and retired. An item is used from the step on at which
+it was added: earlier rewards do not change, and evaluations never use it. The state is
 part of the trainer's checkpoint. With several processes the first one asks the writers, and all use the same items.
 AsyncGRPO, whose rewards are computed in another process, cannot evolve rubrics.
 """
@@ -45,7 +45,7 @@ def evolve(reward: RubricReward, *, log: str | Path | None = None, **options: An
 
 
 def start_evolution(reward: RubricReward, evolution: RubricEvolution) -> None:
-    """Show the evolution every training step, and use its items in the rewards."""
+    """Pass every training step to the evolution, and use its items in the rewards."""
 
     def observe(groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int) -> None:
         for observation in observe_step(groups, table, rewards, step):

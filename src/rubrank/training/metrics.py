@@ -60,7 +60,7 @@ from rubrank.training.controls import TextFeatures, token_lengths
 
 MOST_LINES = 32
 """Sources, stages, categories and tiers (each) with a line of their own; the others share the line "others"."""
-_MAX_NAME_LENGTH = 80
+_MAX_NAME_LENGTH = 80  # characters of a source, stage, category or tier in the name of a line
 _ORIGIN_KEYS = {"source": ("rubrank_source", "data_source", "source"), "stage": ("rubrank_stage", "stage")}
 
 

@@ -4,8 +4,8 @@
     rollout_of([{"role": "user", "content": "Name a lake."}], [{"role": "assistant", "content": "West Lake."}])
 
 A completion given as messages may call tools. Its last assistant message is the answer, `reasoning_content` is the
-reasoning, and each call is paired with its result. Columns of the dataset are metadata, whatever they are called: a
-column named `reasoning` is what the dataset says, not what the policy thought.
+reasoning, and each call is paired with its result. Columns of the dataset are always metadata: a column named
+`reasoning` belongs to the dataset, and is not the reasoning of the policy.
 
 The chat template of a reasoning model may end in `<think>`. The completion then starts inside the reasoning, and one
 that is cut off there contains no tag at all. The option `thinking` says how to read completions:
@@ -132,7 +132,7 @@ def template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
     conversation = [{"role": "user", "content": "?"}]
     try:
         text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True, **options)
-    except Exception:  # a template may raise anything for a conversation that it does not like
+    except Exception:  # templates raise errors of many types for conversations that they refuse
         return None
     return opening_tag(text) if isinstance(text, str) else None
 
@@ -143,7 +143,7 @@ def unwrap_tokenizer(tokenizer: Any) -> Any:
 
 
 def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool:
-    """Did the policy close the reasoning without a word, `</think>West Lake.`, and did a parser remove the tag?
+    """Whether the policy closed its reasoning at once, `</think>West Lake.`, and a parser removed the tag.
 
     The remaining text has no tag, just like a completion that was cut off inside its reasoning. Only the sampled
     tokens tell the two apart.
@@ -325,7 +325,7 @@ def assistant_message(text: str) -> dict[str, Any]:
 
 
 def parse_tool_call(text: str) -> dict[str, Any] | None:
-    """One tool call, or None if the text is none. Open models write calls in two forms:
+    """One tool call, or None if the text is not one. Open models write calls in two forms:
 
     {"name": "look", "arguments": {"at": "map"}}
     <function=look><parameter=at>map</parameter></function>

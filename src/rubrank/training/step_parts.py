@@ -24,7 +24,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.controls import ActiveControls
 
 MOST_COLUMNS = 256
-"""Criteria that are fused in one matrix, if the rule allows to split a step."""
+"""A step with more criteria is fused in parts, if the rule allows it."""
 _OWNER = "RewardEngine"
 
 
@@ -48,7 +48,7 @@ class FusedPart:
 
 
 def fuse_in_parts(rule: Rule, table: ScoreTable, active: ActiveControls, penalties: Penalties) -> list[FusedPart]:
-    """The fused groups of a step: one part, unless the step has many criteria and the rule allows to split it."""
+    """Fuse the groups of a step, in one part unless it has many criteria and the rule can fuse groups separately."""
     if active.values_MD is not None:
         rule = _estimate_first(with_options(rule, "attributes", adjust=active.adjust), table, active)
     parts = []
@@ -109,6 +109,7 @@ def _estimate_first(rule: Rule, table: ScoreTable, active: ActiveControls) -> Ru
 
 
 def _is_wide(groups: Sequence[GroupScores]) -> bool:
+    """Whether the groups have so many different criteria that they are fused in parts."""
     return len({name for group in groups for name in group.names}) > MOST_COLUMNS
 
 
@@ -121,7 +122,7 @@ def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
         return table
     judging = table.judging
     if judging is not None:
-        # The account is of the whole step; the first part carries it.
+        # The costs are those of the whole step: the first part has them.
         account = judging.account if groups.start == 0 else Account()
         judging = Judgments(judging.groups[groups], account, judging.ids[groups])
     return replace(table, groups=table.groups[groups], judging=judging)

@@ -32,7 +32,7 @@ _OWNER = "NeMo-RL"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")
 
 
-class Returned(NamedTuple):
+class EnvironmentResult(NamedTuple):
     """What `step` returns if NeMo-RL is not installed: the fields of its EnvironmentReturn."""
 
     observations: list[dict[str, str]]
@@ -139,7 +139,7 @@ def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:
             EnvironmentReturn,
         )
     except ImportError:
-        EnvironmentReturn = Returned
+        EnvironmentReturn = EnvironmentResult
     number = len(rewards)
     return EnvironmentReturn(
         observations=[{"role": "environment", "content": ""}] * number,

@@ -13,7 +13,7 @@ group.
 
 SkyRL's `evaluate` calls the generator directly, so evaluations do not come here. Their prompts are not remembered
 either, because their uids are row numbers of another dataset. Reward metrics are those of the rows that are trained on,
-even where the asynchronous trainer would also count groups that it dropped: those have no reward of the rubric.
+even if the asynchronous trainer also counts groups that it dropped: those have no reward of the rubric.
 """
 
 from __future__ import annotations

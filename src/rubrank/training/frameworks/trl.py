@@ -58,7 +58,7 @@ _NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools", MESSAGE
 
 @dataclass(frozen=True, eq=False)
 class TrainerInfo:
-    """What is known about the trainer that calls."""
+    """The arguments, the model and the tokenizer of the trainer that calls."""
 
     args: Any
     model: Any

@@ -62,12 +62,12 @@ class ArrivingGroup:
             self._pairs = ArrivingPairs(self._engine, self._id, self._rubric, self.size, self._start)
         pairs = self._pairs
         slot = self._free_slot(member)
-        twin = next((name for name, earlier in self._rollouts.items() if earlier == rollout), None)
+        identical = next((name for name, earlier in self._rollouts.items() if earlier == rollout), None)
         self._rollouts[member] = rollout
         self._slots[member] = slot
-        if twin is not None:
-            self._tasks[member] = self._tasks[twin]
-            comparable = self._comparable[twin]
+        if identical is not None:
+            self._tasks[member] = self._tasks[identical]
+            comparable = self._comparable[identical]
         else:
             comparable = asyncio.get_running_loop().create_future()
             single = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
@@ -81,16 +81,17 @@ class ArrivingGroup:
         comparable.add_done_callback(compare)
 
     def _free_slot(self, member: Hashable) -> int:
-        """The place of a member: its number if it is one, so that the order of arrival does not matter."""
-        taken = set(self._slots.values())
-        if isinstance(member, int | np.integer) and 0 <= member < (self.size or 0) and member not in taken:
+        """The place of a member in the group: its number, if it has one; the order of arrival does not matter then."""
+        used_slots = set(self._slots.values())
+        if isinstance(member, int | np.integer) and 0 <= member < (self.size or 0) and member not in used_slots:
             return int(member)
-        return next(i for i in range(len(taken) + 1) if i not in taken)
+        return next(slot for slot in range(len(used_slots) + 1) if slot not in used_slots)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return asyncio.create_task(self._time(work))
 
     async def _time(self, work: Awaitable[T]) -> T:
+        """Await some work, and note when it ran."""
         span = [time.perf_counter(), math.inf]
         self._spans.append(span)
         try:
@@ -180,7 +181,7 @@ class ArrivingPairs:
         return Memo()
 
     def may_enter(self, scores: GroupScores) -> bool:
-        """Do the scores of verifiers alone decide whether this rollout is to be compared?"""
+        """Whether the scores of verifiers alone decide if this rollout is compared with others."""
         return self._arrivals is not None and self._arrivals.may_enter(scores.reasons[0])
 
     def enter(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:

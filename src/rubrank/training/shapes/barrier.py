@@ -40,7 +40,7 @@ from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.shapes.arrivals import ArrivingGroup
 
 _OWNER = "Barrier"
-_CLEANUPS = 100  # searches for groups to forget, within `keep` seconds
+_CLEANUPS = 100  # old groups are looked for this many times in `keep` seconds
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SampleReward:
 
     @property
     def is_known(self) -> bool:
-        """Does the sample have a reward of its own?"""
+        """Whether the sample has a reward of its own."""
         return not math.isnan(self.reward)
 
     @property

@@ -1,12 +1,12 @@
-"""`python -m verl.trainer.main_ppo` that ends well if the judges do not answer.
+"""`python -m verl.trainer.main_ppo` with a checkpoint and a clear message if the judges do not answer.
 
     python -m rubrank.training.verl trainer.v1.trainer_mode=rubrank_sync …        the arguments are verl's
 
 Configuration, trainers and everything else are verl's, with rubrank's plug-ins. What it adds:
 
     a run that rubrank ends says why in one line, below the log of Ray, and its exit code is 2
-    it saves a checkpoint first: the v1 modes rubrank_… do so by themselves; verl's own modes are replaced by these if
-    `RubricBarrier` is the reward manager; and so does verl's older trainer (`trainer.use_v1=false`)
+    it saves a checkpoint first, in the v1 modes rubrank_… and in verl's older trainer (`trainer.use_v1=false`); with
+    the reward manager `RubricBarrier`, verl's own v1 modes are replaced by ours
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError as error:
 
 
 def find_own_error(error: BaseException | None) -> RubrankError | None:
-    """The error of ours that another process raised; None: it is not one of ours."""
+    """The error of rubrank that another process raised; None if it is not an error of rubrank."""
     while error is not None:
         cause = getattr(error, "cause", None)  # Ray's errors have the class of the original, and hold it here
         if isinstance(error, RubrankError) and cause is None:
@@ -71,7 +71,7 @@ def run(config: Any, runner: Any = None) -> None:
 
 
 def run_or_exit(config: Any, runner: Any = None) -> None:
-    """`run`; an error of ours becomes one line and an exit code."""
+    """`run`; an error of rubrank becomes one line and an exit code."""
     try:
         run(config, runner)
     except Exception as error:

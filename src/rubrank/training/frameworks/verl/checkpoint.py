@@ -10,7 +10,7 @@ were taken from the loader and not trained on are put back into the queue, to be
 
 Errors of `RubricScores` are raised by the trainer itself. `RubricBarrier` raises in an actor; verl then loses the
 rollouts of a group and learns nothing about the reason. So the trainer asks the actor, after sampling and before it
-replaces lost groups, which it would do for as long as the judges are away.
+replaces lost groups, which it would do until the judges answer again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ACTOR_TIMEOUT = 60.0  # seconds; the actor only returns an attribute
 
 
 def waits_in_barrier(config: Any) -> bool:
-    """Is `RubricBarrier` the reward manager?"""
+    """Whether `RubricBarrier` is the reward manager."""
     return bool(config.reward.reward_manager.name == BARRIER)
 
 
@@ -116,7 +116,9 @@ class SavesFirst(_Trainer):
     _done_step = 0  # the last whole step; if a step has several updates, some of the next may be in the weights
     _loader_state: Any = None
     _is_sampling = False
-    _sample_again = False  # from a checkpoint: nothing in its queue was judged for certain, whatever its status
+    _sample_again = (
+        False  # from a checkpoint: the prompts in its queue may not have been judged, even if marked as done
+    )
 
     def fit(self, agent_loop_manager: Any) -> None:
         """verl's `fit`, which saves before it ends because of the judges."""
@@ -151,7 +153,7 @@ class SavesFirst(_Trainer):
             return save_step(self, self._done_step, self._loader_state)
         try:
             self._put_prompts_back()
-        except Exception as error:  # the run ends because of the judges, whatever else is broken
+        except Exception as error:  # the run ends because of the judges, and that is what must be reported
             loss = f"{type(error).__name__}: {error}"
             return f"{save_step(self, self._done_step)} Prompts in flight could not be saved, and are lost: {loss}."
         return save_step(self, self._done_step)

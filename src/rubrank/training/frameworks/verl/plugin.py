@@ -1,4 +1,4 @@
-"""What verl loads with every `import verl`: next to nothing until its v1 trainer is imported.
+"""The plug-in that verl loads with every `import verl`; it does nothing until verl's v1 trainer is imported.
 
     import verl                       registers a finder; imports neither torch nor anything else of rubrank
     import verl.trainer.ppo.v1        imports `trainer.py`, which registers the modes `rubrank_…`

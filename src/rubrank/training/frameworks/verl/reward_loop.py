@@ -12,8 +12,8 @@ makes the rewards of training from them.
 `shapes/barrier.py` with its timeouts, lost and late siblings, and repeated calls.
 
 In validation both return the gated weighted mean of the criteria, and the score on each. Fused rewards rank the
-rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation, whatever
-`val_kwargs.n` is. The partition of the TransferQueue in which verl registers a prompt says whether it is held out.
+rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation. The partition of
+the TransferQueue in which verl registers a prompt says whether it is held out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WORKER_LOAD = 0.8  # a higher load could by chance fill one worker before the o
 
 
 class _RubricManager(RewardManagerBase):
-    """What both managers share: a row of verl → rollout and rubric."""
+    """The base of both managers: reads the rollout and the rubric of a row."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class RubricBarrier(_RubricManager):
         judges = self.engine.judges
         if not self.settings.saving and judges is not None and judges.on_outage != "continue":
             _log.warning(
-                "RubricBarrier: this trainer saves no checkpoint when its judges stay away; use "
+                "RubricBarrier: this trainer saves no checkpoint if its judges do not answer; use "
                 "trainer.v1.trainer_mode=rubrank_sync or rubrank_colocate_async, or python -m rubrank.training.verl"
             )
         actor_class: Any = ray.remote(BarrierActor).options(
@@ -142,7 +142,7 @@ class RubricBarrier(_RubricManager):
 class SingleScorer:
     """Scores rollouts without their group: the gated weighted mean of the criteria.
 
-    is_complete: are these all the scores? Not if a judge compares rollouts: it needs the group, and is not called.
+    is_complete: False if a judge compares rollouts: it needs the whole group, and is not called here.
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
@@ -182,7 +182,7 @@ def check_workers(config: Any) -> None:
 
 
 def has_queue() -> bool:
-    """Does the run have a TransferQueue?"""
+    """Whether the run has a TransferQueue."""
     try:
         ray.get_actor("TransferQueueController", namespace="transfer_queue")
     except ValueError:
@@ -193,7 +193,8 @@ def has_queue() -> bool:
 def check_held_out(config: Any) -> None:
     """Refuse validation rows that look like training rows, for runs without a TransferQueue.
 
-    There only a row itself says whether it is held out. Others would wait for siblings that never come, and teach.
+    Without a queue, only a row itself says whether it is held out. A row that does not say so would wait for siblings
+    that never come, and the rule would learn from it.
     """
     import polars as pl
 
@@ -285,7 +286,7 @@ class Partitions:
         return self._partition_of.get(uid)
 
     def _connect(self) -> bool:
-        """Connect to the queue of the run, if there is one; `init` alone would make one."""
+        """Connect to the queue of the run, if there is one; `tq.init` alone would start a new one."""
         if not self._is_connected:
             try:
                 import transfer_queue as tq

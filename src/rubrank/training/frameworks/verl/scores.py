@@ -45,7 +45,7 @@ _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_t
 
 @dataclass(frozen=True, eq=False)
 class SingleScores:
-    """What is known about one rollout by itself."""
+    """The reward and the scores of one rollout by itself."""
 
     reward: float
     """By the engine's rule, in a group of one; NaN: nothing is known."""
@@ -129,7 +129,7 @@ class _Batcher(Generic[A, B]):
         try:
             results = await asyncio.to_thread(self._work, [item for item, _ in batch])
         except Exception as error:
-            if len(batch) > 1:  # one bad rubric is no reason to lose the others
+            if len(batch) > 1:  # find the rollout that failed, and keep the others
                 for pair in batch:
                     await self._run_batch([pair])
             elif not batch[0][1].done():

@@ -192,7 +192,7 @@ def step_of(row: Mapping[str, Any], meta: Any) -> int | None:
 
 
 def is_held_out(row: Mapping[str, Any]) -> bool:
-    """Does the row say that it is not trained on? verl's datasets have `extra_info.split`."""
+    """Whether the row says that it is not trained on; verl's datasets have `extra_info.split`."""
     split = _get_at(row, "extra_info.split")
     return isinstance(split, str) and split.lower() not in ("train", "training")
 
