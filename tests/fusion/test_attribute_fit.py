@@ -311,7 +311,7 @@ def test_criteria_fitted_a_few_at_a_time_are_the_same_bit_for_bit(monkeypatch, c
 @pytest.mark.parametrize("pool", ["group", "batch"])
 def test_another_order_in_memory_compiles_nothing_anew(pool):
     """Kernels are compiled for each order that they are given, which takes half a minute: all are given one."""
-    data, kernels = batch([4, 4, 4]), (likelihood.pooled_sums, likelihood.fit_jobs, likelihood.refit_jobs)
+    data, kernels = batch([4, 4, 4]), (likelihood.sum_over_groups, likelihood.fit_jobs, likelihood.refit_jobs)
     groups, attributes = np.repeat([0, 1, 2], 4), data.attributes_MD
     ragged = np.repeat([0, 1, 2], [5, 4, 3])
     first = fuse(data.scores_MK, groups=groups, attributes=attributes, pool=pool, adjust="remove")

@@ -238,7 +238,7 @@ def _find_scale(record: GroupRecord) -> np.ndarray:
     attributes = len(record.attribute_names)
     unscaled = np.empty(_shape_of_attributes(record))
     values = to_array(record.attributes or (), _shape_of_attributes(record))
-    likelihood.mean_contrasts(values, np.ones(attributes), np.array([0, record.size]), unscaled)
+    likelihood.average_contrasts(values, np.ones(attributes), np.array([0, record.size]), unscaled)
     if record.mean_contrasts is None:
         return np.ones(attributes)
     recorded = to_array(record.mean_contrasts, _shape_of_attributes(record))

@@ -175,7 +175,7 @@ def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
     assert batch.attributes_MD is not None
     attributes_MD = np.array(batch.attributes_MD, dtype=float, order="C")
     contrasts_MD = np.empty(attributes_MD.shape)
-    likelihood.mean_contrasts(attributes_MD, np.ones(attributes_MD.shape[1]), batch.starts, contrasts_MD)
+    likelihood.average_contrasts(attributes_MD, np.ones(attributes_MD.shape[1]), batch.starts, contrasts_MD)
     return contrasts_MD
 
 

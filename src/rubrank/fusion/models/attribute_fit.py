@@ -123,7 +123,7 @@ class FitData:
         n = int(self.sizes[g])
         D = self.attributes_MD.shape[1]
         z_PD = np.empty((n * (n - 1) // 2, D))
-        likelihood.contrasts(self.attributes_MD, self.scale_D, int(self.starts[g]), n, z_PD)
+        likelihood.load_contrasts(self.attributes_MD, self.scale_D, int(self.starts[g]), n, z_PD)
         z_nnD = np.zeros((n, n, D))
         j, i = np.tril_indices(n, -1)
         z_nnD[i, j] = z_PD
@@ -133,7 +133,7 @@ class FitData:
     def mean_contrasts(self) -> np.ndarray:
         """z̃ (M, D): the mean contrast of each rollout with its group, itself included."""
         mean_MD = np.empty(self.attributes_MD.shape)
-        likelihood.mean_contrasts(self.attributes_MD, self.scale_D, self.starts, mean_MD)
+        likelihood.average_contrasts(self.attributes_MD, self.scale_D, self.starts, mean_MD)
         return mean_MD
 
     def wins(self, g: int, k: int) -> np.ndarray:
@@ -300,7 +300,19 @@ def run_pass(
         likelihood.advance_utilities(part.data.starts, jobs, part.solved, step_KD, active_K, part.fitted_MK, moved_K)
     sums = PassSums(moved_K, np.zeros((K, D)), np.zeros((K, D, D)), np.zeros((K, D)), np.zeros((K, D, D)))
     data = replace(part.data, known_scale_D=scale_D)
-    likelihood.pooled_sums(link, data.compiled(), jobs, data.prior, part.fitted_MK, gamma_KD, part.solved, *sums[1:])
+    likelihood.sum_over_groups(
+        link,
+        data.compiled(),
+        jobs,
+        data.prior,
+        part.fitted_MK,
+        gamma_KD,
+        part.solved,
+        sums.right_KD,
+        sums.information_KDD,
+        sums.slope_KD,
+        sums.square_KDD,
+    )
     return sums
 
 

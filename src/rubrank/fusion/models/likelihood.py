@@ -29,11 +29,12 @@ LOGISTIC = 0
 PROBIT = 1
 LARGEST_GROUP = 128  # beyond this, newton.py with LAPACK is faster than the plain loops here
 TOLERANCE = 5e-6  # on the length of a step: the error after it is of the order of its square
-ITERATIONS = 40
+ITERATIONS = 40  # a fit that needs more is left to newton.py
 
 _SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = -5.0  # left of this, Φ loses digits and finally underflows; the continued fraction does not
+_FRACTION_TERMS = 60  # enough for full precision left of _FAR
 
 
 class Data(NamedTuple):
@@ -53,9 +54,20 @@ class Data(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch arrays that all jobs share; sized for the largest group."""
+    """Scratch arrays for one job at a time; sized for the largest group.
+
+    A job fills them in this order, and repeats the last three steps until its utilities converge:
+
+        load_contrasts   z_PD                                   once for each group
+        _load_outcomes   target_P, compared_P
+        _load_utilities  u_n
+        _load_shifts     shift_P                                from γ, or from the fixed offset δ
+        _linearise       H_nn, B_nD, solved, slope_D, schur_DD  at the current utilities
+        _eliminate       solved, schur_DD, right_D              H_nn is used up
+    """
 
     z_PD: Any
+    """Contrasts of each pair."""
     target_P: Any
     """1, ½ or 0: the outcome of each pair."""
     compared_P: Any
@@ -108,7 +120,7 @@ def largest_size(starts: Any) -> int:
 
 
 @jit
-def _raw_contrasts(attributes_MD: Any, first: int, n: int, z_PD: Any) -> None:
+def _load_raw_contrasts(attributes_MD: Any, first: int, n: int, z_PD: Any) -> None:
     """z = (a_i − a_j)/(a_i + a_j), and 0 where both are 0."""
     p = 0
     for j in range(first + 1, first + n):
@@ -121,13 +133,13 @@ def _raw_contrasts(attributes_MD: Any, first: int, n: int, z_PD: Any) -> None:
 
 
 @jit
-def contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: Any) -> None:
+def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: Any) -> None:
     """Contrasts of a group, scaled by `scale_D`, or to a root mean square of 1 in this group if that is empty.
 
     They are not centred: z_ij = −z_ji, so the mean over both orders of each pair is 0 already.
     """
     P = n * (n - 1) // 2
-    _raw_contrasts(attributes_MD, first, n, z_PD)
+    _load_raw_contrasts(attributes_MD, first, n, z_PD)
     for d in range(attributes_MD.shape[1]):
         if scale_D.shape[0] > 0:
             scale = scale_D[d]
@@ -150,7 +162,7 @@ def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> in
         n = starts[g + 1] - starts[g]
         P = n * (n - 1) // 2
         total_pairs += P
-        _raw_contrasts(attributes_MD, starts[g], n, z_PD)
+        _load_raw_contrasts(attributes_MD, starts[g], n, z_PD)
         for p in range(P):
             for d in range(attributes_MD.shape[1]):
                 squares_D[d] += z_PD[p, d] * z_PD[p, d]
@@ -158,7 +170,7 @@ def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> in
 
 
 @jit
-def mean_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) -> None:
+def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) -> None:
     """z̃: the mean of each rollout's contrasts with all rollouts of its group, itself included."""
     n = largest_size(starts)
     z_PD = np.empty((n * (n - 1) // 2, attributes_MD.shape[1]))
@@ -166,7 +178,7 @@ def mean_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) 
     for g in range(starts.shape[0] - 1):
         first = starts[g]
         n = starts[g + 1] - first
-        contrasts(attributes_MD, scale_D, first, n, z_PD)
+        load_contrasts(attributes_MD, scale_D, first, n, z_PD)
         p = 0
         for j in range(1, n):
             for i in range(j):
@@ -180,15 +192,17 @@ def mean_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) 
 
 
 @jit
-def _load_outcomes(data: Any, g: int, k: int, target_P: Any, compared_P: Any) -> None:
+def _load_outcomes(data: Any, g: int, k: int, work: Any) -> None:
     """The outcome of each pair of a group on a criterion, and whether the pair was compared at all."""
+    target_P = work.target_P
+    compared_P = work.compared_P
     first = data.starts[g]
     n = data.starts[g + 1] - first
     if data.cell_NK.shape[0] > 0 and data.cell_NK[g, k] >= 0:
-        at = data.cell_NK[g, k]
+        offset = data.cell_NK[g, k]
         for p in range(n * (n - 1) // 2):
-            outcome = data.outcomes[at + p]
-            compared_P[p] = outcome == outcome
+            outcome = data.outcomes[offset + p]
+            compared_P[p] = outcome == outcome  # False for NaN
             target_P[p] = outcome
         return
     margin = data.margins[g if data.margins.shape[0] > 1 else 0, k]
@@ -200,7 +214,7 @@ def _load_outcomes(data: Any, g: int, k: int, target_P: Any, compared_P: Any) ->
             difference = x - y
             reach = margin + ROUNDING * max(abs(x), abs(y)) if margin > 0.0 else 0.0
             target_P[p] = 0.5 * (difference > reach) + 0.5 * (difference >= -reach)
-            compared_P[p] = difference == difference
+            compared_P[p] = difference == difference  # False for NaN: a score is missing
             p += 1
 
 
@@ -210,7 +224,7 @@ def hazard(x: float) -> float:
     if x < _FAR:
         # Laplace's continued fraction of Φ(x)/φ(x), evaluated from the back.
         fraction = -x
-        for k in range(60, 0, -1):
+        for k in range(_FRACTION_TERMS, 0, -1):
             fraction = -x + k / fraction
         return fraction
     return math.exp(-0.5 * x * x - _LOG_SQRT_2PI) / (0.5 * math.erfc(-x * _SQRT_HALF))
@@ -270,23 +284,9 @@ def _solve(A: Any, m: int, right: Any, columns: int) -> None:
 
 
 @jit
-def _linearise(
-    link: int,
-    n: int,
-    D: int,
-    prior: float,
-    u_n: Any,
-    shift_P: Any,
-    z_PD: Any,
-    target_P: Any,
-    compared_P: Any,
-    H_nn: Any,
-    B_nD: Any,
-    solved: Any,
-    slope_D: Any,
-    schur_DD: Any,
-) -> None:
-    """H, B, C and the slopes of a job at its utilities u_n, with γ·z given as shift_P, for the first D attributes."""
+def _linearise(link: int, n: int, D: int, prior: float, work: Any) -> None:
+    """H, B, C and the slopes of a job at its utilities u_n and shifts shift_P, for the first D attributes."""
+    z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved, slope_D, schur_DD, _ = work
     for i in range(n):
         for j in range(i, n):
             H_nn[i, j] = 0.0
@@ -320,8 +320,9 @@ def _linearise(
 
 
 @jit
-def _eliminate(n: int, D: int, H_nn: Any, B_nD: Any, solved: Any, slope_D: Any, schur_DD: Any, right_D: Any) -> None:
+def _eliminate(n: int, D: int, work: Any) -> None:
     """Solve for the utilities of a job, and for its part of the system for γ: schur_DD and right_D."""
+    _, _, _, _, _, H_nn, B_nD, solved, slope_D, schur_DD, right_D = work
     for i in range(n):
         for d in range(D):
             solved[i, 1 + d] = B_nD[i, d]
@@ -336,8 +337,18 @@ def _eliminate(n: int, D: int, H_nn: Any, B_nD: Any, solved: Any, slope_D: Any, 
 
 
 @jit
-def _shift(n: int, gamma_D: Any, z_PD: Any, shift_P: Any) -> None:
+def _load_utilities(data: Any, g: int, k: int, u_MK: Any, work: Any) -> None:
+    """The utilities of a group on a criterion."""
+    first = data.starts[g]
+    for i in range(data.starts[g + 1] - first):
+        work.u_n[i] = u_MK[first + i, k]
+
+
+@jit
+def _load_shifts(n: int, gamma_D: Any, work: Any) -> None:
     """γ·z of each pair."""
+    z_PD = work.z_PD
+    shift_P = work.shift_P
     for p in range(n * (n - 1) // 2):
         total = 0.0
         for d in range(gamma_D.shape[0]):
@@ -346,13 +357,13 @@ def _shift(n: int, gamma_D: Any, z_PD: Any, shift_P: Any) -> None:
 
 
 @jit
-def _longer(longest: float, step: float) -> float:
-    """The larger magnitude; NaN if one of them is NaN."""
+def _max_magnitude(longest: float, step: float) -> float:
+    """The larger of `longest` and the magnitude of `step`; NaN if one of them is NaN."""
     return longest if abs(step) <= longest or longest != longest else abs(step)
 
 
 @jit
-def pooled_sums(
+def sum_over_groups(
     link: int,
     data: Any,
     jobs: Any,
@@ -373,33 +384,31 @@ def pooled_sums(
     """
     D = gamma_KD.shape[1]
     work = make_work(data.starts, D)
-    z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved_n, slope_D, schur_DD, right_D = work
     loaded_group = -1
-    at = 0
+    row = 0  # of `solved`
     for job in range(jobs.shape[0]):
         g = jobs[job, 0]
         k = jobs[job, 1]
         first = data.starts[g]
         n = data.starts[g + 1] - first
         if g != loaded_group:  # jobs of a group are neighbours, and share its contrasts
-            contrasts(data.attributes_MD, data.scale_D, first, n, z_PD)
+            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
             loaded_group = g
-        _load_outcomes(data, g, k, target_P, compared_P)
-        for i in range(n):
-            u_n[i] = u_MK[first + i, k]
-        _shift(n, gamma_KD[k], z_PD, shift_P)
-        _linearise(link, n, D, prior, u_n, shift_P, z_PD, target_P, compared_P, H_nn, B_nD, solved_n, slope_D, schur_DD)
-        _eliminate(n, D, H_nn, B_nD, solved_n, slope_D, schur_DD, right_D)
+        _load_outcomes(data, g, k, work)
+        _load_utilities(data, g, k, u_MK, work)
+        _load_shifts(n, gamma_KD[k], work)
+        _linearise(link, n, D, prior, work)
+        _eliminate(n, D, work)
         for i in range(n):
             for c in range(1 + D):
-                solved[at + i, c] = solved_n[i, c]
-        at += n
+                solved[row + i, c] = work.solved[i, c]
+        row += n
         for d in range(D):
-            right_KD[k, d] += right_D[d]
-            slope_KD[k, d] += slope_D[d]
+            right_KD[k, d] += work.right_D[d]
+            slope_KD[k, d] += work.slope_D[d]
             for e in range(D):
-                information_KDD[k, d, e] += schur_DD[d, e]
-                square_KDD[k, d, e] += slope_D[d] * slope_D[e]
+                information_KDD[k, d, e] += work.schur_DD[d, e]
+                square_KDD[k, d, e] += work.slope_D[d] * work.slope_D[e]
 
 
 @jit
@@ -407,19 +416,19 @@ def advance_utilities(
     starts: Any, jobs: Any, solved: Any, step_KD: Any, active_K: Any, u_MK: Any, moved_K: Any
 ) -> None:
     """The step of the utilities that belongs to a step of γ; moved_K becomes the longest step of each criterion."""
-    at = 0
+    row = 0  # of `solved`
     for job in range(jobs.shape[0]):
         k = jobs[job, 1]
         first = starts[jobs[job, 0]]
         n = starts[jobs[job, 0] + 1] - first
         if active_K[k]:
             for i in range(n):
-                step = solved[at + i, 0]
+                step = solved[row + i, 0]
                 for d in range(step_KD.shape[1]):
-                    step -= solved[at + i, 1 + d] * step_KD[k, d]
+                    step -= solved[row + i, 1 + d] * step_KD[k, d]
                 u_MK[first + i, k] += step
-                moved_K[k] = _longer(moved_K[k], step)
-        at += n
+                moved_K[k] = _max_magnitude(moved_K[k], step)
+        row += n
 
 
 @jit
@@ -432,7 +441,6 @@ def fit_jobs(
     """
     D = gamma_JD.shape[1]
     work = make_work(data.starts, D)
-    z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved_n, slope_D, schur_DD, right_D = work
     gamma_D = np.empty(D)
     step_D1 = np.empty((D, 1))
     loaded_group = -1
@@ -442,40 +450,37 @@ def fit_jobs(
         first = data.starts[g]
         n = data.starts[g + 1] - first
         if g != loaded_group:
-            contrasts(data.attributes_MD, data.scale_D, first, n, z_PD)
+            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
             loaded_group = g
-        _load_outcomes(data, g, k, target_P, compared_P)
-        for i in range(n):
-            u_n[i] = u_MK[first + i, k]
+        _load_outcomes(data, g, k, work)
+        _load_utilities(data, g, k, u_MK, work)
         gamma_D[:] = gamma_JD[job]
         failed[job] = True
         for _ in range(ITERATIONS):
-            _shift(n, gamma_D, z_PD, shift_P)
-            _linearise(
-                link, n, D, prior, u_n, shift_P, z_PD, target_P, compared_P, H_nn, B_nD, solved_n, slope_D, schur_DD
-            )
-            _eliminate(n, D, H_nn, B_nD, solved_n, slope_D, schur_DD, right_D)
+            _load_shifts(n, gamma_D, work)
+            _linearise(link, n, D, prior, work)
+            _eliminate(n, D, work)
             for d in range(D):
-                schur_DD[d, d] += attribute_prior
-                step_D1[d, 0] = right_D[d] - attribute_prior * gamma_D[d]
-            _solve(schur_DD, D, step_D1, 1)
+                work.schur_DD[d, d] += attribute_prior
+                step_D1[d, 0] = work.right_D[d] - attribute_prior * gamma_D[d]
+            _solve(work.schur_DD, D, step_D1, 1)
             moved = 0.0
             for d in range(D):
                 gamma_D[d] += step_D1[d, 0]
-                moved = _longer(moved, step_D1[d, 0])
+                moved = _max_magnitude(moved, step_D1[d, 0])
             for i in range(n):
-                step = solved_n[i, 0]
+                step = work.solved[i, 0]
                 for d in range(D):
-                    step -= solved_n[i, 1 + d] * step_D1[d, 0]
-                u_n[i] += step
-                moved = _longer(moved, step)
+                    step -= work.solved[i, 1 + d] * step_D1[d, 0]
+                work.u_n[i] += step
+                moved = _max_magnitude(moved, step)
             if moved < TOLERANCE:  # False for NaN: a job that broke down counts as failed
                 failed[job] = False
                 break
         if not failed[job]:
             gamma_JD[job] = gamma_D
             for i in range(n):
-                u_MK[first + i, k] = u_n[i]
+                u_MK[first + i, k] = work.u_n[i]
 
 
 @jit
@@ -485,7 +490,6 @@ def refit_jobs(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_M
     u_MK holds the utilities without the offset, and is overwritten. A job that fails keeps its start.
     """
     work = make_work(data.starts, delta_JD.shape[1])
-    z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved_n, slope_D, schur_DD, _ = work
     loaded_group = -1
     for job in range(jobs.shape[0]):
         g = jobs[job, 0]
@@ -493,38 +497,35 @@ def refit_jobs(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_M
         first = data.starts[g]
         n = data.starts[g + 1] - first
         if g != loaded_group:
-            contrasts(data.attributes_MD, data.scale_D, first, n, z_PD)
+            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
             loaded_group = g
-        _load_outcomes(data, g, k, target_P, compared_P)
-        _shift(n, delta_JD[job], z_PD, shift_P)
-        for i in range(n):
-            u_n[i] = u_MK[first + i, k]
-        _start_near(n, shift_P, compared_P, u_n)
+        _load_outcomes(data, g, k, work)
+        _load_shifts(n, delta_JD[job], work)
+        _load_utilities(data, g, k, u_MK, work)
+        _start_near(n, work)
         failed[job] = True
         for _ in range(ITERATIONS):
-            _linearise(
-                link, n, 0, prior, u_n, shift_P, z_PD, target_P, compared_P, H_nn, B_nD, solved_n, slope_D, schur_DD
-            )
-            _solve(H_nn, n, solved_n, 1)
+            _linearise(link, n, 0, prior, work)
+            _solve(work.H_nn, n, work.solved, 1)
             moved = 0.0
             for i in range(n):
-                u_n[i] += solved_n[i, 0]
-                moved = _longer(moved, solved_n[i, 0])
+                work.u_n[i] += work.solved[i, 0]
+                moved = _max_magnitude(moved, work.solved[i, 0])
             if moved < TOLERANCE:
                 failed[job] = False
                 break
         if not failed[job]:
             for i in range(n):
-                u_MK[first + i, k] = u_n[i]
+                u_MK[first + i, k] = work.u_n[i]
 
 
 @jit
-def _start_near(n: int, shift_P: Any, compared_P: Any, u_n: Any) -> None:
+def _start_near(n: int, work: Any) -> None:
     """Move the start half way from u to u − δ·z̃: the maximum lies between the two, because of the prior."""
     p = 0
     for j in range(1, n):
         for i in range(j):
-            if compared_P[p]:
-                u_n[i] -= 0.5 / n * shift_P[p]
-                u_n[j] += 0.5 / n * shift_P[p]
+            if work.compared_P[p]:
+                work.u_n[i] -= 0.5 / n * work.shift_P[p]
+                work.u_n[j] += 0.5 / n * work.shift_P[p]
             p += 1
