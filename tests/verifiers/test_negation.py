@@ -104,3 +104,203 @@ def test_an_adverb_takes_no_recall_away(language):
 
 def test_a_sentence_whose_language_has_no_words_of_denial_denies_nothing():
     assert find_denials("Gamyklą jie uždarė gegužės mėnesį.", "lt") == []
+
+
+# A statement with a place for an adverb, a name in it, and expressions that deny nothing of it.
+ADVERBS = {
+    "en": (
+        "Profits {} rose sharply in May at Volvo.",
+        "Volvo",
+        "certainly, undoubtedly, indeed, hardly surprisingly, no doubt, without fail, not unexpectedly, "
+        "nonetheless, nevertheless, notably, always, never once falling, inevitably, unmistakably, "
+        "noticeably, without exception, without delay, not long ago, no later than planned, in no time, "
+        "no less, not coincidentally, unsurprisingly, without hesitation, without warning, "
+        "not infrequently, not insignificantly, by no coincidence",
+    ),
+    "zh": (
+        "公司在五月{}批准了与沃尔沃的合并。",
+        "沃尔沃",
+        "必定, 一定, 毫无疑问地, 不约而同地, 无可争议地, 毫不犹豫地, 不可否认地, 不断, 无条件地, "
+        "不得不, 未经讨论便, 毫无保留地, 不容争辩地, 果然, 不出所料地, 不知不觉地, 不慌不忙地, "
+        "无一例外地, 无可厚非地, 不由自主地, 无意中, 无奈地, 不幸地, 不假思索地, 迫不及待地, "
+        "理所当然地, 史无前例地, 前所未有地, 未免太快地, 想必, 绝对, 确实, 终于, 悄无声息地, "
+        "不言而喻地, 毋庸置疑地, 无形中, 无偿",
+    ),
+    "ja": (
+        "ボルボは五月に{}合併を承認した。",
+        "ボルボ",
+        "必ず, まず, 間違いなく, 疑いなく, 確かに, きっと, 問題なく, すかさず, 思わず, 残らず, 絶えず, "
+        "迷わず, やむなく, 例外なく, おのずから, つまらず, あいにく, 滞りなく, 惜しみなく, ためらわず, "
+        "遅かれ早かれ, なんとなく, ほどなく, 予想に違わず, いやおうなく, 間もなく, 相変わらず, "
+        "少なからず, 取りあえず, まぎれもなく, 抜け目なく, 言うまでもなく, 図らずも, 意図せず, "
+        "もれなく, 突然, 案の定",
+    ),
+    "ko": (
+        "볼보는 5월에 {} 합병을 승인했다.",
+        "볼보",
+        "반드시, 틀림없이, 분명히, 확실히, 물론, 의심할 여지없이, 의심의 여지 없이, 예외 없이, "
+        "끊임없이, 어김없이, 주저 없이, 망설임 없이, 지체 없이, 거침없이, 뜻밖에, 여지없이, "
+        "어쩔 수 없이, 수없이, 더없이, 아낌없이, 아니나 다를까, 다름 아닌, 안전하게, 안정적으로, "
+        "머지않아, 못지않게, 적지 않게",
+    ),
+    "fr": (
+        "Les bénéfices de Volvo ont {} augmenté au mois de mai.",
+        "Volvo",
+        "certainement, sans doute, assurément, indéniablement, sans surprise, sans aucun doute, "
+        "incontestablement, sans exception, sans hésiter, sans tarder, pas moins, sans conteste, "
+        "sans nul doute, à jamais, bel et bien, néanmoins, jamais autant, sans relâche, sans équivoque, "
+        "plus que jamais, pas à pas, à n'en pas douter, sans grande surprise",
+    ),
+    "es": (
+        "Los beneficios de Volvo {} subieron en el mes de mayo.",
+        "Volvo",
+        "ciertamente, sin duda, indudablemente, sin lugar a dudas, no obstante, sin embargo, "
+        "desde luego, sin excepción, sin dudarlo, sin demora, sin sorpresa, como nunca, más que nunca, "
+        "sin ninguna duda, sin parar, por supuesto, nada menos, innegablemente, sin previo aviso, "
+        "sin querer",
+    ),
+    "de": (
+        "Volvo hat die Fusion im Mai {} genehmigt.",
+        "Volvo",
+        "gewiss, zweifellos, ohne Zweifel, ohne Frage, ohnehin, unbestritten, nichtsdestoweniger, "
+        "sicherlich, ohne Zögern, ohne Ausnahme, ohne Weiteres, nicht überraschend, nicht zuletzt, "
+        "wie noch nie, unzweifelhaft, keineswegs überraschend, ohne jeden Zweifel, nicht ohne Grund, "
+        "ohne Verzug, ohne Umschweife, einstimmig, unweigerlich",
+    ),
+    "ru": (
+        "Компания Вольво {} одобрила слияние в мае этого года.",
+        "Вольво",
+        "несомненно, непременно, безусловно, без сомнения, неожиданно, без колебаний, тем не менее, "
+        "вне всякого сомнения, не раз, без промедления, не случайно, без исключения, не зря, "
+        "невзирая на критику, незамедлительно, конечно, недавно, не задумываясь, как никогда быстро, "
+        "без всякого сомнения, не спеша, ни разу не колеблясь, не без труда, неизбежно",
+    ),
+    "it": (
+        "La Volvo ha {} approvato la fusione nel mese di maggio.",
+        "Volvo",
+        "certamente, senza dubbio, sicuramente, senz'altro, indubbiamente, senza alcun dubbio, "
+        "senza esitazione, ormai, nondimeno, come non mai, non a caso, senza eccezione, più che mai, "
+        "senza ombra di dubbio, senza indugio, finalmente, non senza fatica, senza esitare",
+    ),
+    "pt": (
+        "A Volvo {} aprovou a fusão no mês de maio.",
+        "Volvo",
+        "certamente, sem dúvida, indubitavelmente, sem hesitar, no entanto, sem sombra de dúvida, "
+        "não obstante, sem demora, mais do que nunca, como nunca, sem exceção, não por acaso, "
+        "obviamente, sem qualquer dúvida, sem surpresa, sem falta",
+    ),
+    "nl": (
+        "Volvo heeft de fusie in mei {} goedgekeurd.",
+        "Volvo",
+        "zeker, ongetwijfeld, zonder twijfel, zonder meer, zonder aarzeling, niettemin, "
+        "zonder uitzondering, niet verrassend, zonder enige twijfel, niet voor niets, zonder aarzelen, "
+        "niet toevallig, onmiskenbaar, als nooit tevoren",
+    ),
+    "pl": (
+        "Firma Volvo {} zatwierdziła fuzję w maju tego roku.",
+        "Volvo",
+        "niewątpliwie, bez wątpienia, na pewno, niemniej jednak, bez wahania, niespodziewanie, "
+        "bez wyjątku, niezwłocznie, nie bez powodu, jak nigdy, bez zwłoki, oczywiście, bez dwóch zdań, "
+        "nieuchronnie",
+    ),
+    "cs": (
+        "Firma Volvo v květnu {} schválila fúzi obou podniků.",
+        "Volvo",
+        "nepochybně, bez pochyby, bezpochyby, určitě, nicméně, bez váhání, bez výjimky, jistě, "
+        "neprodleně, bez prodlení, jako nikdy předtím, bez debat, nečekaně",
+    ),
+    "sv": (
+        "Volvo godkände {} fusionen i maj i år.",
+        "Volvo",
+        "säkert, utan tvekan, otvivelaktigt, utan tvivel, inte oväntat, utan undantag, utan dröjsmål, "
+        "självklart, inte minst, som aldrig förr",
+    ),
+    "id": (
+        "Perusahaan Volvo {} menyetujui merger pada bulan Mei.",
+        "Volvo",
+        "pasti, tentu saja, tanpa ragu, tidak diragukan lagi, tanpa kecuali, tanpa ragu-ragu, "
+        "tak pelak, tanpa diragukan, tidak mengherankan, sebelum jadwal, tanpa penundaan",
+    ),
+    "vi": (
+        "Công ty Volvo {} phê duyệt việc sáp nhập vào tháng năm.",
+        "Volvo",
+        "chắc chắn, không nghi ngờ gì, không ngừng, không ngần ngại, không do dự, không chút do dự, "
+        "tất nhiên, không những thế",
+    ),
+    "ar": (
+        "شركة فولفو {} وافقت على الاندماج في شهر مايو.",
+        "فولفو",
+        "بالتأكيد, بلا شك, دون شك, لا محالة, من دون أدنى شك, بدون شك, لا ريب, دون تردد, بدون استثناء, "
+        "حتما, بلا ريب, لا سيما, بلا تردد",
+    ),
+    "tr": (
+        "Volvo şirketi {} mayıs ayında birleşmeyi onayladı.",
+        "Volvo",
+        "kesinlikle, şüphesiz, hiç şüphesiz, kuşkusuz, hiç şüphe yok ki, elbette, mutlaka, istisnasız",
+    ),
+    "hi": (
+        "वोल्वो ने {} मई में विलय को मंजूरी दी।",
+        "वोल्वो",
+        "निश्चित रूप से, बेशक, निस्संदेह, बिना किसी शक के, अवश्य, ज़रूर, कोई शक नहीं",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", ADVERBS)
+def test_inserting_an_adverb_never_turns_1_into_0(language):
+    pattern, name, adverbs = ADVERBS[language]
+    plain = pattern.replace("{}", "") if language in ("zh", "ja") else pattern.replace("{} ", "")
+    recall = find_verifier("SummaryRecall")
+    points = recall.check_parameters({"points": [plain], "threshold": 0.6})
+    contains = find_verifier("ContainsAny")
+    references = contains.check_parameters({"references": [name]})
+    lost = []
+    for adverb in ["", *adverbs.split(", ")]:
+        response = Rollout(response=pattern.replace("{}", adverb) if adverb else plain)
+        is_recalled = recall.verify(response, points).value == 1
+        # Korean writes particles and names together: the name alone is no token.
+        is_contained = language == "ko" or contains.verify(response, references).value == 1
+        if not (is_recalled and is_contained):
+            lost.append(adverb)
+    assert lost == []
+
+
+# "Without" denies what stands beside it, and that alone.
+WITHOUT = [
+    ("en", "The board voted with the consent of the owners.", "The board voted without consent."),
+    ("de", "Der Vorstand entschied mit Zustimmung der Eigner.", "Der Vorstand entschied ohne Zustimmung."),
+    ("fr", "Le conseil a voté avec l'accord des propriétaires.", "Le conseil a voté sans accord des propriétaires."),
+    ("es", "La junta votó con permiso de los dueños.", "La junta votó sin permiso de los dueños."),
+    ("zh", "公司经批准合并了。", "公司未经批准合并了。"),
+    ("ja", "取締役会は合併を承認した。", "取締役会は合併を承認せず解散した。"),
+    ("ko", "이사회는 동의 아래 합병을 결정했다.", "이사회는 동의 없이 합병을 결정했다."),
+]
+
+
+@pytest.mark.parametrize(("language", "statement", "denial"), WITHOUT)
+def test_what_without_denies_is_not_recalled(language, statement, denial):
+    verifier = find_verifier("SummaryRecall")
+    params = verifier.check_parameters({"points": [statement], "threshold": 0.5})
+    assert verifier.verify(Rollout(response=statement), params).value == 1
+    assert verifier.verify(Rollout(response=denial), params).value == 0
+
+
+def test_a_denial_beside_an_expression_that_denies_nothing_is_found():
+    verifier = find_verifier("ContainsAny")
+    params = verifier.check_parameters({"references": ["Paris"]})
+    for text in ("It is without doubt not Paris.", "No doubt it was never in Paris.", "They met without Paris."):
+        assert verifier.verify(Rollout(response=text), params).value == 0, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paris London Berlin Madrid Rome Vienna Prague Lisbon Oslo Dublin",
+        "Paryż Londyn Berlin Madryt Rzym Wiedeń Praga Lizbona Oslo Dublin",
+        "paris london berlin madrid rome vienna prague lisbon oslo dublin",
+    ],
+)
+def test_names_in_a_row_are_still_a_list(text):
+    verifier = find_verifier("ContainsAny")
+    params = verifier.check_parameters({"references": ["Berlin"]})
+    assert verifier.verify(Rollout(response=text), params).value == 0

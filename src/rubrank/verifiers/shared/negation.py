@@ -8,9 +8,10 @@
 []
 
 The words of denial are those of the sentence's language (data/denial_words.tsv); what stands behind one, to the end of
-the clause, is denied (before it in Japanese and Korean). Expressions that contain such a word and deny nothing
-("without doubt", 必ず, 不断) are taken out first. Not covered: languages that have no words in the table deny nothing;
-irony, doubt ("might"), and opposites ("fell" for "rose").
+the clause, is denied (before it in Japanese and Korean). "Without" denies less, only the words next to it: "Profits
+rose without delay" says that they rose. Expressions that contain a word of denial and deny nothing ("no doubt", 必ず,
+不断) are passed over. Not covered: languages that have no words in the table deny nothing; irony, doubt ("might"), and
+opposites ("fell" for "rose").
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ _CLAUSE = re.compile(
 )
 _UNSPACED = ("zh", "ja", "ko")
 _MOST_CHARACTERS = 2_000  # of a sentence
+# A Chinese adverb of manner, 不可否认地: it ends with 地, which is no part of a noun (当地, 地区), and denies nothing
+# unless it begins with a verb (不能顺利地).
+_CHINESE_ADVERB = re.compile(
+    "(?!不能|不会|不會|不是|不再|不曾|不愿|不肯|不想|不应|不该|不可能|不打算|未能|未曾|无法|無法|没有|沒有)[不无無未]"
+    "[^，。；：、\\s]{1,5}(?<![当當土本各外基产產场場陆陸内內草园園工耕圣聖属屬民])地"
+    "(?![区區方点點址产產铁鐵下上球图圖位名板])"
+)
+# The words that "without" denies: small words, then one word, or a name of several ("without any hesitation").
+_NEXT_WORDS = re.compile(r"\s*(?:[^\W\d_]{1,3}\s+){0,2}(?:[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*){0,3}|[\w'’-]+)")
+_NEXT_CHARACTERS = re.compile(r"\w{1,2}")
+_LAST_WORDS = re.compile(r"\S+\s*\Z")
+_LAST_CHARACTERS = re.compile(r"[^はがをにでともの\s]{1,8}[はがをにでとも]?\Z")
 
 
 @cache
@@ -62,24 +75,68 @@ def _find_language(sentence: str) -> str:
     return language
 
 
+def mask_expressions(sentence: str, language: str | None = None) -> str:
+    """The sentence with blanks for the expressions that only look like denials; every other letter keeps its place."""
+    language = language or _find_language(sentence)
+    expressions = _pattern(language, "never")
+    if expressions:
+        sentence = expressions.sub(lambda match: " " * len(match[0]), sentence)
+    if language == "zh":
+        sentence = _CHINESE_ADVERB.sub(lambda match: " " * len(match[0]), sentence)
+    return sentence
+
+
 def find_denials(sentence: str, language: str | None = None) -> list[tuple[str, str]]:
-    """The clauses that deny something, each with what it denies; `language` if it is known."""
+    """The parts that deny something (clauses, or "without" and its words), each with what it denies.
+
+    `language` if it is known. The parts stand in the sentence as they are returned.
+    """
     sentence = sentence[:_MOST_CHARACTERS]
     language = language or _find_language(sentence)
-    exceptions = _pattern(language, "never")
-    if exceptions:
-        sentence = exceptions.sub(" ", sentence)
-    before = _pattern(language, "before")
-    behind = _pattern(language, "behind")
+    masked = mask_expressions(sentence, language)
     denials = []
-    for clause in _CLAUSE.split(sentence):
-        cue = before.search(clause) if before else None
-        cue_behind = behind.search(clause) if behind else None
-        if cue:
-            denials.append((clause.strip(), clause[cue.end() :].strip()))
-        elif cue_behind:
-            denials.append((clause.strip(), clause[: cue_behind.start()].strip()))
+    for start, end in _find_clauses(masked):
+        clause = masked[start:end]
+        without = _find_without(clause, language)
+        if without:
+            first, last, denied = without
+            denials.append((sentence[start + first : start + last].strip(), denied.strip()))
+            clause = clause[:first] + " " * (last - first) + clause[last:]
+        before = _pattern(language, "before")
+        behind = _pattern(language, "behind")
+        if before and (cue := before.search(clause)):
+            denials.append((sentence[start:end].strip(), clause[cue.end() :].strip()))
+        elif behind and (cue := behind.search(clause)):
+            denials.append((sentence[start:end].strip(), clause[: cue.start()].strip()))
     return denials
+
+
+def _find_clauses(sentence: str) -> list[tuple[int, int]]:
+    """Where the clauses of the sentence begin and end."""
+    clauses = []
+    start = 0
+    for separator in _CLAUSE.finditer(sentence):
+        clauses.append((start, separator.start()))
+        start = separator.end()
+    clauses.append((start, len(sentence)))
+    return clauses
+
+
+def _find_without(clause: str, language: str) -> tuple[int, int, str] | None:
+    """Where "without" and its words begin and end, and what they deny."""
+    without = _pattern(language, "without")
+    if without and (cue := without.search(clause)):
+        next_words = (_NEXT_CHARACTERS if language == "zh" else _NEXT_WORDS).match(clause, cue.end())
+        end = next_words.end() if next_words else cue.end()
+        return cue.start(), end, clause[cue.end() : end]
+    without_behind = _pattern(language, "without behind")
+    if without_behind and (cue := without_behind.search(clause)):
+        # The text is cut so that the pattern's end is the cue; it looks at a few words only.
+        nearby = clause[max(0, cue.start() - 30) : cue.start()]
+        last_words = (_LAST_WORDS if language == "ko" else _LAST_CHARACTERS).search(nearby)
+        denied = last_words[0] if last_words else ""
+        return cue.start() - len(denied), cue.end(), denied
+    return None
 
 
 def has_denial(sentence: str, language: str | None = None) -> bool:

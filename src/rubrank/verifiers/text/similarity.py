@@ -24,7 +24,8 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_item, split_code
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.shared.negation import find_denials
+from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.negation import find_denials, mask_expressions
 from rubrank.verifiers.shared.statements import is_denied
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
@@ -124,6 +125,7 @@ _MANY_ENTRIES = 5
 _SHORT_ENTRY = 4  # tokens
 _BAG = 8  # tokens without a small word among them: a list without commas
 _SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
+_LANGUAGES_WITH_SMALL_WORDS = frozenset(read_words("small_words"))
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
@@ -163,8 +165,16 @@ def _is_list(statement: str, most_entries: int) -> bool:
     """Are there too many short parts between commas, or many words and not one that connects them?"""
     short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
     tokens = tokenize(statement)
-    is_bag = len(tokens) >= max(_BAG, 2 * most_entries) and _SMALL_WORDS.isdisjoint(tokens)
-    return short_entries > most_entries or (is_bag and not _HAS_UNSPACED.search(statement))
+    if short_entries > most_entries:
+        return True
+    has_small_words = not _SMALL_WORDS.isdisjoint(tokens)
+    if len(tokens) < max(_BAG, 2 * most_entries) or has_small_words or _HAS_UNSPACED.search(statement):
+        return False
+    # The small words of Polish, Russian, Hindi … are not in the table. Their sentences are not names in a row.
+    language, sure = detect_language(statement)
+    words = statement.split()
+    capitalised = sum(word[0].isupper() for word in words)
+    return language in _LANGUAGES_WITH_SMALL_WORDS or sure < 0.5 or 2 * capitalised > len(words)
 
 
 def _is_stated(reference: str, statements: Sequence[str]) -> bool:
@@ -173,7 +183,8 @@ def _is_stated(reference: str, statements: Sequence[str]) -> bool:
     for statement in statements:
         if tokens in _join_tokens(statement):
             places = [match.span() for match in re.finditer(re.escape(reference), statement, re.IGNORECASE)]
-            if not places or not all(is_denied(statement, start, end) for start, end in places):
+            masked = mask_expressions(statement)
+            if not places or not all(is_denied(masked, start, end) for start, end in places):
                 return True
     return False
 
