@@ -134,7 +134,8 @@ def opening_times(path: Path, groups: int) -> tuple[float, float, float]:
         wait = WebDriverWait(driver, 120, poll_frequency=0.05)
         ready = wait.until(lambda d: d.execute_script("return document.documentElement.dataset.ready"))
         filtering = driver.execute_script(
-            "const select = document.querySelectorAll('.controls select')[1], start = performance.now();"
+            "const label = [...document.querySelectorAll('.controls label')].find((l) => /^State/.test(l.textContent));"
+            "const select = label.querySelector('select'), start = performance.now();"
             "for (const value of ['stopped', '']) {"
             "  select.value = value; select.dispatchEvent(new Event('change'));"
             "  document.querySelector('.list').getBoundingClientRect(); }"

@@ -34,7 +34,7 @@ QUESTIONS = {
     "rows from the middle on": "index?run=0&start={middle}",
     "scores of a criterion": "scores?run=0&criterion={criterion}",
     "one group": "group?run=0&g={middle}",
-    "another rule": "group?run=0&g={middle}&rule=gdpo%2B",
+    "another rule": "group?run=0&g={middle}&changes=%7B%22rule%22%3A%22gdpo%2B%22%7D",
     "curves": "curves",
     "the same prompt": "same?run=0&g={middle}",
 }

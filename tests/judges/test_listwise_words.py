@@ -22,6 +22,11 @@ ORDER = [7, 5, 0, 3]
         ("回复2和回复3更好", "rollout 5和rollout 0更好"),
         ("It took 2 hours; version 3 of Response 9.", "It took 2 hours; version 3 of Response 9."),
         ("correspondence 2", "correspondence 2"),
+        (
+            "1: Good. 2: Long, at 3: 40. 3: Wrong. 4: As response 1.",
+            "1: Good. 2: Long, at 3: 40. 3: Wrong. 4: As rollout 7.",  # "3:" twice: no list of the responses
+        ),
+        ("1: Good. 2: Long. 3: Bad. 4: As 1.", "rollout 7: Good. rollout 5: Long. rollout 0: Bad. rollout 3: As 1."),
         ("", ""),
     ],
 )

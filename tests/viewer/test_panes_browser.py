@@ -18,7 +18,7 @@ from viewer.viewing import Viewer, served
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.runs import EvalRun
 from rubrank.evaluation.table import report_data
-from rubrank.records.files import write_records
+from rubrank.records.files import name_runs, write_records
 from rubrank.records.record import GroupRecord, record_table
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.criterion import CriterionData
@@ -201,8 +201,6 @@ def test_labels_of_a_report_are_saved_as_a_file(driver: Any, tmp_path: Path) -> 
 
 
 def test_two_runs_are_named_by_folder_and_differ_with_intervals(driver: Any, folder: Path) -> None:
-    from rubrank.viewer.server import name_runs
-
     paths = [folder / name / "records.jsonl" for name in ("a", "b")]
     assert name_runs(paths) == ["a", "b"]
     with served(*paths) as viewer:

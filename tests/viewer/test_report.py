@@ -237,6 +237,35 @@ def list_groups(packer: Packer) -> list[dict[str, Any]]:
     return [group for block in packer.blocks for group in unpack(block)]
 
 
+def test_a_training_folder_is_named_and_read_as_one_run(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
+    folder = tmp_path / "cold-start"
+    write_records(folder / "records.jsonl", demo_records)
+    (folder / "prompts.jsonl").write_text('{"prompt": "not a record"}\n', encoding="utf-8")
+    for source in (folder, folder / "records.jsonl"):
+        done = run(source, "-o", tmp_path / "report.html", "--force")
+        assert done.exit_code == 0, done.output
+        assert "<title>rubrank report: cold-start</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_rollouts_are_graded_and_other_files_are_sent_elsewhere(tmp_path: Path) -> None:
+    rows = [{"prompt": "p", "response": "word " * n} for n in (2, 9)]
+    rollouts = tmp_path / "rollouts.jsonl"
+    rollouts.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text("criteria:\n- {name: Short, verifier: WordCount, params: {high: 5}}\n", encoding="utf-8")
+    done = run(rollouts, "--rubric", rubric, "-o", tmp_path / "report.html", "--json")
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.stdout)
+    assert (summary["groups"], summary["rollouts"], summary["criteria"]) == (1, 2, 1)
+
+    refused = run(rollouts, "-o", tmp_path / "other.html")
+    assert (refused.exit_code, "--rubric FILE" in refused.output) == (2, True)
+    drafted = tmp_path / "rubrics.jsonl"
+    drafted.write_text('{"prompt": "p", "rubric": {}, "draft": {"items": []}}\n', encoding="utf-8")
+    refused = run(drafted, "-o", tmp_path / "other.html")
+    assert (refused.exit_code, f"rubrank view {drafted}" in " ".join(refused.output.split())) == (2, True)
+
+
 def test_a_group_as_the_page_reads_it(demo_records: list[GroupRecord]) -> None:
     packer = pack_records(demo_records)
     for record, group in zip(demo_records, list_groups(packer), strict=True):

@@ -13,6 +13,7 @@ import pytest
 from rubrank.errors import RubrankError
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.runs import EvalRun, write_run
+from rubrank.options import FuseOptions
 from rubrank.records.files import read_records, write_records
 from rubrank.records.record import GroupRecord
 from rubrank.rollouts.rollout import Group
@@ -48,7 +49,9 @@ def test_records_and_a_training_folder(tmp_path: Path, demo_records: list[GroupR
     (tmp_path / "run" / "config.json").write_text("{}")
     (tmp_path / "run" / "other.jsonl").write_text('{"no": "record"}\n')
     assert open_one(tmp_path / "run" / "records.jsonl", cleanup).records == tmp_path / "run" / "records.jsonl"
-    assert open_one(tmp_path / "run", cleanup).records == tmp_path / "run" / "records.jsonl"
+    opened = open_one(tmp_path / "run", cleanup)
+    assert opened.records is not None
+    assert len(list(read_records(opened.records))) == len(demo_records)
 
 
 def test_rotated_records_of_a_training_folder(
@@ -91,6 +94,36 @@ def test_rollouts_are_graded_while_the_page_is_open(tmp_path: Path, cleanup: Exi
     assert (feed.problem, len(records)) == ("", 20)
     assert [row[0] for row in records[7].scores] == [1.0, 1.0, 1.0, 0.0]  # 3, 4, 5 and 6 words, at most 5 required
     assert records[7].responses == tuple("word " * (3 + i) for i in range(4))
+
+
+def test_scores_are_fused_as_the_options_say(tmp_path: Path, cleanup: ExitStack) -> None:
+    (tmp_path / "scores.csv").write_text("group,A,B\nq,1,0\nq,0,1\n")
+    fusion = FuseOptions(rule="weighted-mean", weight={"A": 3.0})
+    opened = open_one(tmp_path / "scores.csv", cleanup, columns=Columns(criteria=("A", "B")), fusion=fusion)
+    assert opened.records is not None
+    (record,) = read_records(opened.records)
+    assert (record.rule, record.reward) == ("weighted-mean", (0.75, 0.25))
+
+
+def test_texts_in_the_rows_of_scores_are_shown(tmp_path: Path, cleanup: ExitStack) -> None:
+    rows = [{"group": "q", "prompt": "p", "response": f"answer {i}", "scores": {"A": i}} for i in range(2)]
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    opened = open_one(tmp_path / "scores.jsonl", cleanup)
+    assert opened.records is not None
+    (record,) = read_records(opened.records)
+    assert record.responses == ("answer 0", "answer 1")
+
+
+def test_a_rule_over_the_batch_sees_all_rollouts_at_once(tmp_path: Path, cleanup: ExitStack) -> None:
+    write_rollouts(tmp_path / "rollouts.jsonl")
+    (tmp_path / "rubric.yaml").write_text(RUBRIC)
+    fusion = FuseOptions(rule="gdpo+")
+    opened = open_one(tmp_path / "rollouts.jsonl", cleanup, rubric=str(tmp_path / "rubric.yaml"), fusion=fusion)
+    assert opened.feed is not None
+    assert opened.feed.done == opened.feed.total == 20
+    with pytest.raises(RubrankError, match="attributes must be given with scores"):
+        fusion = FuseOptions(attributes=("tokens",))
+        open_one(tmp_path / "rollouts.jsonl", cleanup, rubric=str(tmp_path / "rubric.yaml"), fusion=fusion)
 
 
 def test_a_run_of_eval_has_no_groups(tmp_path: Path, cleanup: ExitStack) -> None:
@@ -141,6 +174,8 @@ def test_a_rubric_does_not_grade_records_again(
     write_records(tmp_path / "records.jsonl", demo_records)
     with pytest.raises(RubrankError, match="as they were graded"):
         open_one(tmp_path / "records.jsonl", cleanup, rubric="chat")
+    with pytest.raises(RubrankError, match="rubrank record"):
+        open_one(tmp_path / "records.jsonl", cleanup, fusion=FuseOptions(rule="gdpo+"))
 
 
 def test_columns_that_are_criteria_can_be_named(tmp_path: Path, cleanup: ExitStack) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from viewer.viewing import Viewer, served
 
-from rubrank.records.files import write_records
+from rubrank.records.files import name_runs, write_records
 from rubrank.records.record import GroupRecord
-from rubrank.viewer.server import make_address, name_runs, read_ranges
+from rubrank.viewer.server import make_address, read_ranges
 from rubrank.viewer.states import find_states
 
 

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -104,11 +104,14 @@ def _read_file(path: Path) -> Iterator[GroupRecord]:
 def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     """The files that a path means, in the order of their names, numbers read as numbers.
 
-    A folder: all its records. A pattern such as records.*.jsonl.zst: what it matches. The name of a file: it, and those
-    that a run which begins a new file now and then has put beside it, records.000100.jsonl.zst.
+    A folder: its files called records.…, as training writes them; if there are none, all its files.
+    A pattern such as records.*.jsonl.zst: what it matches.
+    The name of a file: it, and the rotated files beside it, such as records.000100.jsonl.zst.
     """
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
         files = [file for file in path.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith(".")]
+        # A training folder has other files beside its records.
+        files = [file for file in files if file.name.startswith("records.")] or files
         if not files and not missing_ok:
             allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
             raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
@@ -121,6 +124,22 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     if not files and not missing_ok:
         require_file(path)
     return sorted(files, key=_sort_key)
+
+
+def name_runs(sources: Sequence[Path]) -> list[str]:
+    """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
+    # Every trainer calls its file records.jsonl: the folder says which run it is.
+    places = [source.resolve().parent if source.name.startswith("records.") else source.resolve() for source in sources]
+    parts = [place.parts for place in places]
+    if len(parts) < 2:
+        return [place.name or str(place) for place in places]
+    shared_end = 0
+    while all(len(p) > shared_end + 1 for p in parts) and len({p[-1 - shared_end] for p in parts}) == 1:
+        shared_end += 1
+    names = [p[-1 - shared_end] for p in parts]
+    if len(set(names)) < len(names):
+        return [str(source) for source in sources]
+    return names
 
 
 def split_suffix(path: Path) -> tuple[str, str]:

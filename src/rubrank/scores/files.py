@@ -31,7 +31,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
-from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
+from rubrank.errors import BadTable, InvalidInput, RubrankError, UnknownName, counted, only_our_errors
 from rubrank.judges.judgments import Provenance
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, digest_response
@@ -454,6 +454,14 @@ def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
 
 
 # --------------------------------------------------------------------------------------- the rollouts behind the scores
+
+
+def match_own_texts(table: ScoreTable, source: Any) -> list[Group] | None:
+    """The rollouts of a score table whose own rows hold the responses; None if they do not."""
+    try:
+        return match_rollouts(table, source)
+    except RubrankError:
+        return None
 
 
 def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None) -> list[Group]:

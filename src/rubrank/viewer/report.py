@@ -35,7 +35,7 @@ import numpy as np
 from rubrank._files import atomic_write
 from rubrank.drafting.lint import lint_rubric
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.records.files import read_records
+from rubrank.records.files import name_runs, read_records
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import load_rubric
 from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
@@ -116,9 +116,12 @@ def write_report(
         raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out.")
     if not budget_mb > 0.0:
         raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), "50 opens quickly everywhere.")
-    name = Path(records).name if isinstance(records, str | Path) else ""
-    groups = read_records(records) if isinstance(records, str | Path) else records
     rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
+    name = ""
+    groups = records
+    if isinstance(records, str | Path):
+        name = name_runs([Path(records)])[0]
+        groups = read_records(records)
 
     summary = RunSummary()
     index = Index()

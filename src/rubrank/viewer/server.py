@@ -43,7 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
-from rubrank.records.files import record_in
+from rubrank.records.files import name_runs, record_in
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
 from rubrank.viewer.group_data import make_group_data
@@ -127,22 +127,6 @@ def serve_app(
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
     on_ready(make_address(host, listening.getsockname()[1], token))
     server.run(sockets=[listening])
-
-
-def name_runs(sources: Sequence[Path]) -> list[str]:
-    """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
-    # Every trainer calls its file records.jsonl: the folder says which run it is.
-    places = [source.resolve().parent if source.name.startswith("records.") else source.resolve() for source in sources]
-    parts = [place.parts for place in places]
-    if len(parts) < 2:
-        return [place.name or str(place) for place in places]
-    shared_end = 0
-    while all(len(p) > shared_end + 1 for p in parts) and len({p[-1 - shared_end] for p in parts}) == 1:
-        shared_end += 1
-    names = [p[-1 - shared_end] for p in parts]
-    if len(set(names)) < len(names):
-        return [str(source) for source in sources]
-    return names
 
 
 def make_address(host: str, port: int, token: str | None) -> str:

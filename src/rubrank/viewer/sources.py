@@ -1,7 +1,7 @@
 """What `rubrank view` opens besides records, and how each of it becomes a run of records.
 
     records, a training folder     read as they grow (run.py)
-    scores                         fused by rlvr2+, as `rubrank record` does
+    scores                         fused as the options say, as `rubrank record` does
     rollouts and a rubric          graded and fused some groups at a time, while the page is open already
     a scored run of `eval`         benchmarks with intervals; it has no groups
     drafted rubrics                a page of their own (drafts.py)
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 from rubrank._files import require_file
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.records.files import SUFFIXES, is_records, record_files, write_records
+from rubrank.fusion.options import is_local, make_fuse_rule
+from rubrank.options import FuseOptions
+from rubrank.records.files import record_files, write_records
 from rubrank.records.record import record_table
 from rubrank.rollouts.groups import read_rollouts
 from rubrank.rollouts.rollout import Group
@@ -32,7 +34,6 @@ from rubrank.viewer.run import check_source
 if TYPE_CHECKING:
     from rubrank.evaluation.runs import EvalRun
 
-_RULE = "rlvr2+"  # the page can fuse every group by any other rule
 _FIRST_GROUPS = 4  # graded before the page opens, so that a wrong rubric is refused at once
 _GROUPS_AT_ONCE = 16
 _KINDS = "records, scores, rollouts with `rubric`, a training folder, a scored run of `eval`, or drafted rubrics"
@@ -50,6 +51,8 @@ class OpenOptions:
     """Where score tables hold what."""
     rollout_columns: dict[str, Any] | None = None
     """Where files of rollouts hold what."""
+    fusion: FuseOptions = field(default_factory=FuseOptions)
+    """How scores are fused; the page can fuse every group in another way."""
 
 
 @dataclass
@@ -74,13 +77,16 @@ class GradingFeed:
         self.problem = ""
         self._groups = groups
         self._options = options
+        self._rule = make_fuse_rule(options.fusion)
+        # A rule that normalizes over the batch gets all groups at once: parts would have other rewards.
+        self._first_groups = _FIRST_GROUPS if is_local(self._rule) else len(groups)
         self._records = records
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._grade_rest, name="rubrank view: grading", daemon=True)
 
     def grade_first(self) -> None:
         """Grade some groups in this thread; raises what is wrong with rubric, judges or rollouts."""
-        self._grade(self._groups[:_FIRST_GROUPS])
+        self._grade(self._groups[: self._first_groups])
 
     def start(self) -> None:
         """Grade the rest."""
@@ -101,10 +107,11 @@ class GradingFeed:
 
     def _grade(self, groups: Sequence[Group]) -> None:
         from rubrank.grading.grade import grade
+        from rubrank.studies.replay.log import Logged, make_batch
 
         table = grade(groups, self._options.rubric, judges=self._options.judges, workers=0)
-        # Without attributes rlvr2+ fuses every group by itself, so parts give the same rewards as the whole.
-        write_records(self._records, record_table(table, _RULE, groups=groups), append=True)
+        table, batch = make_batch(Logged(table), self._options.fusion)
+        write_records(self._records, record_table(table, self._rule, groups=groups, batch=batch), append=True)
         self.done += len(groups)
 
 
@@ -117,7 +124,7 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
     if not path.exists() and not record_files(path, missing_ok=True):
         require_file(path)
     try:
-        records = find_records(path)
+        check_source(path)
     except InvalidInput as error:
         record_problem = error
     else:
@@ -125,7 +132,10 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
             if getattr(options, name) is not None:
                 remedy = "Records are shown as they were graded and fused."
                 raise InvalidInput("view", name, "given with rollouts or scores", f"records: {path}", remedy)
-        return OpenedSource(path, records)
+        for name in sorted(options.fusion.model_fields_set):
+            remedy = "Change the rule, weights and gates on the page, or fuse again with `rubrank record`."
+            raise InvalidInput("view", name, "given with rollouts or scores", f"records: {path}", remedy)
+        return OpenedSource(path, path)
     evaluation = _read_evaluation(path)
     if evaluation:
         return OpenedSource(path, evaluation=evaluation)
@@ -146,6 +156,9 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
         groups = _read_graded_by_own_rubrics(path, options, score_problem)
     else:
         groups = list(read_rollouts(str(path), options.rollout_columns).groups)
+    if options.fusion.attributes:
+        remedy = f"Grade first: rubrank grade {path}, then rubrank view SCORES --rollouts {path}."
+        raise InvalidInput("view", "attributes", "given with scores", f"rollouts: {path}", remedy)
     feed = GradingFeed(groups, options, target)
     feed.grade_first()
     return OpenedSource(path, target, feed)
@@ -159,24 +172,14 @@ def check_table_file(path: Path) -> None:
         raise InvalidInput("view", "sources", _KINDS, str(path), "") from None
 
 
-def find_records(path: Path) -> Path:
-    """The records that a path means: of a training folder, those of its training. Raises if it means something else."""
-    if path.is_dir():
-        # A training folder has other files beside its records.
-        for suffix in SUFFIXES:
-            if is_records(path / f"records{suffix}"):
-                return path / f"records{suffix}"
-    check_source(path)
-    return path
-
-
 def _fuse_scores(path: Path, options: OpenOptions) -> Iterator[Any]:
-    from rubrank.scores.files import match_rollouts
-    from rubrank.studies.replay.log import read_logged
+    from rubrank.scores.files import match_own_texts, match_rollouts
+    from rubrank.studies.replay.log import make_batch, read_logged
 
-    table = read_logged(path, None, options.columns).table
-    groups = None if options.rollouts is None else match_rollouts(table, options.rollouts)
-    return record_table(table, _RULE, groups=groups)
+    rule = make_fuse_rule(options.fusion)
+    table, batch = make_batch(read_logged(path, options.rollouts, options.columns), options.fusion)
+    groups = match_own_texts(table, path) if options.rollouts is None else match_rollouts(table, options.rollouts)
+    return record_table(table, rule, groups=groups, batch=batch)
 
 
 def _read_graded_by_own_rubrics(path: Path, options: OpenOptions, score_problem: RubrankError) -> list[Group]:

@@ -10,8 +10,9 @@ rubrank alarm RECORDS                 signs of reward hacking in a run
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +21,12 @@ from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions, rollou
 from rubrank.cli.terminal import print_json, say
 from rubrank.cli.verbs.grade import load_judge_file
 from rubrank.cli.verbs.replay import split_rules
-from rubrank.errors import InvalidInput, counted
+from rubrank.errors import InvalidInput, RubrankError, counted
 from rubrank.options import FuseOptions, Options, option
 from rubrank.viewer import BUDGET_MB, DEFAULT_PORT, TEXT_LIMIT
+
+if TYPE_CHECKING:
+    from rubrank.rollouts.rollout import Group
 
 
 class SizeOptions(Options):
@@ -33,11 +37,24 @@ class SizeOptions(Options):
     budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
 
 
+@dataclass(frozen=True)
+class Grading:
+    """How rollouts are graded."""
+
+    rubric: str | None
+    judges: Path | None
+
+    def refuse_judges(self, source: str) -> None:
+        """Raise if there are judges for a source that is graded already."""
+        if self.judges is not None:
+            raise InvalidInput("report", "judges", "given with rollouts", f"graded already: {source}", "")
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
     add_verb(app, record, flags=FUSION_FLAGS)
-    add_verb(app, report, flags=FUSION_FLAGS)
-    add_verb(app, view, flags=("criteria", "group_column", "column", "long"))
+    add_verb(app, report, flags=("rule", "criteria", "attributes", "weight", "group_column"))
+    add_verb(app, view, flags=("rule", "criteria", "weight", "group_column", "column", "long"))
     add_verb(app, export)
     add_verb(app, alarm)
 
@@ -81,31 +98,40 @@ def report(
     size: SizeOptions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
     force: Force = False,
-    title: Annotated[str | None, typer.Option(help="Its title; by default the name of the records' file.")] = None,
-    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show their texts.")] = None,
+    title: Annotated[str | None, typer.Option(help="Its title; by default the name of the run.")] = None,
+    rubric: Annotated[
+        str | None,
+        typer.Option(
+            "--rubric", "-r", help="The rubric of the run: rollouts are graded by it; what `lint` finds in it is shown."
+        ),
+    ] = None,
+    judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
+    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")] = None,
     evaluated: Annotated[
         list[Path] | None,
         typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
-    ] = None,
-    rubric: Annotated[
-        str | None, typer.Option(help="The rubric of the run: what `rubrank lint` finds in its words is shown, too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write a report of fused groups: one HTML file that works offline.
 
-    Scores are fused first, as the options say; records are shown as they were fused.
+    Rollouts are graded by --rubric first, and scores are fused as the options say; records are shown as they are.
     """
     from rubrank._files import check_output_path
     from rubrank.evaluation.runs import read_runs
     from rubrank.evaluation.table import report_data
+    from rubrank.records.files import name_runs
+    from rubrank.rubrics.rubric import load_rubric
     from rubrank.viewer.report import write_report
 
     check_output_path(output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report")
+    if rubric is not None:
+        load_rubric(rubric)  # a wrong rubric is refused before anything is read
+    grading = Grading(rubric, judges)
     summary = write_report(
-        _read_records(records, rollouts, where, options),
+        _read_records(records, rollouts, where, options, grading),
         output,
-        title=title or f"rubrank report: {Path(records).name}",
+        title=title or f"rubrank report: {name_runs([Path(records)])[0]}",
         text_limit=size.text_limit,
         budget_mb=size.budget,
         measure=size.measure,
@@ -121,14 +147,17 @@ def report(
     print(", ".join(parts) + cut, file=sys.stderr)
 
 
-def _read_records(source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions) -> Any:
-    """A file of records as it is, or the records of scores that are fused with these options."""
+def _read_records(
+    source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions, grading: Grading
+) -> Any:
+    """A file of records; or scores, or rollouts that are graded first, fused as the options say."""
     from rubrank.fusion.options import make_fuse_rule
     from rubrank.records.files import is_records
     from rubrank.records.record import record_table
-    from rubrank.scores.files import match_rollouts
+    from rubrank.scores.files import match_own_texts, match_rollouts
     from rubrank.studies.replay.log import make_batch, read_logged
 
+    _refuse_other_files(Path(source))
     rule = make_fuse_rule(options)
     if is_records(Path(source)):
         for name in sorted(options.model_fields_set):
@@ -136,13 +165,68 @@ def _read_records(source: str, rollouts: Path | None, where: WhereOptions, optio
             raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
         if rollouts is not None:
             raise InvalidInput("report", "rollouts", "given with scores, not with records", source, "")
+        grading.refuse_judges(source)
         return source
     lines: list[str] = []
-    logged = read_logged(source, rollouts, where.columns(options), lines.append)
+    try:
+        logged = read_logged(source, rollouts, where.columns(options), lines.append)
+    except RubrankError:
+        groups = _read_rollouts(source, where)
+        if not groups or rollouts is not None:
+            raise
+        return _grade_groups(source, groups, grading, options)
+    grading.refuse_judges(source)
     table, batch = make_batch(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
-    groups = None if rollouts is None else match_rollouts(table, rollouts)
+    groups = match_own_texts(table, source) if rollouts is None else match_rollouts(table, rollouts)
     return record_table(table, rule, groups=groups, batch=batch)
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Raise for what `view` shows and a report cannot."""
+    from rubrank.drafting.page import is_draft_file
+
+    allowed = "records, scores, or rollouts with `rubric`"
+    if is_draft_file(path):
+        raise InvalidInput("report", "records", allowed, f"drafted rubrics: {path}", f"Open them: rubrank view {path}.")
+    if path.suffix == ".json" or (path.is_dir() and not any(path.glob("*.jsonl*")) and any(path.glob("*.json"))):
+        from rubrank.evaluation.runs import read_runs
+
+        try:
+            read_runs([path])
+        except RubrankError:
+            return  # no scored run: the reader of scores says what is wrong
+        remedy = f"Open it with rubrank view {path}, or add it to a report of records with --eval {path}."
+        raise InvalidInput("report", "records", allowed, f"a scored run of `eval`: {path}", remedy)
+
+
+def _read_rollouts(source: str, where: WhereOptions) -> list[Group]:
+    """The rollouts of a file; empty if it holds none."""
+    from rubrank.rollouts.groups import read_rollouts
+
+    columns = {**rollout_columns(None, where.group_column), **where.column}
+    try:
+        return list(read_rollouts(source, columns).groups)
+    except RubrankError:
+        return []
+
+
+def _grade_groups(source: str, groups: list[Group], grading: Grading, options: FuseOptions) -> Any:
+    """Rollouts graded by the rubric, or by those in their rows, and fused as the options say."""
+    from rubrank.fusion.options import make_fuse_rule
+    from rubrank.grading.grade import grade
+    from rubrank.records.record import record_table
+    from rubrank.studies.replay.log import Logged, make_batch
+
+    if grading.rubric is None and not all(group.rubric is not None for group in groups):
+        remedy = f"Name the rubric: rubrank report {source} --rubric FILE; or columns with scores: `criteria`."
+        raise InvalidInput("report", source, "scores, or rollouts with a rubric", "rollouts without one", remedy)
+    if options.attributes:
+        remedy = "Grade first, then: rubrank report SCORES --rollouts ROLLOUTS."
+        raise InvalidInput("report", "attributes", "given with scores", f"rollouts: {source}", remedy)
+    judges = load_judge_file(grading.judges, cache_only=False, dry_run=False)
+    table, batch = make_batch(Logged(grade(groups, grading.rubric, judges=judges)), options)
+    return record_table(table, make_fuse_rule(options), groups=groups, batch=batch)
 
 
 def view(
@@ -153,6 +237,7 @@ def view(
             "Or one file of drafted rubrics."
         ),
     ],
+    options: FuseOptions,
     where: WhereOptions,
     rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")] = None,
     judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
@@ -191,14 +276,15 @@ def view(
             raise InvalidInput("view", "sources", "one file of drafted rubrics", f"{len(sources)} files", remedy)
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
         return
-    options = OpenOptions(
+    open_options = OpenOptions(
         rubric=rubric,
         judges=load_judge_file(judges, cache_only=False, dry_run=False),
         rollouts=rollouts,
-        columns=where.columns() if rubric is None else None,
+        columns=where.columns(options) if rubric is None else None,
         rollout_columns={**rollout_columns(None, where.group_column), **where.column},
+        fusion=options,
     )
-    serve(sources, host=host, port=port, on_ready=announce, options=options, labels=labels)
+    serve(sources, host=host, port=port, on_ready=announce, options=open_options, labels=labels)
 
 
 def _print_address(address: str, browse: bool) -> None:

@@ -262,6 +262,8 @@ _NUMBER = re.compile(r"\d{1,4}")
 # "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
 _AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
 _RESPONSES = re.compile(rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)")
+# "1: clear. 2: too long.": a reason that goes through the whole list.
+_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
 
 
 @dataclass(frozen=True)
@@ -363,4 +365,7 @@ def name_rollouts(reason: str, order: list[int]) -> str:
         numbers = _NUMBER.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
         return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
 
+    items = [int(number) for number in _ITEM.findall(reason)]
+    if items == list(range(1, len(order) + 1)):
+        reason = _ITEM.sub(lambda item: f"rollout {order[int(item[1]) - 1]}: ", reason)
     return _RESPONSES.sub(rename, reason)

@@ -5,10 +5,18 @@ export const count = (n) => n.toLocaleString("en-US");
 export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 export const sum = (values) => values.reduce((total, x) => total + x, 0);
 
+/** Digits of a number ≥ 0. An exact half is rounded to the even digit, as Python does: explanations and page agree. */
+function roundHalfEven(x, digits) {
+  const scaled = x * 10 ** digits;
+  const below = Math.floor(scaled);
+  const isHalf = scaled - below === 0.5 && scaled / 10 ** digits === x;
+  return isHalf && below % 2 === 0 ? (below / 10 ** digits).toFixed(digits) : x.toFixed(digits);
+}
+
 /** Fixed digits with a true minus sign, and none before zero. */
 function withMinus(x, digits) {
-  const isNegative = Number(x.toFixed(digits)) < 0;
-  return (isNegative ? "−" : "") + Math.abs(x).toFixed(digits);
+  const text = roundHalfEven(Math.abs(x), digits);
+  return x < 0 && Number(text) > 0 ? `−${text}` : text;
 }
 
 /** 0.314 → "31%". */
@@ -19,8 +27,8 @@ export function percent(x, digits = 0) {
 /** 0.314 → "+0.31". */
 export function signed(x, digits = 2) {
   if (!isNumber(x)) return "–";
-  const plus = Number(x.toFixed(digits)) > 0 ? "+" : "";
-  return plus + withMinus(x, digits);
+  const text = withMinus(x, digits);
+  return x > 0 && Number(text) > 0 ? `+${text}` : text;
 }
 
 /** 0.314 → "0.31". */

@@ -10,6 +10,7 @@ export const LAYER_NAMES = {
   low_quality: "soft gate",
   watch: "watched",
 };
+const WHOLE_LIST = "; of the whole list: "; // before the reason of a listwise judge
 const SHORT_CONVERSATION = 8; // turns that are shown at once
 
 /** [wins, ties, losses] of rollout i on criterion k. */
@@ -56,8 +57,8 @@ function setOff(line) {
   const arrow = line.lastIndexOf(" → ");
   const name = h("b", {}, line.slice(0, Math.max(0, colon)));
   if (arrow <= colon) return [name, line.slice(Math.max(0, colon))];
-  const contribution = line.slice(arrow + 3);
-  const isNegative = contribution.startsWith("-");
+  const contribution = line.slice(arrow + 3).replace("-", "−");
+  const isNegative = contribution.startsWith("−");
   return [name, line.slice(colon, arrow), h("span", { class: isNegative ? "added minus" : "added" }, contribution)];
 }
 
@@ -101,8 +102,22 @@ function verdictCard(group, i, k, query, putLabel) {
       h("span", { class: "verdict-score" }, scoreText(group, i, k))),
     isNumber(utility) && h("small", { class: "verdict-parts" }, contributionText(group, i, k, utility)),
     probabilities && h("small", { class: "verdict-parts" }, `probabilities: ${probabilities}`),
-    reason && h("p", { class: "reason" }, marked(reason, query)),
+    reason && reasonView(reason, query),
     canBeLabelled && labelButtons(group, i, k, putLabel));
+}
+
+/** A judge of whole lists gives one reason for all rollouts: it is folded behind what it says of this one. */
+function reasonView(reason, query) {
+  const at = reason.indexOf(WHOLE_LIST);
+  if (at < 0) return h("p", { class: "reason" }, marked(reason, query));
+  const listReason = reason.slice(at + WHOLE_LIST.length);
+  const isHit = Boolean(query) && listReason.toLowerCase().includes(query.trim().toLowerCase());
+  return [
+    h("p", { class: "reason" }, marked(reason.slice(0, at), query)),
+    h("details", { class: "reason", open: isHit },
+      h("summary", {}, "Reason for the whole list"),
+      h("p", {}, marked(listReason, query))),
+  ];
 }
 
 /** Blue: better than the group on this criterion; orange: worse; red: stopped the rollout. */
