@@ -125,7 +125,7 @@ def test_help_lists_verbs_in_groups() -> None:
         "│ judge ",
         "─ Rewards",
         "│ fuse ",
-        "─ Looking",
+        "─ Records and reports",
         "│ view ",
     ]
     order += ["─ Training and service", "│ serve ", "─ This machine", "│ sandbox "]

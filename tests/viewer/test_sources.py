@@ -121,8 +121,8 @@ def test_a_rule_over_the_batch_sees_all_rollouts_at_once(tmp_path: Path, cleanup
     opened = open_one(tmp_path / "rollouts.jsonl", cleanup, rubric=str(tmp_path / "rubric.yaml"), fusion=fusion)
     assert opened.feed is not None
     assert opened.feed.done == opened.feed.total == 20
+    fusion = FuseOptions(attributes=("tokens",))
     with pytest.raises(RubrankError, match="attributes must be given with scores"):
-        fusion = FuseOptions(attributes=("tokens",))
         open_one(tmp_path / "rollouts.jsonl", cleanup, rubric=str(tmp_path / "rubric.yaml"), fusion=fusion)
 
 
