@@ -208,6 +208,29 @@ def test_ids_leave_no_doubt(served):
     assert other == approx(list(reversed(alone().expected)))
 
 
+@pytest.mark.parametrize("more", [{"group_id": "period"}, {}])
+@pytest.mark.parametrize("other", [{"step": 2}, {"step": 1, "train": False}])
+def test_steps_and_evaluations_never_share_a_group(served, more, other):
+    """A trainer that numbers its groups anew in each step, or evaluates on the prompts that it trains on."""
+
+    async def main():
+        prompt = f"{more} {other}"
+        async with aiohttp.ClientSession() as session:
+
+            def call(text, period):
+                return slime(session, served.url, {"prompt": prompt, "response": text, "label": "x", **period, **more})
+
+            calls = []
+            for text in SAID:
+                calls += [call(text, {"step": 1}), call(text, other)]
+            rewards = await asyncio.gather(*calls)
+        return rewards[::2], rewards[1::2]
+
+    trained, others = asyncio.run(main())
+    assert trained == alone()
+    assert others == alone()
+
+
 def test_named_samples_are_repeated_by_name(served):
     async def main():
         async with aiohttp.ClientSession() as session:

@@ -141,6 +141,20 @@ def test_white_letters_and_letters_off_the_page_are_hidden(text, seen):
     assert visible(text).strip() == seen
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("  <!-- a note --> Lyon\nParis", "   Lyon\nParis"),  # a closed comment hides itself only, indented or not
+        ("Lyon\n  <!-- a note\nParis", "Lyon\n"),
+        ("Lyon <!-- a note\nParis", "Lyon <!-- a note\nParis"),
+        ("Lyon <!--> Paris <!---> Rome", "Lyon  Paris  Rome"),
+        ("Lyon <![CDATA[ a ]]> Paris <![CDATA[ b", "Lyon  Paris <![CDATA[ b"),
+    ],
+)
+def test_comments_end_where_browsers_end_them(text, seen):
+    assert visible(text) == seen
+
+
 @given(st.text(alphabet="ab<>!-[]()*`&;#\n \u200b\u2800'\"=/", max_size=60))
 def test_nothing_is_hidden_twice_and_nothing_raises(text):
     seen = visible(text)

@@ -47,6 +47,25 @@ def test_reading_a_result_never_hangs(text):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+_HIDDEN_TEXT = """
+import faulthandler, sys
+from rubrank.texts.visible import visible
+for piece in ["x<!--", "<![CDATA[", "x <!-- -", "]]<![CDATA[", "\\n<!--x-->", "<script>x", "<a style='"]:
+    faulthandler.dump_traceback_later(20, exit=True)
+    visible("z " + piece * (1_000_000 // len(piece)))
+from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.verifier import find_verifier
+faulthandler.dump_traceback_later(20, exit=True)
+empty = find_verifier("EmptyAnswer")
+assert empty.verify(Rollout(response="![" * 500_000), empty.check_parameters({})).value == 0
+"""
+
+
+def test_looking_for_hidden_text_never_hangs():
+    done = subprocess.run([sys.executable, "-c", _HIDDEN_TEXT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 _MARKUP = """
 import faulthandler, sys
 from rubrank.rollouts.rollout import Rollout

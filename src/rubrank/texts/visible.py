@@ -35,7 +35,8 @@ _MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
 
 _FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
-_COMMENT = re.compile(r"<!--(?:-?>|.*?-->)|(?:^|(?<=\n))[ \t]{0,3}<!--.*|<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_COMMENT_START = re.compile(r"((?:^|(?<=\n))[ \t]{0,3})?(<!--|<!\[CDATA\[)")
+_EMPTY_COMMENT_END = re.compile("-?>")  # <!--> and <!---> are comments
 _DROPPED = ("script", "style", "template", "noscript", "head", "datalist", "object", "iframe", "desc", "metadata")
 _HIDDEN_STYLE = (
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])"
@@ -170,7 +171,7 @@ def _render(text: str) -> str:
     """Render a piece of text outside code."""
     if "<" in text:
         if "<!" in text:
-            text = _COMMENT.sub("", text)
+            text = _remove_comments(text)
         text = _remove_hidden_elements(text)
         text = _remove_tags(text)
     if "]" in text:
@@ -185,6 +186,37 @@ def _render(text: str) -> str:
         text = html.unescape(text).replace("\xa0", " ")
         text = remove_invisible(text)
     return text
+
+
+def _remove_comments(text: str) -> str:
+    """Remove comments and CDATA sections. A comment that begins a line and is never closed hides all that follows."""
+    parts: list[str] = []
+    kept_until = 0
+    search_from = 0
+    unclosed: set[str] = set()  # searching for the same end again and again would take quadratic time
+    while opening := _COMMENT_START.search(text, search_from):
+        is_comment = opening[2] == "<!--"
+        closing_mark = "-->" if is_comment else "]]>"
+        empty_end = _EMPTY_COMMENT_END.match(text, opening.end()) if is_comment else None
+        end = -1
+        if empty_end:
+            end = empty_end.end()
+        elif closing_mark not in unclosed:
+            closing = text.find(closing_mark, opening.end())
+            end = closing if closing < 0 else closing + len(closing_mark)
+        if end >= 0:
+            parts.append(text[kept_until : opening.start(2)])
+            kept_until = end
+            search_from = end
+            continue
+        unclosed.add(closing_mark)
+        if is_comment and opening[1] is not None:
+            parts.append(text[kept_until : opening.start()])
+            kept_until = len(text)
+            break
+        search_from = opening.end()
+    parts.append(text[kept_until:])
+    return "".join(parts)
 
 
 def _remove_tags(text: str) -> str:

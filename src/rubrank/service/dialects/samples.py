@@ -1,7 +1,8 @@
 """Shared by all dialects: make a sample, and identify its group and its place in it.
 
-A group is identified by `group_id` if the trainer sends it, in the body or in the label; else by prompt and label. A
-sample is identified by `sample_id`, else by its text. `group_size`, `step` and `train` may be sent too.
+A group is identified by `group_id` if the trainer sends it, in the body or in the label; else by prompt and label.
+Samples of different steps, or of training and evaluation, are never siblings. A sample is identified by `sample_id`,
+else by its text. `group_size`, `step` and `train` may be sent too.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class SampleReader:
         keys = SampleKeys.read(row if isinstance(row, Mapping) else {}, body)
         query = make_query(prompt, label, rubric_column=self.rubric_column)
         group = keys.uid if keys.group_id is None else keys.group_id
-        key = digest_json("prompt", prompt, label) if group is None else digest_json("id", group)
+        # The same prompt at another step, or in an evaluation, is another group.
+        period = (keys.step, keys.train)
+        key = digest_json("prompt", prompt, label, *period) if group is None else digest_json("id", group, *period)
         is_named = keys.sample_id is not None
         if is_named:
             member = digest_json("id", keys.sample_id)
@@ -52,13 +55,14 @@ class SampleReader:
             allowed = "given if attributes start at a step"
             raise InvalidInput(where, "step", allowed, "none", "Leave `start` out of the attributes.")
         step = keys.step or 0
+        name = f"{step}/{key.hex()[:12] if group is None else group}"
         return ServiceSample(
             key=key,
             member=member,
             named=is_named,
             rollout=completion.to_rollout(query, self.thinking, where),
             size=self._find_size(keys, where),
-            name=f"{step}/{key.hex()[:12] if group is None else group}",
+            name=name if keys.train else f"eval-{name}",
             rubric=query.rubric,
             step=step,
             train=keys.train,

@@ -74,6 +74,7 @@ _DEFINITION_ASKED = re.compile(
     r"^\W*(?:what (?:is|are|was|were)|what's) (?:an? |the )?[\w-]+(?: [\w-]+)?\W*$", re.IGNORECASE
 )
 _VALUES_OF_CODE = ("null", "nil", "nan", "void")
+_PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\]\(https?://[^)\s]{1,2000}\)")
 _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
 _GENERIC = re.compile(
     r"\b(?:answer|solution|introduction|explanation|overview|summary|response|conclusion|analysis|background|part|section"
@@ -132,7 +133,7 @@ def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
         if asks_for_words and not _DATA_ASKED.search(question):
             return False, f"{signs} where words are asked for"
         return True, f"{signs} says that there is nothing"
-    if re.search(r"!\[[^\]\n]*\]\(https?://[^)\s]+\)", answer):
+    if _PICTURE.search(answer):
         return True, "a picture"
     if rollout.thoughts.strip():
         return False, "thoughts, but no answer"
