@@ -168,7 +168,7 @@ def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
     judges = {"judges": [{"endpoints": [endpoint]}], "cache": str(tmp_path / "replies.sqlite")}
     with pytest.raises(KeyboardInterrupt, match=r"replies\.sqlite; run again"):
         grade_on_ray(rows, ["CoreIntentMatch"], judges=judges)
-    with pytest.raises(KeyboardInterrupt, match="nothing is kept"):
+    with pytest.raises(KeyboardInterrupt, match="nothing was saved"):
         grade_on_ray(rows, ["EmptyAnswer"])
 
 

@@ -135,7 +135,7 @@ def test_more_processes_than_places_are_told_once(caplog):
     with Server([Answer(GOOD)]) as server:
         for step in range(3):
             judged(judges(server.url, 2, processes=4), 2, id=f"few{step}")
-        assert caplog.text.count("4 processes ask at the same time") == 1
+        assert caplog.text.count("4 processes send calls at the same time") == 1
 
 
 def test_waiting_for_judges_where_they_are_asked_is_an_error_and_no_standstill():

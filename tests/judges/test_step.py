@@ -240,8 +240,8 @@ def test_too_many_missing_fail_loudly() -> None:
     assert (error.missing, error.asked, error.ceiling) == (3, 4, 0.5)
     assert str(error) == (
         "judges: 3 of 4 answers are missing (75.0%), and most_missing allows 50.0%; most often: 2 × timeout after 1 s,"
-        " 1 × refused. Spent: 4 calls, 0 from the cache, cost 0.012. Replies are kept in replies.sqlite and not paid"
-        " for again: fix the judges, and repeat the step."
+        " 1 × refused. Spent: 4 calls, 0 from the cache, cost 0.012. Replies are cached in replies.sqlite and not paid"
+        " for again: fix the judges and repeat the step."
     )
     assert run([group(*names(4))], Scripted(script), Judges(judges=MAIN.judges, most_missing=0.75)).missing == 0.75
 

@@ -1,13 +1,13 @@
 """Verdicts of verifiers on disk, so that a killed or repeated run computes none of them twice.
 
     with VerdictCache("verdicts.sqlite") as cache:
-        cache.get([key])           {key: (1.0, "3 bullets, 2 asked")}
+        cache.get([key])           {key: (1.0, "3 bullets, at least 2 required")}
         cache.put({key: verdict})  on disk when it returns
 
 A key is a digest of everything a verdict depends on: the verifier's name and version, its parameters, `compat` and
 `mode` if the verifier distinguishes them, and what the verifier sees (the answer, or the whole rollout). So entries of
-an older version of a verifier are never used. Missing verdicts are not stored: what they lacked (a package, a sandbox,
-time) may be there the next time.
+an older version of a verifier are never used. Missing verdicts are not stored: their cause (no package, no sandbox, no
+time) may be gone in the next run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VerdictCache:
         try:
             self._store = Store(self.path, _SCHEMA, name="grade")
         except (sqlite3.Error, OSError) as error:
-            allowed = "a file that can be written, or a cache that grade made"
+            allowed = "a new file that can be written, or a cache of `rubrank grade`"
             raise InvalidInput("grade", "cache", allowed, f"{path} ({error})", "") from None
 
     def __enter__(self) -> Self:

@@ -30,13 +30,13 @@ def import_ray(owner: str) -> Any:
         import ray.data
     except ImportError as error:
         remedy = "pip install 'rubrank[ray]'."
-        raise InvalidInput(owner, "engine", "'ray' only where Ray is installed", str(error), remedy) from None
+        raise InvalidInput(owner, "engine", "'ray' only if Ray is installed", str(error), remedy) from None
     return ray
 
 
 @contextmanager
 def connect_ray(address: str | None, owner: str) -> Iterator[Any]:
-    """Connect to Ray. An existing connection is used and stays open. address: None: start a cluster on this machine."""
+    """Connect to Ray; an existing connection is used and stays open. address: if None, a local cluster is started."""
     ray = import_ray(owner)
     if ray.is_initialized():
         yield ray
@@ -81,7 +81,7 @@ def check_reachable(address: str, owner: str) -> None:
 
 
 def _no_cluster(owner: str, address: str, why: str) -> InvalidInput:
-    allowed = "that of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto"
+    allowed = "the address of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto"
     got = f"{address!r} ({why})" if why else repr(address)
     return InvalidInput(owner, "address", allowed, got, "")
 
@@ -98,7 +98,7 @@ def get_result(ray: Any, reference: Any, owner: str) -> Any:
         first_line = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
         summary = f"{type(cause).__name__}: {first_line.rstrip('.')}"
         raise RubrankError(
-            f"{owner}: a process of the cluster failed ({summary}). Ray's logs there say more."
+            f"{owner}: a process of the cluster failed ({summary}). See Ray's logs on that machine."
         ) from None
 
 

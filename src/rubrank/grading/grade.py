@@ -3,13 +3,13 @@
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml", cache="verdicts.sqlite")
 
     1. plan       read rollouts and rubrics, validate all parameters                            plan.py
-    2. cache      verdicts that are known already                                               cache.py
+    2. cache      verdicts of earlier runs                                                      cache.py
     3. checks     verifiers that start a subprocess run in threads, the others here or in
                   worker processes, whichever is faster                                         workers.py
     4. groups     verifiers that see all rollouts of a group together
     5. judges     what no verifier could decide                                                 judge_table.py
 
-A score that could not be had is NaN with a reason; nothing that goes wrong in one verifier stops the others.
+A missing score is NaN with a reason; an error in one verifier does not stop the others.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Progress: TypeAlias = Callable[[int, int], None]
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
 
-_TRIAL_SECONDS = 0.5  # of grading in this process before we know whether workers would be faster
-_WORTHWHILE_SECONDS = 4.0  # of remaining work from which they are: starting one takes about a second
+_TRIAL_SECONDS = 0.5  # of grading in this process, to estimate whether workers would be faster
+_WORTHWHILE_SECONDS = 4.0  # workers are started if more work than this remains: starting one takes about a second
 _FLUSH_SECONDS = 0.1  # between writes to the cache
 _BATCH_ROLLOUTS = 16  # graded together in this process
-_QUICK_SECONDS = 0.02  # of a rollout; slower ones are graded one by one, so that verdicts are reported as they come
+_QUICK_SECONDS = 0.02  # per rollout; slower ones are graded one by one, so that progress is reported often
 
 
 @only_our_errors
@@ -83,16 +83,17 @@ def grade(
     timeout: seconds that a verdict may take; after that it is missing. A function can only be stopped in a worker
         process: "auto" means 60 in workers and no limit in this process; a number makes verifiers of your own modules
         run in workers from the start, so that it holds; None means no limit.
-    judges: decide what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are asked
-        last, and not about rollouts that a hard gate has stopped.
+    judges: decide what no verifier can: a file, a mapping, a `Judge` or `Judges` (docs/judges.md). They are called
+        last, and not for rollouts that a hard gate has stopped.
     most_missing: share of the scores that may be missing; with more, or with all of them, `GradingFailed` is raised.
-        None: no limit. Below 1, a rubric that needs a judge is refused at once if there is none; if None, only a rubric
-        all of whose ranked criteria need one; if only some do, a warning of the logger "rubrank" names them.
-    batch: ask judges through the batch API of their endpoints, at a lower price and with an answer within a day: "wait"
+        None: no limit. Without judges, a rubric that needs one is refused at once if `most_missing` is below 1. With
+        None, it is refused only if all its ranked criteria need a judge; otherwise the logger "rubrank" warns of those
+        that do.
+    batch: send judge calls through the batch API of their endpoints, which is cheaper and answers within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while batches are pending; the same call continues from there.
     """
-    found_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, cache, timeout, found_judges, most_missing)
+    loaded_judges = None if judges is None else load_judges(judges)
+    options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges, most_missing)
     table, _ = _grade(rollouts, rubric, columns, options, progress, batch)
     return table
 
@@ -127,9 +128,9 @@ def grade_and_measure(
 def grade_by_programs(
     groups: Sequence[Group], rubric: Any, *, workers: int | None = 0, cache: str | Path | None = None
 ) -> ScoreTable:
-    """The scores that programs decide; what only a judge can decide is missing, and that is no error.
+    """The scores that programs decide. Scores that need a judge are missing, without an error.
 
-    For callers that ask judges themselves, later (`judge_table`), or not at all.
+    For callers that call judges later (`judge_table`), or not at all.
     """
     table, _ = _grade(groups, rubric, None, GradeOptions(workers=workers, cache=cache, judged_later=True))
     return table
@@ -266,7 +267,7 @@ class _GradeRun:
     def _decide_in_thread(self, task: Task, check: PlannedCheck) -> None:
         try:
             self._thread_results.put((task, check, check.decide(task.rollout)))
-        except BaseException as error:  # raised in the main thread, which would wait for ever without it
+        except BaseException as error:  # the main thread raises it; without a result it would wait forever
             self._thread_results.put(error)
 
     def _record_thread_result(self, result: tuple[Task, PlannedCheck, Found] | BaseException) -> None:
@@ -277,7 +278,7 @@ class _GradeRun:
         self._record(task, (check,), [verdict])
 
     def _record_thread_results(self) -> None:
-        """Those that are there; waits for none."""
+        """Record the results that are available, without waiting for others."""
         while not self._thread_results.empty():
             self._record_thread_result(self._thread_results.get())
 
@@ -290,7 +291,7 @@ class _GradeRun:
         local, portable = _divide(tasks, lambda check: check.is_local)
         number = os.cpu_count() or 1 if workers is None else workers
         if workers is None:
-            # Only workers can stop a verifier, so a limit that was asked for sends foreign verifiers there at once.
+            # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start.
             is_limited = self._options.timeout not in (None, "auto")
             foreign, ours = _divide(portable, lambda check: is_limited and not check.is_ours)
             portable = foreign + self._decide_here(ours, try_only=number > 1)
@@ -397,15 +398,15 @@ def _divide(tasks: list[Task], is_first: Callable[[PlannedCheck], bool]) -> tupl
 def grade_group_criteria(
     table: ScoreTable, groups: Sequence[Group], criteria: Sequence[Sequence[Criterion]]
 ) -> ScoreTable:
-    """Fill in the criteria about a whole group (`GroupDiversity`), once rollouts that were graded one by one are there.
+    """Fill in the criteria about a whole group (`GroupDiversity`) after its rollouts were graded one by one.
 
-    table: of groups whose rollouts were graded as they came. criteria: those of every group.
+    table: the scores of those rollouts. criteria: those of every group.
     """
     graded = []
-    for scored, group, of_group in zip(table.groups, groups, criteria, strict=True):
+    for scored, group, group_criteria in zip(table.groups, groups, criteria, strict=True):
         scores = scored.scores.copy()
         reasons = [list(row) for row in scored.reasons]
-        for check in plan_checks(of_group, GradeOptions()):
+        for check in plan_checks(group_criteria, GradeOptions()):
             if check.decide_group is None:
                 continue
             for row, verdict in enumerate(check.decide_group(group)):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
 
 _LONGEST_REASON = 8000  # characters; long, because a judge that ranks a list discusses all responses at once
-_MIXED = "cannot be judged: a verifier decided it for others of the group, and this judge only compares"
+_MIXED = "cannot be judged: a verifier decided it for other rollouts of the group, and this judge only compares"
 _GATED = f"{NOT_ASKED}: a gate has stopped it"
 
 

@@ -26,7 +26,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True)
 class Missing:
-    """How many scores there should be, how many are missing, and why."""
+    """How many scores were requested, how many are missing, and why."""
 
     asked: int
     missing: int
@@ -35,7 +35,7 @@ class Missing:
 
     @property
     def share(self) -> float:
-        """Missing scores ÷ scores asked for."""
+        """Missing scores ÷ requested scores."""
         return self.missing / self.asked if self.asked else 0.0
 
     def __str__(self) -> str:
@@ -47,14 +47,14 @@ class Missing:
         return f"missing: {self.missing:,} of {self.asked:,} scores ({self.share:.1%}): {why}"
 
     def check(self, most: float) -> None:
-        """Raise if more than this share is missing; everything missing is always too much."""
+        """Raise GradingFailed if more than this share is missing, or everything."""
         check_share(most)
         if self.missing and (self.missing == self.asked or self.share > most):
             raise GradingFailed(self.missing, self.asked, most, tuple(self.reasons.most_common(_MOST_REASONS)))
 
 
 def check_share(most: float) -> None:
-    """Raise if this is not a share."""
+    """Raise InvalidInput if this is not a share."""
     is_number = isinstance(most, int | float) and not isinstance(most, bool)
     if not is_number or math.isnan(most) or not 0.0 <= most <= 1.0:
         raise InvalidInput("grade", "most_missing", "a share from 0 to 1", repr(most), "0.2 is a fifth.")

@@ -45,7 +45,7 @@ class GradeOptions:
     judges: Judges | None = None
     most_missing: float | None = None
     judged_later: bool = False
-    """The caller asks judges itself: a rubric that needs some is not refused."""
+    """The caller calls judges itself: a rubric that needs judges is not refused."""
 
     def __post_init__(self) -> None:
         if self.most_missing is not None:
@@ -91,7 +91,7 @@ class PlannedCheck:
 
     @cached_property
     def is_ours(self) -> bool:
-        """Is it a verifier of the library? Those always return."""
+        """Is it a verifier of the library? Those always end by themselves."""
         return self.verifier.home.startswith("rubrank.")
 
     @cached_property
@@ -136,9 +136,9 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Raises InvalidInput if the rubric needs a judge, none is given, and `most_missing` is less than 1. If that is None,
-    only if all ranked criteria of a group need a judge, so that its rewards would all be equal; if some do, a warning
-    names them.
+    Without judges, a rubric that needs one raises InvalidInput if `most_missing` is less than 1. If that is None, it
+    raises only if all ranked criteria of a group need a judge, so that its rewards would all be equal; otherwise a
+    warning names the criteria.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -146,8 +146,8 @@ def plan_groups(
     for group_rubric in rubrics:
         if id(group_rubric) not in plans:
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
-    needs_no_judges = options.judges is not None or options.judged_later
-    if not needs_no_judges and options.most_missing is None:
+    lacks_judges = options.judges is None and not options.judged_later
+    if lacks_judges and options.most_missing is None:
         ranked_by_judges = []
         for plan in plans.values():
             ranked = [criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"]
@@ -157,13 +157,13 @@ def plan_groups(
         if judged := _list_judged(plans.values()):
             message = "grade: no judges are given, and only a judge can decide %s: these scores are missing."
             _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
-    elif not needs_no_judges and options.most_missing is not None and options.most_missing < 1.0:
+    elif lacks_judges and options.most_missing is not None and options.most_missing < 1.0:
         _refuse_without_judge(list(plans.values()))
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
 
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:
-    """The names of the criteria that need a judge, as a phrase; empty if there are none."""
+    """The names of the criteria that need a judge, as a phrase; "" if no criterion does."""
     names = sorted({criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged})
     listed = ", ".join(map(repr, names[:_MOST_NAMES]))
     if len(names) > _MOST_NAMES:

@@ -52,7 +52,7 @@ PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": 
 
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What one judge would be asked."""
+    """The calls that one judge would get."""
 
     judge: str
     kind: str
@@ -271,7 +271,7 @@ def show_calls(
     columns: Mapping[str, Any] | None = None,
     tokenizer: str | Path | None = None,
 ) -> CallPreview:
-    """What the judges would be asked about one rollout (counted from 0) of one group, by default the first.
+    """The calls that judges would get about one rollout (counted from 0) of one group, by default the first.
 
     rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
     """

@@ -11,7 +11,7 @@ endpoints among them. The next run finds the verdicts and replies that are cache
 In a dataset every criterion adds two columns: its scores (NaN = missing) under its name, and the reasons under "NAME
 (reason)". Criteria about one rollout need no shuffle. Criteria about a whole group (`GroupDiversity`, judges that
 compare) bring the rows of a group together first, and comparisons add the column "outcomes". Judges add the column
-"probabilities": how sure they are, where they say so.
+"probabilities": how sure they are, if they report it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _PARTS_PER_ACTOR = 4  # at least, so that no actor waits long for the slowest
 _PARTS_AHEAD = 2  # parts that an actor has at a time, so that it never waits for the next one
 _RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
 _ACTOR = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS, "scheduling_strategy": "SPREAD"}
-_ROW = "row of the batch"
+_ROW = "row of the batch"  # column that makes every row a group of its own
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ActorSetting:
 
     @property
     def workers(self) -> int:
-        """Worker processes of an actor: one if a verifier may have to be interrupted, else none."""
+        """Worker processes of an actor: 1 if a verifier may have to be interrupted, else 0."""
         has_limit = self.options.timeout not in ("auto", None)
         return int(bool(self.modules) or has_limit)
 
@@ -141,7 +141,7 @@ class Grader:
         return table
 
     def find_machine(self) -> str:
-        """The address of its machine; also tells that the actor has started."""
+        """The address of its machine; an answer also shows that the actor has started."""
         import ray
 
         return str(ray.util.get_node_ip_address())
@@ -191,7 +191,9 @@ def grade_on_ray(
     except KeyboardInterrupt:
         replies = None if setting.judges is None else setting.judges.cache
         files = [str(path) for path in (setting.options.cache, replies) if path is not None]
-        text = f"what was decided is kept in {' and '.join(files)}; run again to go on" if files else "nothing is kept"
+        text = "nothing was saved"
+        if files:
+            text = f"results so far are saved in {' and '.join(files)}; run the same command again to continue"
         raise KeyboardInterrupt(text) from None
     if setting.judges is not None and table.judging is not None:
         check_judgments(table.judging, setting.judges)
@@ -230,7 +232,7 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
 
 def _check_judges(judges: Judges) -> None:
     if judges.deadline is not None:
-        allowed = "left out: parts are asked at different times, so that none can hold for all calls"
+        allowed = "left out on Ray, where the parts of a run are judged at different times"
         raise InvalidInput(OWNER, "deadline of the judges", allowed, f"{judges.deadline:g}", "")
     # Kinds of the library are registered by the name of their module, those of a user as a function.
     library = [name for name, kind in KINDS.items() if isinstance(kind, str)]

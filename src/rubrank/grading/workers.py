@@ -7,7 +7,7 @@
     chunk ──► worker ──► verdicts of all its rollouts
                     ├──► verdicts of some: the worker reports after two seconds, the rest is a new chunk
                     ├──► the worker died or hangs in native code: every check of the chunk is tried again alone
-                    └──► a check that was alone and did it again: missing, with the reason
+                    └──► a check that fails the same way when run alone: missing, with the reason
 
 A check that takes longer than `timeout` seconds is interrupted by a signal in the worker, which then goes on with the
 next check. Code that cannot be interrupted (a native library that does not return) is killed together with its worker.
@@ -162,7 +162,7 @@ class WorkerPool:
             except BrokenProcessPool:  # workers died while they were idle, or do not start
                 restarts += 1
                 if restarts > _MOST_RESTARTS:
-                    allowed = "0 where no worker processes can be started"
+                    allowed = "0 if no worker processes can be started"
                     got = "workers that die at once"
                     raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
                 waiting.extendleft(self._in_flight.values())
@@ -217,7 +217,7 @@ def _pickle(data: Any) -> bytes:
     try:
         return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        allowed = "such that they can be sent to other processes"
+        allowed = "picklable, so that they can be sent to worker processes"
         remedy = "Remove what cannot be pickled from their metadata, or use workers=0."
         raise InvalidInput("grade", "rollouts", allowed, str(error), remedy) from None
 
@@ -388,7 +388,7 @@ def _import_modules(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except Exception as error:
-            allowed = "0 where other processes cannot import the verifiers"
+            allowed = "0 if other processes cannot import the verifiers"
             got = f"module {module!r}: {type(error).__name__}: {error}"
             remedy = "Put the verifiers into a module that can be imported, or use workers=0."
             raise InvalidInput("grade", "workers", allowed, got, remedy) from None

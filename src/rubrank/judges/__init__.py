@@ -6,9 +6,10 @@
     confidence.py calibrated probabilities; a better judge for what is unsure
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
-    client/       Call → Reply over HTTP, with a cache, limits and retries; batches/: the same through batch APIs
+    client/       Call → Reply over HTTP, with a cache, limits and retries
+    batches.py    the same through batch APIs
 
-    judgment = await judge_question(question, judge, asker_of)       whatever its kind, panel or not
+    judgment = await judge_question(question, judge, asker_of)       for every kind, and for panels
 
 To add a kind from a module of your own (docs/extending.md):
 
@@ -62,9 +63,9 @@ def judge_kind(name: _K, /) -> _K: ...
 
 
 def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
-    """Register a way of asking under `name`, or under the class's `name`: a class, or a function like its `judge`.
+    """Register a kind of judge under `name`, or under the class's `name`: a class, or a function like its `judge`.
 
-    compares: it says which rollout is better (`Judgment.outcomes`) instead of how good each is (`Judgment.verdicts`).
+    compares: it compares rollouts (`Judgment.outcomes`) instead of scoring each (`Judgment.verdicts`).
     """
 
     def register(chosen: str | None, kind: Any) -> Any:
@@ -90,11 +91,12 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
 
 
 def _registered_kind(name: str) -> Any:
-    """What a name stands for, in the form in which it was registered."""
-    registered = KINDS.get(name)
-    if isinstance(registered, str):
-        return find_kind  # stands for "of the library", whose names `check_free` does not let users replace
-    return getattr(registered, "registered", registered)
+    """The class or function that was registered under a name; None for a free name."""
+    kind = KINDS.get(name)
+    if isinstance(kind, str):
+        # A kind of the library is not imported for this. `check_free` refuses names of any object of the library.
+        return find_kind
+    return getattr(kind, "registered", kind)
 
 
 def _make_kind_class(name: str, kind: Any) -> type:
@@ -137,7 +139,7 @@ def find_kind(name: str) -> CountedKind:
 
 
 def count_calls(question: Question, judge: Judge) -> int:
-    """How many calls the question will take, before anything is spent."""
+    """How many calls the question will take at most; nothing is sent."""
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)

@@ -1,4 +1,4 @@
-"""Comparisons in a group that is not complete yet: which pairs may be asked for, and what was answered.
+"""Comparisons in a group that is not complete yet: which pairs can be judged already, and their replies.
 
     arrivals = Arrivals(judges, "step-3/7", criteria, size=8)
     arrivals.add(4, rollout, wanted_K)      the first of its group: []
@@ -12,9 +12,9 @@ If a rollout is missing in the end, `design.choose_pairs_among` adds pairs withi
 connected.
 
 Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as one
-that came whole; only calls that are not in the memo are sent. Not asked ahead, but once the group is complete: judges
-that rank lists or choose pairs round by round, panels whose members have different designs, criteria that a program
-decides for some rollouts, and everything if a hard gate needs the whole group.
+that came whole; only calls that are not in the memo are sent. These wait until the group is complete: judges that rank
+lists or choose pairs round by round, panels whose members have different designs, criteria that a program decides for
+some rollouts, and all comparisons if a hard gate needs the whole group.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ from rubrank.store import Store, lock_file
 _MAX_ROUNDS = 32
 _REPLIES_PER_COMMIT = 500
 _MEGABYTE = 1_000_000
-_NOT_ANSWERED_YET = Reply(None, "in a batch that is not over", attempts=0)
+_NOT_ANSWERED_YET = Reply(None, "in a batch that is not finished", attempts=0)
 _MIN_FAILED_POLLS = 10  # before a server counts as down
 
 
@@ -403,7 +403,7 @@ class BatchRun:
         hit_limit = any("limit" in code for code in state.codes)  # too many requests in the queue: transient
         if state.status == "failed" and not hit_limit:
             got = state.message or "it failed"
-            remedy = "Replies so far are kept."
+            remedy = "Replies so far are in the cache."
             raise InvalidInput(f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy)
 
     async def _store_replies(
@@ -535,9 +535,9 @@ class BatchBook:
         try:
             self._lock = lock_file(f"{path}.lock")
         except BlockingIOError:
-            allowed = "used by one run at a time for a cache"
+            allowed = "used by one run at a time with the same cache"
             remedy = "Wait for it, or give this run a cache of its own."
-            raise InvalidInput("grade", "batch", allowed, f"another uses {path}", remedy) from None
+            raise InvalidInput("grade", "batch", allowed, f"another run uses {path}", remedy) from None
         self._store = Store(self.path, _SCHEMA, name="grade batches")
 
     def __enter__(self) -> Self:

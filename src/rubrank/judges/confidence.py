@@ -24,7 +24,7 @@ single response that a trainer has so far), not on other groups, so a run that i
 share that is not a whole number of cells is rounded by a seeded draw: one of four cells at 25%, on average, and never
 more than one beyond the share.
 
-If the fallback does not answer, the answer of the cheap judge stands; the failure counts as missing.
+If the fallback does not answer, the answer of the cheap judge is used; the failure counts as missing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribu
 def complete_distribution(distribution: Distribution, levels: Sequence[float]) -> Distribution:
     """The distribution with all these levels: those that nobody named get probability 0.
 
-    A unanimous panel names one level only. How often it is wrong nevertheless is what calibration tells.
+    A unanimous panel names one level only; calibration measures how often it is wrong nevertheless.
     """
     return tuple(sorted({**dict.fromkeys(levels, 0.0), **dict(distribution)}.items()))
 
@@ -128,7 +128,7 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
             continue
         margin = _margin_of(verdict)
         threshold = escalate.thresholds.get(name, escalate.threshold)
-        # Everything is to be escalated, what is certain too: `escalate: 1.0` asks both judges about each cell.
+        # `escalate: 1.0` asks both judges about every cell, even if the first one is certain.
         is_all = threshold == escalate.most == 1.0
         if margin < threshold or is_all:
             unsure.append((margin, (i, k)))

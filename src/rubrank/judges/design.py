@@ -282,10 +282,10 @@ def _match(players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], ran
 
 
 def _next_of_bracket(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]) -> list[Pair]:
-    """Pairs among those with equally many losses; a tie is half a loss for both.
+    """Pairs among responses with equally many losses; a tie is half a loss for both.
 
-    A missing answer costs nobody: it is no fault of the responses, and a dry run, which gets no answers, then counts
-    the most pairs that there can be.
+    A missing answer counts as no loss, because the responses did not cause it. A dry run, which gets no answers, then
+    counts the largest possible number of pairs.
     """
     losses = np.zeros(n)
     for (i, j), outcome in answers.items():
@@ -299,9 +299,9 @@ def _next_of_bracket(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Seq
     pairs = []
     left_over: list[int] = []
     for _, players in sorted(classes.items()):
-        of_class = _match([*left_over, *players], fit, answers, rank)
-        pairs += of_class
-        matched = {i for pair in of_class for i in pair}
+        matches = _match([*left_over, *players], fit, answers, rank)
+        pairs += matches
+        matched = {i for pair in matches for i in pair}
         left_over = [i for i in (*left_over, *players) if i not in matched]
     return sorted(pairs)
 
@@ -310,12 +310,14 @@ def _next_of_pivots(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequ
     """All of a part against its pivot, the response whose comparisons promise most together."""
     pairs: set[Pair] = set()
     for part in _split(list(range(n)), answers, number):
-        open_pairs = {i: [(min(i, j), max(i, j)) for j in part if j != i] for i in part}
-        open_pairs = {i: [pair for pair in of_i if pair not in answers] for i, of_i in open_pairs.items()}
+        open_pairs: dict[int, list[Pair]] = {}
+        for i in part:
+            pairs_of_i = [_sort(i, j) for j in part if j != i]
+            open_pairs[i] = [pair for pair in pairs_of_i if pair not in answers]
         if not any(open_pairs.values()):
             continue
-        promised = {i: round(sum(fit.gain[pair] for pair in of_i), 9) for i, of_i in open_pairs.items()}
-        pivot = min(part, key=lambda i: (-promised[i], rank[i]))
+        gains = {i: round(sum(fit.gain[pair] for pair in open_pairs[i]), 9) for i in part}
+        pivot = min(part, key=lambda i: (-gains[i], rank[i]))
         pairs.update(open_pairs[pivot])
     return sorted(pairs)
 
@@ -324,9 +326,9 @@ def _split(part: list[int], answers: Mapping[Pair, float], number: int) -> list[
     """The parts of responses after so many rounds of pivots."""
     if number == 0 or len(part) < 2:
         return [part]
-    inside = {i: sum((min(i, j), max(i, j)) in answers for j in part if j != i) for i in part}
-    pivot = max(part, key=lambda i: (inside[i], -i))
-    if inside[pivot] < len(part) - 1:  # not divided yet
+    compared = {i: sum(_sort(i, j) in answers for j in part if j != i) for i in part}
+    pivot = max(part, key=lambda i: (compared[i], -i))
+    if compared[pivot] < len(part) - 1:  # no response was compared with all others: not divided yet
         return [part]
     above = []
     beside = [pivot]

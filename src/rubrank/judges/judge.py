@@ -20,9 +20,8 @@ From a question to its answer:
     Question (cells of a group) → Call → Reply → Judgment (verdicts, or outcomes of comparisons)
 
 A *kind* (`kinds/`) turns the cells of a group that need a judge into `Call`s, hands them to an `Asker`, and parses its
-`Reply`s. The asker (`judges/client/`) knows about
-endpoints, limits, retries, cost and the cache, and nothing about criteria. Whatever fails is *missing with a reason*,
-never a number; what was spent on it is counted.
+`Reply`s. The asker (`judges/client/`) knows about endpoints, limits, retries, cost and the cache, and nothing about
+criteria. An answer that fails is *missing with a reason*, never a number; its cost is counted.
 """
 
 from __future__ import annotations
@@ -185,8 +184,8 @@ class Escalation(_Confidential):
     most: float = Field(default=1.0, ge=0.0, le=1.0, allow_inf_nan=False)
     """Largest share of the answers that is escalated, the least sure first."""
     threshold: float = Field(default=1.0, ge=0.0, le=1.0, allow_inf_nan=False)
-    """Answers of a smaller margin may be escalated; the margin is how much likelier the likeliest value is than the
-    next. With `most: 1`, a threshold of 1 escalates everything, what is certain too."""
+    """Answers with a smaller margin may be escalated. The margin is the probability of the likeliest value minus that
+    of the next. With `most: 1`, a threshold of 1 escalates all answers, even certain ones."""
     thresholds: Mapping[str, Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]] = {}
     """The same by criterion; `rubrank judge calibrate` measures them. Without a `threshold` beside them, criteria that
     are not listed are never escalated: a misspelt name must not send everything to the expensive judge."""
@@ -229,7 +228,7 @@ class Judge(_Confidential):
     For kinds "absolute" and "batched"; a decision model and a panel always say how sure they are."""
     # decision
     request_tokens: int = Field(default=64_000, ge=1)
-    """Most tokens of a request; criteria that do not fit are asked in another one."""
+    """Most tokens of a request; criteria that do not fit are sent in another request."""
     state_tokens: int = Field(default=32_000, ge=1)
     """Most tokens of the response with its conversation and one question; a longer one is missing."""
     # pairwise
@@ -263,7 +262,7 @@ class Judge(_Confidential):
     @model_validator(mode="before")
     @classmethod
     def _pass_kind_to_members(cls, data: Any) -> Any:
-        """A member that names no kind has the panel's."""
+        """Give members without a kind the kind of the panel."""
         if not isinstance(data, Mapping) or "kind" not in data or not isinstance(data.get("members"), Sequence):
             return data
         members = [
@@ -612,7 +611,7 @@ class Judgment:
     missing: dict[str, list[str]] = field(default_factory=dict)
     """criterion → reasons of the comparisons that failed."""
     asked: int = 0
-    """Number of answers asked for: cells, pairs, or lists."""
+    """Number of requested answers: cells, pairs, or lists."""
     lost: int = 0
     """Number of these that are missing."""
     disagreement: dict[str, float] = field(default_factory=dict)
@@ -636,7 +635,7 @@ class Judgment:
 
 
 class JudgeKind(Protocol):
-    """One way of asking."""
+    """How a judge is asked: about one cell, one response, a pair, or a list."""
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Ask about one group."""

@@ -77,7 +77,7 @@ class Judgments:
 
     @cached_property
     def asked(self) -> int:
-        """Answers asked for: cells, pairs, lists; of a panel those of every member."""
+        """Number of requested answers: cells, pairs, lists; for a panel those of every member."""
         return sum(judgment.asked for judgment in self.groups)
 
     @cached_property
@@ -87,7 +87,7 @@ class Judgments:
 
     @property
     def missing(self) -> float:
-        """The share of the answers that is missing; 0 if nothing was asked."""
+        """The share of the answers that is missing; 0 if none were requested."""
         return self.lost / self.asked if self.asked else 0.0
 
     @cached_property

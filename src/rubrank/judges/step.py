@@ -156,7 +156,7 @@ def check_judgments(judgments: Judgments, judges: Judges, reasons: Counter[str] 
     """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
 
     Also warns, once per process, of criteria for which no answer came. Answers lost to an outage are not counted if the
-    policy is `on_outage: continue`. reasons: why answers are missing, if the judgments do not say it.
+    policy is `on_outage: continue`. reasons: why answers are missing, instead of the reasons in the judgments.
     """
     reasons = judgments.reasons if reasons is None else reasons
     outage_losses = _count_outage_losses(judgments, reasons, judges)
@@ -167,7 +167,7 @@ def check_judgments(judgments: Judgments, judges: Judges, reasons: Counter[str] 
         spent = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
         remedy = "Without a cache, all calls are paid for again: set cache: FILE."
         if judges.cache is not None:
-            remedy = f"Replies are kept in {judges.cache} and not paid for again: fix the judges, and repeat the step."
+            remedy = f"Replies are cached in {judges.cache} and not paid for again: fix the judges and repeat the step."
         raise JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, most_common, spent, remedy)
     for name, reason in judgments.missing_throughout.items():
         if name not in _warned_criteria:
@@ -188,7 +188,7 @@ def _count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judge
 
 @dataclass
 class _JudgePlan:
-    """What one judge is asked in a step."""
+    """The questions of one judge in a step."""
 
     judge: Judge
     questions: list[tuple[int, Question]] = field(default_factory=list)
@@ -289,7 +289,7 @@ def _plan_questions(
     judges: Judges,
     arrived: Arrived | None,
 ) -> list[_JudgePlan]:
-    """What each judge is asked; judges that are asked nothing are left out."""
+    """The questions of each judge; judges without questions are left out."""
     plans = [_JudgePlan(judge) for judge in judges.judges]
     slots = None if arrived is None else arrived.slots
     size = None if arrived is None else arrived.size
@@ -314,11 +314,11 @@ def _plan_questions(
 
 
 def _check_question(question: Question, judge: Judge) -> None:
-    """Refuse what cannot be asked, before anything is spent."""
+    """Raise InvalidInput for a question that this judge cannot answer, before anything is spent."""
     for criterion in question.criteria:
         if not _can_be_asked(criterion):
-            allowed = "given, if a judge is to decide"
-            remedy = "Say what the judge is asked."
+            allowed = "given for a criterion that a judge decides"
+            remedy = "Write the question that the judge answers."
             raise InvalidInput(f"criterion {criterion.name!r}", "question", allowed, "none", remedy)
         if judge.kind in COMPARES and criterion.value_layer not in ("quality", "watch"):
             # A comparison tells which rollout is better, but a gate needs to know which are good enough.

@@ -31,8 +31,8 @@ from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, UnknownName
 
 SLOTS: dict[str, str] = {
-    "rules": "how to judge and how data is marked, as the library says it",
-    "task": "what is asked, in a sentence, as the library says it",
+    "rules": "how to judge and how data is marked, in the library's words",
+    "task": "the task in a sentence, in the library's words",
     "criteria": "the criterion or criteria: question, what counts, what the values mean",
     "question": "the question alone (one criterion per call)",
     "anchors": "what the values mean, a line each (one criterion per call)",
@@ -44,7 +44,7 @@ SLOTS: dict[str, str] = {
     "response": "the response (kinds absolute and batched)",
     "responses": "all responses, marked A and B or numbered (kinds pairwise and listwise)",
     "response_a": "the first response (kind pairwise)",
-    "response_b": "the second (kind pairwise)",
+    "response_b": "the second response (kind pairwise)",
 }
 """Every slot, and what fills it."""
 

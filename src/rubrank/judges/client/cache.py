@@ -217,7 +217,7 @@ class ReplyCache:
                 read_only=read_only,
             )
         except (sqlite3.Error, OSError) as error:
-            allowed = "a file that can be written, or a cache of replies"
+            allowed = "a new file that can be written, or a cache of replies"
             raise InvalidInput("judges", "cache", allowed, f"{path} ({error})", "") from None
 
     def __enter__(self) -> Self:

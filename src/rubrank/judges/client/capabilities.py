@@ -131,7 +131,7 @@ class Capabilities:
             return False
         if self._marks_shared:
             self._marks_shared = False
-            self._log("does not take cache_control: left out")
+            self._log("does not support cache_control: left out")
         return True
 
     def _learn_length_parameter(self, body: Mapping[str, Any], message: str) -> bool:
@@ -140,7 +140,7 @@ class Capabilities:
             return False
         if self._length_parameter == "max_tokens":
             self._length_parameter = "max_completion_tokens"
-            self._log("wants max_completion_tokens instead of max_tokens")
+            self._log("requires max_completion_tokens instead of max_tokens")
         return True
 
     def _learn_unsupported(self, body: Mapping[str, Any], message: str) -> bool:

@@ -354,7 +354,7 @@ class Client:
         failure = state.reply.failure
         if failure is None or state.reply.text is not None or state.is_outage:
             return state.make_reply()
-        # A call that failed while all breakers are open was lost to an outage, whatever its last failure says.
+        # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
         if all_open and self._outage.policy == "continue":
             return state.make_reply(f"{OUTAGE}: {failure}")
@@ -394,8 +394,8 @@ class Client:
 
     def _attempt_cost(self, outcome: RequestOutcome) -> float:
         """How much of an attempt a failure uses up."""
-        # If the policy is to wait for the end of an outage, requests that only show that it goes on use up nothing. But
-        # if few calls are in flight, these calls may be what brings the server down, and must not be sent for ever.
+        # If the policy is to wait for the end of an outage, requests that fail because of it use up nothing. But if few
+        # calls are in flight, these calls may be what brings the server down, and must not be repeated forever.
         many_calls = len(self._pool.in_flight) > _FEW_CALLS
         is_outage = all(endpoint.state.is_down for endpoint in self._endpoints)
         if many_calls and is_outage and self._outage.policy != "continue":
@@ -439,7 +439,7 @@ class Client:
     def _charge_failed_trial(self, state: _CallState, endpoints: Sequence[JudgeEndpoint]) -> None:
         """Use up an attempt of a waiting call when a trial request has failed and the breakers opened again.
 
-        Otherwise calls would wait for ever under the policy "continue". A closed breaker means rate-limited but
+        Otherwise calls would wait forever under the policy "continue". A closed breaker means rate-limited but
         reachable: that costs no attempt.
         """
         reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)

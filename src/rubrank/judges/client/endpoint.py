@@ -187,7 +187,7 @@ class Terms:
 
 @cache  # so that it is logged once
 def _warn_of_few_slots(where: str, concurrency: int, processes: int) -> None:
-    message = "%s: concurrency is %d, but %d processes ask at the same time, one call each: raise it, or use fewer"
+    message = "%s: concurrency is %d, but %d processes send calls at the same time: raise it, or use fewer processes"
     _log.warning(message, where, concurrency, processes)
 
 
@@ -349,7 +349,7 @@ class JudgeEndpoint:
         max_tokens: int | None = None,
         may_send: Callable[[], bool] = lambda: True,
     ) -> RequestOutcome | None:
-        """Send one request; None if the breaker had opened when its turn came, or `may_send` says no by then.
+        """Send one request; None if the breaker opened, or `may_send` became false, while it waited for a slot.
 
         on_sent: called when it is sent.
         """
@@ -513,7 +513,7 @@ class JudgeEndpoint:
             return self._judge.wrong("base_url", "the endpoint itself", got, remedy)
         if outcome.kind is FailureKind.REJECTED:
             got = f"{self.endpoint.model!r} ({failure})"
-            return self._judge.wrong("model", f"one that {self.where} serves", got, "Ask the server for its models.")
+            return self._judge.wrong("model", f"one that {self.where} serves", got, "List the server's models.")
         remedy = "Start the server, or correct the URL."
         return self._judge.wrong("base_url", "an endpoint that answers", got, remedy)
 

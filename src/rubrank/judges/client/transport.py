@@ -191,7 +191,7 @@ def _decompress(body: bytes, encoding: str) -> bytes:
     if name in ("", "identity"):
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
-        raise BadBody(f"its encoding is {name[:20]!r}, which was not asked for")
+        raise BadBody(f"its encoding is {name[:20]!r}, which was not requested")
     decompressor = zlib.decompressobj(zlib.MAX_WBITS + 32)  # + 32: detect gzip or zlib by the header
     try:
         body = decompressor.decompress(body, MAX_BODY + 1)

@@ -1,1 +1,1 @@
-"""The ways of asking a judge, one file each."""
+"""The kinds of judges: those that score (`scores`, `decision`), those that compare, and panels of several."""

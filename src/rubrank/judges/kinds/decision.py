@@ -56,7 +56,7 @@ from rubrank.verifiers.verifier import Verdict, missing
 _CANNOT_JUDGE = "cannot be judged"  # the option of a choice that gives no verdict
 _MAX_SCORE_LEVELS = 10
 _VERSION = "decision 1"
-_DENSER = 4 / 3  # JSON has more tokens for its length than prose, by which tokens are estimated
+_JSON_FACTOR = 4 / 3  # the estimate of tokens is made for prose; JSON has more tokens for its length
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _make_question(key: str, criterion: Criterion, language: PromptLanguage) -> 
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
     levels = _list_levels(criterion, form)
     texts = [text for _, _, text in levels]
-    # A user's question can nearly always be answered; criteria of the library that need material say when not.
+    # A user's question can nearly always be answered. Criteria of the library state when they cannot be judged.
     may_abstain = bool(form.cannot_judge) and criterion.question is None
     options: Any
     if may_abstain or len(levels) > _MAX_SCORE_LEVELS:
@@ -238,8 +238,8 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[tuple[float, str
 
 
 def _count_tokens(data: Any) -> int:
-    """About how many tokens a part of a request has; rather too many than too few."""
-    return math.ceil(_DENSER * estimated_tokens(json.dumps(data, ensure_ascii=False)))
+    """An estimate of the tokens in a part of a request; it errs on the high side."""
+    return math.ceil(_JSON_FACTOR * estimated_tokens(json.dumps(data, ensure_ascii=False)))
 
 
 # ------------------------------------------------------------------------------------------------------------ answers

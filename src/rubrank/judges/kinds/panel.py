@@ -18,10 +18,11 @@ How verdicts are combined:
 How sure they are together is kept as probabilities over the values: the share of the answers, or the mean of the
 members' own probabilities where they have some.
 
-Outcomes of comparisons are the mean over the members that compared the pair, whatever `combine` says: three members,
-two of whom prefer i, give 0.67. Members that do not answer are left out; if no member answers, the answer is missing,
-with all reasons. `asked` and `lost` count the answers of every member, and `missing` has the reasons, so that a member
-that fails is noticed.
+Outcomes of comparisons are always the mean over the members that compared the pair; `combine` does not apply to them:
+three members, two of whom prefer i, give 0.67.
+
+Members that do not answer are left out; if no member answers, the answer is missing, with all reasons. `asked` and
+`lost` count the answers of every member, and `missing` has the reasons, so that a member that fails is noticed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
 
+# Settings that a member takes from its panel if it leaves them out.
 _INHERITED = word_list("""
     sampling language order prompt timeout retry expected probabilities both_orders pairs rounds passes samples
     examples seed request_tokens state_tokens
@@ -59,7 +61,7 @@ def complete_members(judge: Judge) -> Judge:
 
 
 class Panel:
-    """Asks in the way of another kind, once for every member and sample."""
+    """Runs another kind once for every member and sample, and combines the judgments."""
 
     def __init__(self, kind: CountedKind) -> None:
         self._kind = kind

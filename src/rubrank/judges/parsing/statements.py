@@ -17,8 +17,8 @@ Given the call, statements are compared with the data that was shown:
   such an end, and a judge that repeats the response within its own JSON, and is cut off there, would complete it.
 - A JSON object of an honest judge has another end, unless the response prepared just that one. A bare line
   "Verdict: 0" looks like the same line in the response, and is missing if the response has it.
-- What is not copied is the judge's own, if it stands alone at the end of the reply. Quotation marks, brackets and code
-  fences before it do not matter then: they may be those of the response, and need not pair.
+- A statement that is not copied is the judge's own, if it is alone at the end of the reply. Quotation marks, brackets
+  and code fences before it then do not matter: they may come from the response, and need not be balanced.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
 
 
 def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
-    """The statements, if the last one stands alone at the end of the reply, and the reply does not refuse."""
+    """The statements, if the last one is alone at the end of the reply, and the reply does not refuse."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
         raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)

@@ -267,7 +267,7 @@ def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
     """The value of an entry on the criterion's scale."""
     if items_schema is not None or entry.has_items:
         return _score_items(entry, criterion, items_schema)
-    _check_given(entry.verdict, entry)
+    _refuse_null(entry.verdict, entry)
     scale = criterion.scale
     number = _parse_number(entry.verdict, criterion.value_domain)
     value = None if number is None else scale.score(number)
@@ -278,8 +278,8 @@ def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
     return Verdict(value, _reason_of(entry))
 
 
-def _check_given(answer: Any, entry: _Entry) -> None:
-    """Null is the answer of a judge that cannot tell."""
+def _refuse_null(answer: Any, entry: _Entry) -> None:
+    """Raise NoVerdict for null, the answer of a judge that cannot tell."""
     if answer is None:
         raise NoVerdict(f"the judge cannot tell: {entry.reasoning}", declined=True)
 
@@ -305,7 +305,7 @@ def _score_items(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
         raise NoVerdict("not the form that was asked for: no list of items")
     if entry.verdict is not None or items_form(criterion) is None:
         raise NoVerdict("not the form that was asked for: items")
-    _check_given(entry.items, entry)
+    _refuse_null(entry.items, entry)
     count = None if items_schema is None else items_schema.get("minItems")
     value, explanation = value_of_items(entry.items, criterion, count)
     if value is None:
@@ -318,7 +318,7 @@ def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdic
     """1, 0.5 or 0 for A, tie or B."""
     numbers = numbers_of_pairwise_findings()
     entry = _read_object(value) if isinstance(value, dict) else _read_line(value, _CHOICE, numbers, statements)
-    _check_given(entry.verdict, entry)
+    _refuse_null(entry.verdict, entry)
     match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
     if match is None:
         raise NoVerdict(f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}")
@@ -329,7 +329,7 @@ def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdic
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     """Dense ranks and the reason."""
-    _check_given(entry.verdict, entry)
+    _refuse_null(entry.verdict, entry)
     by_number = entry.verdict
     if isinstance(by_number, list):
         by_number = {str(i): rank for i, rank in enumerate(by_number, 1)}

@@ -20,7 +20,7 @@ form), the *prompt* of a criterion has its question and what its values mean.
 
 In a batch, instructions that all questions of a user share (how to read them, what the usual values mean) come once. In
 comparisons "better" takes the direction of the criterion into account: if it is "lower", A is better if it has less of
-what is described. Absolute verdicts are values of the domain, whatever the direction.
+what is described. Absolute verdicts are values of the domain; the direction does not change them.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class _PromptParts:
         rules = f"{common['role']}\n{common['data']}"
         conversation, reference = self.shared_data
         data = [conversation, reference, next(iter(self.responses.values()))]
-        # The versions are part of the key in the cache: a changed text is asked anew.
+        # The versions are part of the key in the cache: calls with a changed text are sent again.
         files = [common, self.frame, *self.prompts]
         versions = list(dict.fromkeys(f"{file.name.strip('_')} {file.version}" for file in files))
         if template is not None:

@@ -32,7 +32,7 @@ _PATTERN = (
 
 
 def estimated_tokens(text: str) -> int:
-    """Roughly how many tokens a text has, whatever the model."""
+    """An estimate of the tokens in a text, the same for all models."""
     ascii_count = sum(character.isascii() for character in text)
     return math.ceil(ascii_count / _ASCII_PER_TOKEN) + len(text) - ascii_count
 
