@@ -52,7 +52,8 @@ def _colour_difference(match: re.Match[str]) -> str:
 
 _DECIDED_BY = {"rule": "a program", "judge": "a judge", "both": "a program, or a judge if the program is not sure"}
 _VALUES = {"binary": "0 or 1", "ternary": "0, 0.5 or 1"}
-_LABEL = re.compile(r"((?:Passes|Fails|Missing|Not\s+covered)(?: \([^)]*\))?):\s*")
+_LABEL = r"\b(?:Passes|Fails|Missing|Not\s+covered|[Uu]pstream)(?: \([^)]*\))?:"
+"""What a sentence or line of a docstring begins with, such as "Passes:" or "Fails (0):"."""
 _PROMPT_SECTIONS = {"counts": "What counts", "ignore": "What does not count", "edges": "Special cases"}
 
 
@@ -99,8 +100,7 @@ def _criterion_page(entry: CriterionEntry) -> str:
     if _as_sentence(paragraphs[0]) == _as_sentence(entry.checks):
         paragraphs = paragraphs[1:]  # the page begins with it
     for paragraph in paragraphs:
-        is_example = any(line.startswith("    ") for line in paragraph.splitlines())
-        lines += ["```text", paragraph, "```", ""] if is_example else _docstring_paragraph(paragraph)
+        lines += _docstring_paragraph(paragraph)
     if entry.name in prompt_names():
         lines += _judge_section(load_prompt(entry.name, "en"))
     if entry.parameters:
@@ -117,10 +117,11 @@ def _criterion_page(entry: CriterionEntry) -> str:
 def _docstring_paragraph(paragraph: str) -> list[str]:
     """The paragraph, with its lists and its labels ("Passes:", "Fails:" …) as list items."""
     lines: list[str] = []
-    for piece in re.split(r"\n(?=- )|\s*(?=\b(?:Passes|Fails|Missing|Not\s+covered)(?: \([^)]*\))?:)", paragraph):
-        label = _LABEL.match(piece)
+    for piece in re.split(rf"\n(?=- )|\s*(?={_LABEL})", paragraph):
+        label = re.match(_LABEL, piece)
         if label:
-            lines.append(f"- **{' '.join(label[1].split())}:** {_in_prose(piece[label.end() :])}")
+            name = " ".join(label[0].split())
+            lines.append(f"- **{name[0].upper()}{name[1:]}** {_in_prose(piece[label.end() :])}")
         elif piece.startswith("- "):
             lines.append(f"- {_in_prose(piece[2:])}")
         elif piece.strip():

@@ -141,5 +141,9 @@ def test_pages_of_criteria_show_texts_as_they_are(site):
     assert "The result is the last <answer>, <solution>, \\boxed{}, ####" in text
     assert "\\frac{x^2-1}{x-1}" in text
     assert "<li>set: the same entries, in any order.</li>" in page
+    for page in (site / "criteria").rglob("index.html"):
+        assert not re.search(r"<code[^>]*>(?:<[^>]*>)*Passes:", page.read_text(encoding="utf-8")), (
+            f"{page}: prose as code"
+        )
     judged = (site / "criteria" / "GeneralQuality" / "index.html").read_text(encoding="utf-8")
     assert "How good is this response, all in all" in judged
