@@ -38,10 +38,14 @@ _PART = re.compile(
 )
 _REQUEST = re.compile(
     r"请|要求|需要|需(?=在|要|用|包|控|以)|必须|务必|应(?:当|该)?|不要|不能|不得|不可|禁止|避免|勿|别(?=用|出|使)|控制在|限制|写|生成|输出|回答|用"
-    r"|给出|撰写|创作|总结|概括|改写|扩写|续写|列出|介绍|描述|帮我|给我|字数|篇幅|包含|以"
+    r"|给出|撰写|创作|总结|概括|改写|扩写|续写|列出|介绍|描述|帮我|给我|字数|篇幅|包含|以|整理成|做成"
 )
-
-
+# 老师要求不少于600字, 有人说不要超过五百字: somebody else's demand
+_REPORTED = re.compile(
+    r"(?:有人|别人|老师|老板|公司|学校|领导|编辑|教授|客户|朋友|同事|他|她|他们|专家|网上|合同|规定|杂志社?|平台)(?:里|中|上)?[^，。；]{0,6}"
+    r"(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"
+)
+_OWN_WISH = re.compile(r"请(?!问)|帮我|替我|给我|麻烦你|你(?:要|来|需)")
 _QUESTION = re.compile(r"[？?]\s*$|是否|有没有|能否判断")
 # 回答控制在80字以内：什么是黑洞？
 _DEMAND_BEFORE_QUESTION = re.compile(r"(?:回答|用|以)[^：:？?]{2,30}[：:]")
@@ -59,7 +63,13 @@ def _find_clauses(prompt: str) -> Iterator[str]:
         sentence = sentence.strip()
         if not sentence or len(sentence) > 200 or not _REQUEST.search(sentence) or _CONDITION.search(sentence):
             continue
-        if _QUESTION.search(sentence) and "请" not in sentence and not _DEMAND_BEFORE_QUESTION.match(sentence):
+        if _REPORTED.search(sentence) and not _OWN_WISH.search(sentence):
+            continue
+        if (
+            _QUESTION.search(sentence)
+            and not re.search("请(?!问)", sentence)
+            and not _DEMAND_BEFORE_QUESTION.match(sentence)
+        ):
             continue
         if has_steps and not _WHOLE.search(sentence):
             continue

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rubrank.drafting.sentences import SPELLED_NUMBERS, fold_text, read_number
+from rubrank.drafting.sentences import NUMBER, fold_text, read_number
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
@@ -77,13 +77,14 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     """
     lowered = fold_text(prompt)
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
+    numbers |= {read_number(text) for text in re.findall(NUMBER, lowered)}
     numbers |= {value for word, value in _NUMBER_WORDS.items() if re.search(rf"\b{word}\b", lowered)}
     numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
         if name in _OPEN or name == "postscript_marker":
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, str) and fold_text(item) not in lowered:
+            if isinstance(item, str) and fold_text(item) not in lowered and _MARK_NAMES.get(item, item) not in lowered:
                 return f"{name} {item!r}"
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
             if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
@@ -91,15 +92,8 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     return None
 
 
-_NUMBER_WORDS = {word: read_number(word) for word in SPELLED_NUMBERS} | {
-    "once": 1,
-    "twice": 2,
-    "thrice": 3,
-    "dozen": 12,
-    "single": 1,
-    "both": 2,
-    "couple": 2,
-}
+_MARK_NAMES = {"!": "exclamation", "?": "question mark", ";": "semicolon", ":": "colon", "#": "hash"}
+_NUMBER_WORDS = {"once": 1, "twice": 2, "thrice": 3, "dozen": 12, "single": 1, "both": 2, "couple": 2}
 _HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
 _OPEN = (
     *("relation", "let_relation", "capital_relation", "lang", "unit", "kinds", "language", "format", "pattern"),

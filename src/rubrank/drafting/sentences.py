@@ -96,8 +96,10 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # "Summarise this article: …", "Classify the following instruction: …": what follows is material.
 _GIVEN_TEXT = re.compile(
     r"(?P<task>^[^.:!?\n]{0,40}\b(?:summari[sz]e|classify|translate|proofread|correct|fix|paraphrase|edit|identify|label"
-    r"|categori[sz]e|detect|evaluate|critique|grade|improve|analy[sz]e|give me feedback)\b[^.:!?\n⟨]{0,80}"
-    r"\b(?:this|these|the following|the sentence|the text|the instruction|grammar)\b[^.:!?\n⟨]{0,60}:[ \t]+)"
+    r"|categori[sz]e|detect|rewrite|rephrase|explain|evaluate|critique|grade|improve|analy[sz]e|give me feedback)\b"
+    r"[^.:!?\n⟨]{0,80}"
+    r"\b(?:this|these|the following|the sentence|the text|the instruction|the rules?|the clause|grammar)\b"
+    r"[^.:!?\n⟨]{0,60}:[ \t]+)"
     r"(?P<text>[^\s\"“'‘⟨][^\n]{9,}?)"
     # … up to a sentence that speaks to the writer of the response again
     r"(?=$|(?<=[.!?。])\s+(?:do not|don't|your|please|make sure|ensure|include|use|the response|answer|respond)\b)",
@@ -178,7 +180,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 _UNITS_OF_TEN = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 _ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-SPELLED_NUMBERS = (*_ONES, "ten", "eleven", "twelve", *_TEENS, *_UNITS_OF_TEN)
 _SMALL = ("zero", *_ONES, "ten", "eleven", "twelve", *_TEENS)
 _WORD_VALUES = (
     {word: value for value, word in enumerate(_SMALL)}
@@ -186,11 +187,13 @@ _WORD_VALUES = (
     | {"a dozen": 12, "a couple of": 2, "a hundred": 100}
 )
 _BELOW_TWENTY = "|".join(sorted(_SMALL, key=len, reverse=True))
+_BELOW_HUNDRED = rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_ONES)}))?|{_BELOW_TWENTY})"
 _NUMBER_WORD = (
-    rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_ONES)}))?|{_BELOW_TWENTY}|a dozen|a couple of|a hundred)"
-    r"(?:[- ](?:hundred|thousand))?"
+    # "two hundred and fifty"; but "between one hundred and two hundred" has two numbers
+    rf"(?:(?:a|{'|'.join(_ONES)})[- ]hundred (?:and )?{_BELOW_HUNDRED}\b(?![- ](?:hundred|thousand)\b)"
+    rf"|(?:{_BELOW_HUNDRED}|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?)"
 )
-_NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
+NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
 _AT_LEAST = (
     r"at least|at minimum|at a minimum|no fewer than|not fewer than|no less than|not less than|a minimum of"
     r"|minimum of"
@@ -202,7 +205,10 @@ _AT_MOST = (
     r"|not exceed|not exceeding|without exceeding|not to exceed|does not exceed|do not exceed|don't exceed"
     r"|less than or equal to|≤|<=|not go over"
 )
-_MORE_THAN = r"more than|longer than|over|above|beyond|greater than|exceed(?:s|ing)?|surpass(?:es)?|upwards of|>"
+_MORE_THAN = (
+    r"more than|longer than|run past|go past|over|above|beyond|greater than|exceed(?:s|ing)?|surpass(?:es)?"
+    r"|upwards of|>"
+)
 _LESS_THAN = r"less than|shorter than|fewer than|under|below|lower than|smaller than|<"
 _EXACTLY = r"exactly|precisely|just|only|exact|equal to|a total of"
 _AROUND = r"about|around|approximately|roughly|approx|circa|nearly|close to|some|~|≈|in the region of|an average of"
@@ -218,8 +224,8 @@ _ANY_RELATION = "|".join(pattern for _, pattern in _RELATION_WORDS)
 _FILLER = r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?"
 _QUANTITY = re.compile(
     rf"(?<![\w.$€£%⟨:/-])(?:(?P<relation>(?:(?<=\W)|^|\b)(?:{_ANY_RELATION}))\s*)?{_FILLER}"
-    rf"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?(?P<low>{_NUMBER})"
-    rf"(?:\s*(?:-|–|—|to|and|or)\s*(?P<high>{_NUMBER})(?!\w))?"
+    rf"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?(?P<low>{NUMBER})"
+    rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?"
     r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd"
     r"|rd|th)\b)",
     re.IGNORECASE,
@@ -239,11 +245,14 @@ _AFTER_UNIT = re.compile(
 
 
 def read_number(text: str) -> int:
-    """The value of digits ("1,200") or number words ("twenty-five", "three hundred")."""
+    """The value of digits ("1,200") or number words ("twenty-five", "three hundred and ten")."""
     text = text.strip().lower()
     digits = text.replace(",", "").removesuffix(".0")
     if digits.isdigit():
         return int(digits)
+    hundreds, _, rest = re.sub(r"[- ]hundred (?:and )?", "|", text).partition("|")
+    if rest:  # "two hundred and fifty"
+        return 100 * (1 if hundreds == "a" else _WORD_VALUES[hundreds]) + read_number(rest)
     factor = 1
     for word, value in (("thousand", 1000), ("hundred", 100)):
         if text.endswith(word) and text not in _WORD_VALUES:
@@ -305,8 +314,7 @@ def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callab
             relation = "at most"
         if match["high"]:
             high = read_number(match["high"])
-            joined_by_and = re.search(r"\band\b", match[0], re.IGNORECASE)
-            if high > low and (match["between"] or not joined_by_and):
+            if high > low and (match["between"] or match["joiner"].lower() != "and"):
                 return add(Quantity("between", low, high), match[0])
             return match[0]
         if match["between"]:

@@ -246,23 +246,32 @@ _REPEAT = pattern(
         "what i said",
     ),
     r"s?\b",
-    r"|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
+    r"|\brepeat ⟨s\d+⟩|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
 )
 _REPEAT_CUE = pattern(
-    r"\b(?:first|before|word for word|without (?:any )?change|verbatim|exactly|beginning|then|prior)\b"
+    r"\b(?:first|before|word for word|without (?:any )?change|verbatim|exactly|beginning|then|prior|as it is)\b"
 )
 _DO_NOT_REPEAT = pattern(r"\b(?:do not|don't|never) repeat")
 # IFBench has verifiers of its own for these (special.py).
 _REPEAT_WITH_CHANGE = pattern(r"\bchange the first word|\bindex\b|\bspan\b")
-_REPEATED_STRING = re.compile(r"\b(?:sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING)
+_REPEATED_STRING = re.compile(r"\b(?:repeat|sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING)
+# "Do not say anything before repeating the request.": more about how to repeat, not what is repeated
+_ABOUT_REPEATING = pattern(
+    r"\brepeat(?:ing)?\b|\b(?:do not|don't|never) (?:say|add|output|write|change|alter|omit)\b[^.]{0,40}",
+    r"\b(?:it|before|first|request|words?|anything|characters?)\b",
+)
 
 
 def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The request must be repeated before the answer; what stands before that sentence is repeated.
+    """The request must be repeated before the answer: what stands before that sentence, or else what follows it.
 
     Write a poem about tides. First repeat the request word for word without change, then give your answer.
         → combination:repeat_prompt {"prompt_to_repeat": "Write a poem about tides."}
+    First repeat the request below word for word. Do not say anything before repeating it. Write a poem about tides.
+        → combination:repeat_prompt {"prompt_to_repeat": "Write a poem about tides."}
     """
+    # The sentences have straight apostrophes, see sentences.py.
+    text_of_prompt = prompt_text.replace("’", "'").replace("‘", "'")
     for position, sentence in enumerate(prompt):
         text = sentence.text
         asks_to_repeat = _REPEAT.search(text) and _REPEAT_CUE.search(text)
@@ -270,15 +279,17 @@ def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Cons
             continue
         if _REPEAT_WITH_CHANGE.search(" ".join(line.text for line in prompt)):
             return
-        # The sentence has straight apostrophes, see sentences.py.
-        start = prompt_text.replace("’", "'").replace("‘", "'").find(sentence.original[:40])
+        request_before = [line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)]
+        request_after = [line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)]
         quoted = _REPEATED_STRING.search(text)
-        if start > 0:
-            repeated = prompt_text[:start].strip()
-        elif quoted:
+        repeated = ""
+        if quoted:
             repeated = sentence.string(quoted["string"])
-        else:
-            repeated = " ".join(line.original for line in prompt[position + 1 :]).strip()
+        elif request_before:
+            repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()
+        elif request_after:
+            start = text_of_prompt.find(request_after[0].original[:20])
+            repeated = prompt_text[start:].strip() if start > 0 else ""
         if repeated:
             yield Constraint("combination:repeat_prompt", {"prompt_to_repeat": repeated}, sentence.original)
         return

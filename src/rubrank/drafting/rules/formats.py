@@ -130,7 +130,7 @@ _JSON = pattern(
     # "as a single valid JSON", but not "as a JSON file"
     r"\b(?:in|as|into|using|to|a|with|valid|of|only|one|contains|the)\s+(?:a\s+|an\s+|the\s+)?",
     r"(?:single\s+|valid\s+|one\s+|pure\s+|raw\s+|proper\s+)*",
-    r"json\b(?!\s+(?:file|files|schema|library|parser|parsing|api|data|web|token|and))",
+    r"json\b(?!\s+(?:file|files|schema|library|parser|parsing|api|data|web|token|and(?! nothing)))",
     r"|\bjson (?:format|block|object|output|only|response|array|structure)\b",
     r"|\bformat\b[^.]{0,40}\bjson\b",
 )

@@ -108,6 +108,10 @@ _FORBIDDEN = pattern(
     # "the words ⟨s0⟩ and ⟨s1⟩ are not allowed", "… are forbidden"
     r"|(?:is|are)\s+(?:strictly\s+)?(?:not (?:allowed|permitted)|forbidden|banned|prohibited|off[- ]limits|taboo))",
     _AFTERWARDS_2,
+    # "neither ⟨s0⟩ nor ⟨s1⟩ appears"
+    rf"|\bneither\s+(?:{_THE_WORDS}\s+)?",
+    _string_list("strings_3"),
+    rf"\s+(?:\w+\s)?(?:{_BE_USED}|appears|occurs|shows up|is (?:used|mentioned))\b",
 )
 _FORBIDDEN_BARE = pattern(
     # "do not use the words happy or sad"

@@ -14,7 +14,7 @@ from rubrank.drafting.sentences import Quantity, Sentence
 _NUMBER_THEN_UNIT = pattern(
     QUANTITY,
     r"[- ]?\s?(?:(?P<adjective>[\w'/-]+)\s(?:[\w'-]+\s)?)?",
-    r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?P<after>[^.]{0,45})",
+    r"(?P<unit>words?|sentences?|paragraphs?|characters?|stanzas?)\b(?=(?P<after>[^.]{0,45}))",
 )
 # "the number of words should be ⟨q0⟩", "word limit: ⟨q0⟩"
 _UNIT_THEN_NUMBER = pattern(
@@ -37,7 +37,7 @@ _PLAIN_ADJECTIVE = pattern(
     r"$",
 )
 _IN_CAPITALS = (
-    r"^(?:(?!\band\b)[^,;]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"  # "5 words in all caps"
+    r"^(?:(?!\band\b)[^,;⟨]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"  # "5 words in all caps"
 )
 _SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text", "5 words each"
     "or phrases in|that (?:rhyme|start|begin|end|contain|mean|describe|have|are)|starting|beginning|ending",
@@ -52,6 +52,11 @@ _OTHER_TEXTS = pattern(
     r"^(?:\s+[\w'-]+)?\s+",
     any_word("essays articles stories letters reports summaries texts posts poems speeches"),
     r"\b",
+)
+# "the difference between a 5-paragraph essay and a report", "how to structure a 500-word essay"
+_SUCH_TEXTS_BEFORE = pattern(
+    r"\b(?:differences? between|what (?:is|makes|counts as)|purpose of|structure of|history of)\b[^.,;:]*$",
+    r"|\b(?:how|ways?|tips|advice|best way)\b[^.,;:]{0,30}\b(?:write|writing|structure|plan|format|outline)\b[^.,;:]*$",
 )
 _OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
 _LIMIT = pattern(r"\blimit|maximum|max\b")
@@ -78,7 +83,9 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         if is_about_a_part(text, match.start(), match.end("unit")):
             continue
         before = text[: match.start()]
-        is_of_other_texts = quantity.relation == "plain" and _OTHER_TEXTS.search(match["after"])
+        is_of_other_texts = quantity.relation == "plain" and (
+            _OTHER_TEXTS.search(match["after"]) or _SUCH_TEXTS_BEFORE.search(before)
+        )
         if _MATERIAL_BEFORE.search(before) or is_of_other_texts:
             continue
         if quantity.relation == "plain" and not _is_size_of_response(before, match["unit"], quantity):

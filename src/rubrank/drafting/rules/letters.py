@@ -34,6 +34,11 @@ _NUMBER_OF_MARKS = pattern(
     QUANTITY,
     r"\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|emojis?|semicolons?|colons?)\b",
 )
+# "no exclamation marks", "do not use any semicolons", "without question marks"
+_NO_MARKS = pattern(
+    r"\b(?:no|without|avoid|never use|do not use|don't use|must not (?:use|contain)|should not (?:use|contain))\s+",
+    r"(?:(?:using|any|the use of)\s+)*(?P<mark>exclamation (?:marks?|points?)|question marks?|semicolons?)\b",
+)
 _MARKS = {"exclamation": "!", "question": "?", "semicolon": ";", "colon": ":", "hash": "#"}
 
 
@@ -64,6 +69,10 @@ def letters(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         if len(letter) == 1:
             params = {"letter": letter.lower(), "let_relation": "less than", "let_frequency": 1}
             yield Constraint("keywords:letter_frequency", params, sentence.original)
+    for match in _NO_MARKS.finditer(text):
+        mark = _MARKS[match["mark"].split()[0].rstrip("s").lower()]
+        params = {"letter": mark, "let_relation": "less than", "let_frequency": 1}
+        yield Constraint("keywords:letter_frequency", params, sentence.original)
     for match in _NUMBER_OF_MARKS.finditer(text):
         mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
         quantity = sentence.quantity(match["quantity"])
@@ -148,8 +157,11 @@ _CAPITAL_WORDS = pattern(
         r"\bwords? in (?:all )?caps\b",
     )
 )
-_NUMBER_OF_CAPITAL_WORDS = re.compile(
-    QUANTITY + r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?"
+_NUMBER_OF_CAPITAL_WORDS = pattern(
+    QUANTITY,
+    # "20 sentences and 4 words in capitals": 20 counts something else
+    r"(?![- ](?:\w+\s)?(?:sentence|paragraph|character|line|stanza|bullet|point|section|item|page|part|step))",
+    r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?",
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 _EXAMPLE = re.compile(r"such as|like|eg")
@@ -189,6 +201,8 @@ def letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
             for match in _NUMBER_OF_CAPITAL_WORDS.finditer(text)
             if match["unit"] or abs(match.start() - capital_words.end()) < 60
         ]
+        # The number that belongs to the capitals is the last one before them: "200 words, 4 words in capitals".
+        counts.sort(key=lambda match: (match.start() > capital_words.end(), abs(match.start() - capital_words.end())))
         for match in counts:
             unit = match["unit"] or ""
             is_near = -40 < match.start() - capital_words.start() < 60

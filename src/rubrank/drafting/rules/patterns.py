@@ -91,7 +91,8 @@ NOT = any_of(
     # "do not forget to use …" asks for the word
     r"(?:do(?:es)? not|don't|never|not)(?! (?:forget|fail|hesitate|worry|only|just))",
     "does not|doesn't|should not|shouldn't|must not|mustn't|cannot|can't|can not|may not|avoid|without",
-    "refrain from|exclude|excluding|no|isn't|aren't|are not|is not|won't|will not|not to",
+    "refrain from|exclude|excluding|forbidden to|prohibited from|not allowed to|steer clear of|leave out|omit",
+    "no|isn't|aren't|are not|is not|won't|will not|not to",
 )
 USE = any_of(
     "us(?:e|ing|es|ed)|includ(?:e|ing|es|ed)|contain(?:ing|s|ed)?|mention(?:ing|s|ed)?|say(?:ing|s)?|hav(?:e|ing)",

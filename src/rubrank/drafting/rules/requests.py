@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rubrank.drafting.rules.patterns import any_of, any_word, pattern
+from rubrank.drafting.rules.patterns import RESPONSE, any_of, any_word, pattern
 from rubrank.drafting.sentences import Sentence
 
 _LONGEST_FRAGMENT = 12
@@ -66,7 +66,7 @@ _NARRATION = pattern(
         made
         """
     ),
-    r"\b(?!.*\b(?:please|need|want|should|must|like you)\b)",
+    r"\b(?!.*\b(?:please|need|want|should|must|like you|forbidden to|prohibited to|important to)\b)",
 )
 # Case matters: "Return the result as JSON." is no code.
 _CODE_LINE = re.compile(
@@ -90,16 +90,22 @@ _PROGRAM = pattern(
 _ABOUT_RESPONSE = pattern(r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b")
 # "My teacher told me to write 500 words": somebody else's demand
 _REPORTED = pattern(
-    r"^\W*(?!please\b)(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b",
-    r"(?:told|asked|instructed|ordered|forced|advised|said|says|recommend(?:s|ed)|argues?|claims?)\b",
+    rf"^\W*(?!please\b)(?!(?:my|the|our|his|her|their) {RESPONSE}\b)",
+    r"(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b",
+    r"(?:told|asked|instructed|ordered|forced|advised|said|says|recommend(?:s|ed)|argues?|claims?|wants|wanted|demands?",
+    r"|demanded|expects|expected|insists|insisted|requires|prefers|requested)\b",
 )
 _WISH = pattern(r"\b(?:please|need|want|should|must|like you|help me)\b")
+
+
+# "If you do not know, say so in five words."; "If possible, use five words." asks for them
+_CONDITION = pattern(r"^\W*(?:if|unless|in case|whenever)\b(?! (?:possible|you can|you could|you would|you please)\b)")
 
 
 def is_request(sentence: Sentence) -> bool:
     """Does the sentence ask something of the response, rather than tell or ask about something?"""
     text = sentence.text
-    if _CODE_LINE.search(sentence.original):
+    if _CODE_LINE.search(sentence.original) or _CONDITION.search(text):
         return False
     if _NARRATION.search(text) or (_REPORTED.search(text) and not _WISH.search(text)):
         return False
@@ -119,9 +125,23 @@ _STORY = pattern(
 )
 
 
+# "a town where it is forbidden to say ⟨s0⟩": the town's rule; "a story where …" may speak of the response
+_SETTING = pattern(
+    rf"\b(?:a|an|the|some)\s+(?:\w+\s)?(?!{RESPONSE}\b)\w+\s+(?:where|in which)\b",
+    r"(?:(?!\b(?:your|the) (?:response|answer|story|text)\b)[^.;:])*",
+)
+# "why JSON does not allow trailing commas": a fact to explain
+_NEGATIVE_FACT = pattern(
+    r"\b(?:why|whether|the fact that)\s+(?:(?!\b(?:and|but|you|your)\b)[^.,;:])*?",
+    r"\b(?:does|do|did|is|are|was|were|can|must|may|should|has|have)(?:n't| not)\b(?:(?!\band\b)[^.,;:])*",
+)
+
+
 def hide_story(text: str) -> str:
-    """The sentence without what a story, a dialogue or a speech is to be about."""
-    return _STORY.sub("about ⟨m⟩", text)
+    """The sentence without what it only speaks of: a story's content, a place's rules, a fact to explain."""
+    text = _STORY.sub("about ⟨m⟩", text)
+    text = _SETTING.sub("⟨m⟩", text)
+    return _NEGATIVE_FACT.sub("⟨m⟩", text)
 
 
 _CLAUSE_START = re.compile(r"[.;:,]|\band\b|\bbut\b")
