@@ -101,7 +101,7 @@ _DOUBT = re.compile(
 def claims(answer: str, truth: str, question: str = "") -> bool:
     """Does the first or the last sentence claim the truth, and nothing take it back?"""
     sentences = [sentence for sentence in split_sentences(answer) if any(map(str.isalnum, sentence))]
-    if not sentences:
+    if not sentences or _numbers_another(answer[:4000], truth, question):
         return False
     if _sentence_claims(sentences[-1], truth, question):
         return True
@@ -111,6 +111,23 @@ def claims(answer: str, truth: str, question: str = "") -> bool:
     if _sentence_claims(sentences[0], truth, question):
         return True
     return _mentions(list(dict.fromkeys([*sentences[:2], *sentences[-1:]])), truth, question)
+
+
+def _numbers_another(answer: str, truth: str, question: str) -> bool:
+    """Does the answer offer another number for the same thing: "section 107 … section 144 was used, too"?
+
+    The thing must be named in the question. Years are left out: an answer may tell what happened in other years.
+    """
+    truth = truth.strip(" .。")
+    if not truth.isdigit() or len(truth) == 4:
+        return False
+    question_words = {word for word, _, _ in _split_words(question)}
+    numbered = [(_fold_accents(noun), number) for noun, number in _NUMBERED.findall(answer)]
+    nouns = [noun for noun, number in numbered if number == truth and any(_share_stem(noun, w) for w in question_words)]
+    for noun, number in numbered:
+        if number != truth and number not in question_words and any(_share_stem(noun, other) for other in nouns):
+            return True
+    return False
 
 
 def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
@@ -236,6 +253,7 @@ def _fold_accents(word: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKD", word.casefold()) if char.isalnum())
 
 
+_NUMBERED = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # section 107
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]{1,2}\b)?")
 
 
@@ -318,12 +336,8 @@ def _answers_with(sentence: str, truth_words: list[str], question: str, language
     clause = re.split(r"[,;:，；：]\s", before)[-1] + sentence[start:end] + re.split(r"[,;:，；：。.]", after)[0]
     if _NEGATION.search(clause):
         return False
-    is_number = sentence[start:end].isdigit()
-    next_name = _NEXT_NAME.match(after)
-    goes_on = next_name is not None and not (
-        is_number and after[0] == " " and next_name[0][-1].isalpha()
-    )  # "in 1944 Bohr"
-    if goes_on or re.search(r"[A-Z]\w*(?:-|‐)\Z", before):  # "Paris Hilton", "1.4.4.1"
+    is_number = re.fullmatch(r"\d+(?:[.,]\d+)?", sentence[start:end]) is not None
+    if _goes_on(sentence[start:end], after, question) or re.search(r"[A-Z]\w*(?:-|‐)\Z", before):
         return False
     if is_number and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
         return False
@@ -332,6 +346,26 @@ def _answers_with(sentence: str, truth_words: list[str], question: str, language
     ):  # one of many
         return False
     return not _has_rival_number(sentence, truth_words, question)
+
+
+def _goes_on(mention: str, after: str, question: str) -> bool:
+    """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
+
+    A number before a name is whole ("in 1944 Bohr", "3,5 TeV"). So is what stands before a number or behind a small
+    letter, if the question gives the next word: "in October 1993" answers "In which month of 1993 …?".
+    """
+    next_name = _NEXT_NAME.match(after)
+    if next_name is None:
+        return False
+    if after[0] != " ":
+        return True
+    starts_name = next_name[0][-1].isalpha()
+    if mention[0].isdigit():
+        return not starts_name
+    if starts_name and mention[0].isupper():
+        return True
+    question_words = {word for word, _, _ in _split_words(question)}
+    return _split_words(after[:100])[0][0] not in question_words
 
 
 def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> bool:
@@ -345,6 +379,7 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
     noun = re.match(r"\s([^\W\d_]{3,})", sentence[places[0][1] :]) if places else None
     if noun and any(_share_stem(_fold_accents(noun[1]), word) for word in question_words):
         return False
+    sentence = _clause_that_repeats(sentence, places[0][0], question_words) if places else sentence
     for word, _, _ in _split_words(re.sub(r"\([^()]*\)", " ", sentence)):
         if (
             word.isdigit()
@@ -354,6 +389,20 @@ def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> b
         ):
             return True
     return False
+
+
+def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) -> str:
+    """The clause at the place if it repeats most of the question's words, else the whole sentence.
+
+    Then the other clauses tell something else: "NATO's first office was set up in 1952, after it was founded in 1949."
+    """
+    start = max(sentence.rfind(", ", 0, place), 0)
+    end = sentence.find(", ", place)
+    clause = sentence[start : end if end >= 0 else len(sentence)]
+    clause_words = [word for word, _, _ in _split_words(clause)]
+    long_words = [word for word in question_words if len(word) >= 4]
+    repeated = [word for word in long_words if any(_share_stem(word, other) for other in clause_words)]
+    return clause if len(repeated) >= 3 and len(repeated) >= 0.6 * len(long_words) else sentence
 
 
 def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
