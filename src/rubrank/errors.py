@@ -160,7 +160,7 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
         limit = f"most_missing allows {self.ceiling:.1%}"
         if self.ceiling >= 1.0:
-            limit = "without any there is no judgment, whatever most_missing allows"
+            limit = "nothing can be judged without any, even if most_missing allows it"
         return (
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
             f" {limit}; most often: {why}. Spent: {self.spent}. {self.remedy}"

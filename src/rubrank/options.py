@@ -209,7 +209,7 @@ class AttributeOptions(Options):
             remedy = "Only `rubrank train` knows how long a run is."
             raise InvalidInput("options", "start", "a step ≥ 0", repr(self.start), remedy)
         share = float(self.start.rstrip("% ")) / 100.0
-        return math.ceil(share * steps - 1e-6)  # 70% of 10 steps is step 7, whatever rounding makes of 0.7
+        return math.ceil(share * steps - 1e-6)  # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up
 
 
 def _accept_objects(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:

@@ -71,7 +71,7 @@ def test_a_full_table_is_emptied(monkeypatch):
 def test_more_scores_than_are_sorted_at_a_time(monkeypatch):
     scores = np.random.default_rng(3).integers(0, 5, (30, 34, 3)).astype(float)
     expected = utilities(scores)
-    monkeypatch.setattr(shapes, "_CELLS", 100)
+    monkeypatch.setattr(shapes, "_SCORES_AT_ONCE", 100)
     assert np.array_equal(utilities(scores, model=BradleyTerry()), expected)
 
 

@@ -106,7 +106,7 @@ def test_criteria_vary_within_a_batch():
     scores = [[1, 0.2, NAN, NAN], [0, 0.8, NAN, NAN], [NAN, 0.5, 1, 0], [NAN, 0.1, 0, 1]]
     given = {"groups": ["q1", "q1", "q2", "q2"], "criteria": ["a", "b", "c", "d"]}
     batch = ScoreBatch.of_arrays(scores, **given)
-    assert batch.asked_NK.tolist() == [[True, True, False, False], [False, True, True, True]]
+    assert batch.scored_NK.tolist() == [[True, True, False, False], [False, True, True, True]]
     assert find_rule("weighted-mean")(batch).value_M == pytest.approx([0.6, 0.4, 0.5, 1.1 / 3])
     alone = [ScoreBatch.of_arrays([[1, 0.2], [0, 0.8]]), ScoreBatch.of_arrays([[0.5, 1, 0], [0.1, 0, 1]])]
     for name in ("focal", "z-score", "rlvr2", "borda", "geometric", "log-sigmoid", "rvpo", "pow3r"):

@@ -54,7 +54,7 @@ def test_missing_and_asked():
     batch = ScoreBatch.of_arrays([[[1, NAN], [NAN, NAN]], [[1, 0], [0, 1]]])
     assert not batch.complete
     assert batch.missing_MK.tolist() == [[False, True], [True, True], [False, False], [False, False]]
-    assert batch.asked_NK.tolist() == [[True, False], [True, True]]
+    assert batch.scored_NK.tolist() == [[True, False], [True, True]]
     assert batch.informative_NK.tolist() == [[False, False], [True, True]]
     assert ScoreBatch.of_arrays([[1, 0]]).complete
 
@@ -62,7 +62,7 @@ def test_missing_and_asked():
 def test_compared_instead_of_scored():
     outcomes = {0: [None, np.array([[0.5, 1.0], [0.0, 0.5]])]}
     batch = ScoreBatch.of_arrays([[[NAN, 1], [NAN, 0]], [[NAN, 1], [NAN, 0]]], outcomes=outcomes)
-    assert batch.asked_NK.tolist() == [[False, True], [True, True]]
+    assert batch.scored_NK.tolist() == [[False, True], [True, True]]
     assert batch.unit_MK[2:, 0].tolist() == [1.0, 0.0]
     assert np.isnan(win_rates(np.array([[0.5, NAN], [NAN, 0.5]]))).all()
 

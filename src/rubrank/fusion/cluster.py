@@ -8,9 +8,13 @@
     rewarded.write_parquet("rewards/")
 
 The rewards of a group depend on that group alone, so groups can be fused anywhere. The exception is the influence of
-attributes, which is estimated over all groups of a batch: a first pass over all parts estimates it, and a second pass
-fuses with the estimate. The sums of the first pass are added part by part, so rewards can differ from those of a local
-fusion by rounding.
+attributes, which is estimated over all groups of a batch before any group is fused:
+
+    this process     split ─► parts      add sums, step of γ ─┐      estimate ─► rule      rewards in order
+                                │          ▲     repeat       │                   │           ▲
+    tasks                       └► prepare ┴─► run_pass ◄─────┘                   └► fuse ────┘
+
+The sums of the first passes are added part by part, so rewards can differ from those of a local fusion by rounding.
 """
 
 from __future__ import annotations
@@ -87,7 +91,7 @@ def modules_of(rule: Rule) -> Imported:
     module = model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
         allowed = "in a module that other processes can import"
-        remedy = "Put it in a module of its own."
+        remedy = "Move it to a separate module."
         raise InvalidInput(_OWNER, f"model {part.model!r}", allowed, "made in this process", remedy)
     return Imported((module,) if module else ())
 
@@ -108,16 +112,16 @@ def fuse_on_ray(
         rule = _with_estimate(ray, rule, [batch for _, batch in parts])
     task = ray.remote(_fuse_part).options(num_cpus=1)
     job = ray.put(_Job(modules_of(rule), rule))
-    most = _TASKS_PER_PROCESSOR * count_processors(ray)
+    most_in_flight = _TASKS_PER_PROCESSOR * count_processors(ray)
     in_flight: deque[tuple[np.ndarray, Any]] = deque()
     for rows, batch in parts:
         in_flight.append((rows, task.remote(job, batch)))
-        if len(in_flight) >= most:
+        if len(in_flight) >= most_in_flight:
             rows, result = in_flight.popleft()
-            yield rows, _result_of(ray, result)
+            yield rows, _get_result(ray, result)
     while in_flight:
         rows, result = in_flight.popleft()
-        yield rows, _result_of(ray, result)
+        yield rows, _get_result(ray, result)
 
 
 def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
@@ -131,14 +135,14 @@ def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, Sc
 
 
 def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
-    """Runs in a task. Errors are returned: Ray would wrap a raised one in an error of its own."""
+    """Runs in a task. Errors are returned: Ray would wrap a raised error in another one."""
     try:
         return apply_rule(job.rule, batch)
     except RubrankError as error:
         return error
 
 
-def _result_of(ray: Any, reference: Any) -> Any:
+def _get_result(ray: Any, reference: Any) -> Any:
     """What a task returned; raises its error."""
     result = get_result(ray, reference, _OWNER)
     if isinstance(result, RubrankError):
@@ -153,16 +157,17 @@ def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
     """The rule with the influence of attributes, estimated over all parts of a batch."""
     task = ray.remote(_prepare_part).options(num_cpus=1, num_returns=2)
     job = ray.put(_Job(modules_of(rule), rule))
-    most = _TASKS_PER_PROCESSOR * count_processors(ray)
+    most_in_flight = _TASKS_PER_PROCESSOR * count_processors(ray)
     references: list[tuple[Any, Any]] = []
     summaries: list[Any] = []
     for batch in batches:
         references.append(task.remote(job, batch))
-        if len(references) - len(summaries) >= most:
-            summaries.append(_result_of(ray, references[len(summaries)][1]))
+        if len(references) - len(summaries) >= most_in_flight:
+            summaries.append(_get_result(ray, references[len(summaries)][1]))
     for _, summary in references[len(summaries) :]:
-        summaries.append(_result_of(ray, summary))
-    return with_options(rule, "fuse", batch_estimate=_estimate(ray, rule, [part for part, _ in references], summaries))
+        summaries.append(_get_result(ray, summary))
+    estimate = _estimate_influence(ray, rule, [part for part, _ in references], summaries)
+    return with_options(rule, "fuse", batch_estimate=estimate)
 
 
 def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
@@ -185,7 +190,7 @@ def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, 
     return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))
 
 
-def _estimate(
+def _estimate_influence(
     ray: Any, rule: Rule, parts: Sequence[Any], summaries: Sequence[tuple[Any, tuple[Any, ...]]]
 ) -> BatchEstimate:
     """The influence of attributes, from all parts together."""
@@ -207,12 +212,12 @@ class _RayParts:
         self._parts = list(parts)
         self._task = ray.remote(_run_pass).options(num_cpus=1, num_returns=2)
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call function(part, *arguments) for all parts at the same time."""
         shared = self._ray.put(arguments)
         references = [self._task.remote(part, function, shared) for part in self._parts]
         self._parts = [part for part, _ in references]
-        return [_result_of(self._ray, result) for _, result in references]
+        return [_get_result(self._ray, result) for _, result in references]
 
     def gather(self) -> list[Any]:
         """All parts, in this process."""
@@ -252,7 +257,7 @@ def on_ray(
     partitions: of the shuffle that brings groups together; None: four for each processor.
     attributes: columns of numbers ≥ 0 whose influence is taken out, such as lengths. The dataset is then computed at
         once, since the influence is estimated over all groups before the first one is fused.
-    options: those of `rubrank.RLVR2`; adjust is "remove" where attributes are given. pool="run" is for trainers.
+    options: those of `rubrank.RLVR2`; adjust is "remove" if attributes are given. pool="run" is for trainers.
     """
     ray = import_ray(_OWNER)
     if attributes:
@@ -273,10 +278,10 @@ def on_ray(
         task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
         shared = ray.put(fuser)
         references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
-        prepared = [(part, _result_of(ray, summary)) for part, summary in references]
+        prepared = [(part, _get_result(ray, summary)) for part, summary in references]
         prepared = [(part, summary) for part, summary in prepared if summary is not None]  # empty blocks
         parts = [part for part, _ in prepared]
-        estimate = _estimate(ray, fuser.rule, parts, [summary for _, summary in prepared])
+        estimate = _estimate_influence(ray, fuser.rule, parts, [summary for _, summary in prepared])
         fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
     return dataset.groupby(group, num_partitions=partition_count).map_groups(fuser.fuse, batch_format="pyarrow")
 
@@ -299,7 +304,7 @@ def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[
             raise InvalidInput(_OWNER, "dataset", allowed, f"none named {name!r}", "")
     for name in added:
         if name in names:
-            raise InvalidInput(_OWNER, "added columns", "new to the dataset", f"{name!r} again", "Say prefix='new_'.")
+            raise InvalidInput(_OWNER, "added columns", "new to the dataset", f"{name!r} again", "Pass prefix='new_'.")
 
 
 _GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]

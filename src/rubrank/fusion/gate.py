@@ -281,7 +281,7 @@ class Gated:
             lift=LIFT if self.gate.lift is None else self.gate.lift,
         )
         names = [criterion.name for criterion in batch.gate_criteria]
-        asked_MC = batch.gates_asked_NC[batch.group_of_row]
+        asked_MC = batch.gates_in_rubric_NC[batch.group_of_row]
         gated = gate(values_M, batch.clean_MC, names, asked_MC, batch.starts)
         if reference_span_N is not None:
             gated = replace(gated, reward=_gate_advantages(fused.value_M, batch, gate, gated, reference_span_N))
@@ -327,5 +327,5 @@ def _gate_advantages(
     floor_N = np.where(np.isfinite(worst_N), worst_N, 0.0) - lift / (1.0 - lift) * span_N
     floor_M = floor_N[batch.group_of_row]
     gated_M = np.where(gated.passed, floor_M + gated.factor * (value_M - floor_M), floor_M)
-    is_gated_M = np.asarray(batch.gates_asked_NC.any(1))[batch.group_of_row]
+    is_gated_M = np.asarray(batch.gates_in_rubric_NC.any(1))[batch.group_of_row]
     return subtract_mean(np.where(is_gated_M, gated_M, value_M), batch)

@@ -204,7 +204,7 @@ class RLVR2:
         references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
         sd_N = np.array([reference.sd for reference in references])
         span_N = np.array([reference.span for reference in references])
-        asked_weights_NK = np.where(batch.asked_NK, used_NK, 0.0)
+        asked_weights_NK = np.where(batch.scored_NK, used_NK, 0.0)
         norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
         unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
         advantage_M = subtract_mean(fit.fused_M / unit_N[batch.group_of_row], batch)

@@ -14,7 +14,7 @@ the shapes.
 Which rows are one group:
 
 - A column that names the group (`GROUP_NAMES`, or the one the caller names) decides: rows with different ids are
-  different groups, whatever their prompts. If some rows have an id and others have none, that is an error.
+  different groups, even if their prompts are equal. If only some rows have an id, that is an error.
 - Without such a column the prompt decides.
 - If there is a column of training steps, the same query in two steps is two groups.
 - All rows of a group must have the same prompt and the same rubric; if they differ, that is an error, and so is a
@@ -189,7 +189,7 @@ def _check_different_ids(groups: Sequence[Group]) -> None:
 
 
 def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The columns that the caller named; raises if one is not there, or if there is none for the response."""
+    """The columns that the caller named; raises if one does not exist, or if no column holds the response."""
     named = dict(columns or {})
     for field, names in named.items():
         if field not in COLUMNS:
@@ -229,7 +229,7 @@ def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str
     values = {}
     for field, column in column_of.items():
         value = row.get(column)
-        # An empty cell of a CSV means that there is no value. But an empty response is a response.
+        # An empty cell of a CSV is a missing value, but an empty response is a response.
         if value is not None and (value != "" or field in ("response", "prompt")):
             values[field] = value
     if "response" not in values and values.get("tool_calls") is None:
@@ -448,7 +448,7 @@ def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
 
 
 def as_key(value: Any) -> str:
-    """A text that is equal for equal prompts or rubrics, whatever the order of their keys."""
+    """A text that is equal for equal prompts or rubrics, in any order of their keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -524,7 +524,7 @@ def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:
     for row in with_rubric[1:]:
         if as_key(row.rubric) != as_key(first.rubric):
             got = f"another than {first.where.rpartition(': ')[2]} has"
-            remedy = "A group is asked one rubric: give rows that ask for something else another group."
+            remedy = "A group has one rubric: put rows with another rubric into another group."
             raise InvalidInput(row.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy)
     return first.rubric
 

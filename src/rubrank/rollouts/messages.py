@@ -45,8 +45,8 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
 def convert_message(message: Row) -> dict[str, Any]:
     """A chat message with the keys of `Message`; content in parts is joined.
 
-    Content that is no text, such as a number, stays as it is, so that `Message` refuses it. Only what a tool returned
-    may be any value: it is written out.
+    Content that is not a text, such as a number, is left unchanged, so that `Message` refuses it. A tool may return any
+    value, which is written as text.
     """
     role = message["role"]
     content = _join_content(message.get("content"))

@@ -147,7 +147,7 @@ def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
         _check_kind(owner, parameter, raw)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
         if raw.dtype.kind == "f" and raw is not value and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
-            # Together with fractions NumPy has turned integers into doubles; the single columns still have them.
+            # NumPy turns integers into doubles if some column has fractions; the separate columns still have integers.
             for column in _separate_columns(value):
                 _check_kind(owner, parameter, column)
     except InvalidInput:
@@ -277,15 +277,15 @@ def _separate_columns(value: Any) -> list[np.ndarray]:
     if not isinstance(value, list | tuple):
         return []
     columns: list[np.ndarray] = []
-    single = []
+    plain_items = []
     for item in value:
         if isinstance(item, list | tuple):
             columns += _separate_columns(item)
         elif hasattr(item, "__array__"):
             columns.append(np.asarray(_plain_array(item)))
         else:
-            single.append(item)
-    return [*columns, np.array(single, dtype=object)]
+            plain_items.append(item)
+    return [*columns, np.array(plain_items, dtype=object)]
 
 
 # ---------------------------------------------------------------------------------------------------------- the groups
@@ -311,8 +311,8 @@ def _sort_rows(owner: str, scores: ArrayLike, groups: Any) -> _Rows:
         N, G, K = array.shape
         labels = None
         if groups is not None:
-            checked = _check_labels(owner, groups, N, "groups")
-            labels = tuple(checked.tolist() if isinstance(checked, np.ndarray) else checked)
+            group_labels = _check_labels(owner, groups, N, "groups")
+            labels = tuple(group_labels.tolist() if isinstance(group_labels, np.ndarray) else group_labels)
             _check_different(owner, labels)
         return _Rows(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
     M = len(array)
@@ -565,7 +565,7 @@ def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.
 def _align_with_scores(
     owner: str, batch: ScoreBatch, array: np.ndarray, name: str, letter: str, remedy: str
 ) -> np.ndarray:
-    """An array with the leading shape of the scores and one last axis of its own → (M, …), sorted by group."""
+    """An array with the leading shape of the scores and one more axis → (M, …), sorted by group."""
     shape = batch.shape or (len(batch.scores_MK),)
     if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         allowed = f"of shape ({', '.join(map(str, shape))}, {letter}): that of the scores, with the {name} last"
@@ -579,7 +579,7 @@ def refuse_infinite(owner: str, scores: ArrayLike) -> None:
     array = np.asarray(scores, dtype=float)
     index = np.argwhere(np.isinf(array))[0]
     got = f"{array[tuple(index)]} at {_place_of(index)}"
-    remedy = "If it stands for a failed verifier, use NaN."
+    remedy = "If a verifier failed, use NaN."
     raise InvalidInput(owner, "scores", "finite, or NaN for 'not scored'", got, remedy)
 
 

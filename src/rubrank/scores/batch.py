@@ -49,7 +49,7 @@ class ScoreBatch:
     outcomes: Cells = field(default_factory=dict)
     """(group, criterion) → (G, G), where responses were compared instead of scored."""
     probabilities: ProbabilityCells = field(default_factory=dict)
-    """(group, criterion) → a distribution over levels for each rollout, where judges said how sure they are."""
+    """(group, criterion) → a distribution over levels for each rollout, where judges report how sure they are."""
     gates_MC: np.ndarray | None = None
     """Scores of gate criteria, as given; NaN = missing. Low-quality criteria may be among the ranked ones too."""
     gate_criteria: tuple[CriterionData, ...] = ()
@@ -248,21 +248,21 @@ class ScoreBatch:
         return not self.missing_MK.any()
 
     @cached_property
-    def asked_NK(self) -> np.ndarray:
-        """Does any rollout of the group have a score on the criterion? If none has, the group does not ask for it."""
+    def scored_NK(self) -> np.ndarray:
+        """(N, K): does any rollout of the group have a score, or a comparison, on the criterion?"""
         if self.complete:
             return np.ones((self.N, self.K), bool)
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
 
     @cached_property
-    def gates_asked_NC(self) -> np.ndarray:
+    def gates_in_rubric_NC(self) -> np.ndarray:
         """(N, C): is the gate criterion in the group's rubric?"""
-        asked = np.ones((self.N, len(self.gate_criteria)), bool)
+        in_rubric = np.ones((self.N, len(self.gate_criteria)), bool)
         if self.own is not None:
             for g, rubric in enumerate(self.own):
                 names = {criterion.name for criterion in rubric}
-                asked[g] = [gate.name in names for gate in self.gate_criteria]
-        return asked
+                in_rubric[g] = [gate.name in names for gate in self.gate_criteria]
+        return in_rubric
 
     @cached_property
     def informative_NK(self) -> np.ndarray:
@@ -368,7 +368,7 @@ class ScoreBatch:
         )
 
     def part(self, first: int, end: int) -> ScoreBatch:
-        """The groups from `first` up to `end`, as a batch of their own."""
+        """The groups from `first` up to `end`, as a separate batch."""
         rows = slice(int(self.starts[first]), int(self.starts[end]))
         groups = slice(first, end)
         return replace(

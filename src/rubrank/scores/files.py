@@ -9,8 +9,8 @@ columns group, rollout, rubric, and for every criterion its score and "… (reas
 With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
 score, reason. `digest` identifies the response that was scored. If responses were compared instead of scored, a row
 also has `outcomes`, a JSON text such as {"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its
-group. If judges said how sure they are, it has `probabilities`, a JSON text such as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}:
-pairs of value and probability.
+group. If judges report how sure they are, it has `probabilities`, a JSON text with pairs of value and probability such
+as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read_scores(path: str | Path) -> ScoreTable:
     return score_file.score_table(score_file.layout(any_order=True), with_reasons=True)[0]
 
 
-# --------------------------------------------------------------------------------------------- score files of our own
+# ---------------------------------------------------------------------------------------- files of `ScoreTable.write`
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def open_score_file(source: Any) -> ScoreFile | None:
     path = Path(source)
     if len(score_headers) < len(files):
         other_table = next(file for file, header in zip(files, headers, strict=True) if header is None)
-        got = f"{other_table.name}, which brings no rubric, among others"
+        got = f"{other_table.name}, which contains no rubric, among others"
         raise BadTable(str(source), "the files", "all score files of `rubrank grade`, or none", got, "")
     rubrics_of_file = [_parse_rubrics(header, file) for file, header in zip(files, score_headers, strict=True)]
     # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
@@ -312,14 +312,14 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
         reasons: dict[str, Any] = {}
         compared = None
         probabilities = None
-        written = []
+        names = []
         for row in rows:
-            written.append(row["criterion"])
+            names.append(row["criterion"])
             scores[row["criterion"]] = row["score"]
             reasons[row["criterion"]] = row["reason"]
             compared = row.get(OUTCOMES)
             probabilities = row.get(PROBABILITIES)
-        if number in range(len(rubrics)) and written != [criterion.name for criterion in rubrics[number]]:
+        if number in range(len(rubrics)) and names != [criterion.name for criterion in rubrics[number]]:
             got = f"others for rollout {rollout} of group {group!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
             raise BadTable(str(path), "file", allowed, got, _REMEDY)

@@ -69,7 +69,7 @@ def outcomes_text(group: GroupScores, rollout: int) -> str | None:
 
 
 def probabilities_text(group: GroupScores, rollout: int) -> str | None:
-    """How sure the scores of a rollout are, as JSON: criterion → [value, probability] pairs; None if nobody said."""
+    """How sure the scores of a rollout are, as JSON: criterion → [value, probability] pairs; None if unknown."""
     if not group.probabilities:
         return None
     rows = {name: cell[rollout] for name, cell in group.probabilities.items() if cell[rollout]}

@@ -38,7 +38,7 @@ _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 
 @dataclass(frozen=True, eq=False)
 class GroupScores:
-    """One group: G rollouts × K criteria of its own."""
+    """One group: the scores of G rollouts on the K criteria of its rubric."""
 
     id: str
     criteria: tuple[CriterionData, ...]
@@ -50,7 +50,7 @@ class GroupScores:
     """Criterion → (G, G), for those on which responses were compared instead of scored: 1 = row beats column, 0.5 =
     tie, NaN = not compared."""
     probabilities: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
-    """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are; () = not said."""
+    """Criterion → for each rollout (value, probability) pairs, if judges report how sure they are; () = unknown."""
     digests: tuple[str, ...] = ()
     """For each rollout a short digest of the response that was scored, to find it again; () = not known."""
     rollout_ids: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ UNSCORED_TEXTS = ("", "nan", "null", "none", "na", "n/a")
 LARGEST_EXACT_INTEGER = 2**53
 """Different integers beyond this can become the same double: their order would be lost."""
 _LONGEST_NUMBER = 40  # characters; longer texts are not parsed
-_SAMPLED_CELLS = 100
+_SAMPLED_CELLS = 100  # looked at first: most columns of texts are recognised by these
 _VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
 
 
@@ -122,18 +122,18 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
     """
     if cells.dtype != pl.String:
         return cells
-    start = cells.head(_SAMPLED_CELLS)
-    if (start.is_not_null() & _find_filled(start, True) & ~start.str.contains(_VALUE_PATTERN)).any():
+    sample = cells.head(_SAMPLED_CELLS)
+    if (sample.is_not_null() & _find_filled(sample, True) & ~sample.str.contains(_VALUE_PATTERN)).any():
         return cells  # the first cells already show that it is text
-    filled = int(_find_filled(cells, text_is_number=True).sum())
-    if not filled:
+    filled_count = int(_find_filled(cells, text_is_number=True).sum())
+    if not filled_count:
         return cells
-    if int(cells.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum()) == filled:
+    if int(cells.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum()) == filled_count:
         return cells.cast(pl.Int64, strict=False)
-    if int(cells.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum()) == filled:
+    if int(cells.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum()) == filled_count:
         return cells.cast(pl.Float64, strict=False)
     lower = cells.str.to_lowercase()
-    if int(lower.is_in(["true", "false"]).sum()) == filled:
+    if int(lower.is_in(["true", "false"]).sum()) == filled_count:
         return lower.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
     return cells
 

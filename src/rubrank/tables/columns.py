@@ -94,7 +94,7 @@ class Columns:
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
         criteria="all": every column of numbers, except those in `BOOKKEEPING`. None: the fields of `scores`; a table
         without that column is refused unless all its columns of numbers are in `declared`.
-    declared: names that something else says are criteria, such as an option that gives them a weight.
+    declared: columns known to be criteria from elsewhere, such as an option that gives them a weight.
     long: is there one row per score? None: decided from the columns.
     fields: columns of a long table with unusual names: criterion, score, response, reason.
     """

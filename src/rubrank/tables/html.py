@@ -49,7 +49,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Marked:
-    """A cell that says that something is stopped ("bad") or deserves a look ("warn")."""
+    """A cell marked as stopped ("bad") or worth a look ("warn")."""
 
     text: str
     kind: str

@@ -22,7 +22,7 @@ from rubrank._files import import_zstandard
 from rubrank.errors import InvalidInput
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""What Inspect's letters stand for."""
+"""The scores of Inspect's letters."""
 _ZSTD_METHOD = 93  # a compression method that zipfile does not support
 _LOCAL_HEADER_BYTES = 30  # before the name and the extra field of a member
 

@@ -41,11 +41,13 @@ from rubrank.tables.columns import (
 )
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
 
-_SAMPLED_CELLS = 100
+_SAMPLED_CELLS = 100  # looked at to decide whether a column of texts holds scores
 _NAMED_COLUMNS = 30  # in an error message
+# Names that spreadsheets give to a last row with totals or means.
 _SUMMARY_ROWS = frozenset(
     ("all", "average", "avg", "count", "max", "mean", "median", "min", "overall", "std", "sum", "total")
 )
+# A score that is not written as a number: yes, pass, 8/10, 70%, $5, 3,5.
 _SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
 
 
@@ -63,7 +65,7 @@ class Layout:
     """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `scores_of`."""
     attributes_MD: np.ndarray | None
     left_out: tuple[str, ...]
-    """Columns that are not used: all others if criteria are declared; else texts, and numbers that are no scores."""
+    """Columns that are not used: all others if criteria are declared; else texts, and numbers that are not scores."""
 
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria."""
@@ -224,16 +226,16 @@ def _check_labels(table: Table, names: Sequence[str]) -> None:
 
 def _check_label_texts(table: Table, name: str, cells: pl.Series) -> None:
     """Raise if two groups differ only by blanks around their names, or if the last row is a summary of the others."""
-    bare = cells.str.strip_chars()
-    if bare.n_unique() < cells.n_unique():
-        names = pl.DataFrame({"bare": bare, "label": cells, "row": pl.Series(range(len(cells)))})
-        first = names.unique("bare", keep="first", maintain_order=True)
-        paired = names.join(first, on="bare", maintain_order="left")
+    stripped = cells.str.strip_chars()
+    if stripped.n_unique() < cells.n_unique():
+        labels = pl.DataFrame({"stripped": stripped, "label": cells, "row": pl.Series(range(len(cells)))})
+        first_labels = labels.unique("stripped", keep="first", maintain_order=True)
+        paired = labels.join(first_labels, on="stripped", maintain_order="left")
         different = paired.filter(pl.col("label") != pl.col("label_right"))
         allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
         raise table.cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
-    last = bare[len(bare) - 1]
-    if len(cells) > 1 and last.lower() in _SUMMARY_ROWS and int((bare == last).sum()) == 1:
+    last_label = stripped[len(stripped) - 1]
+    if len(cells) > 1 and last_label.lower() in _SUMMARY_ROWS and int((stripped == last_label).sum()) == 1:
         remedy = "Remove the row of totals or means, or give the group another name."
         raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
 
@@ -331,7 +333,7 @@ def _choose_criteria(
 
 
 def _refuse_undeclared(table: Table, candidates: Sequence[str], declared: Sequence[str]) -> None:
-    """Raise if nothing says that these columns of numbers are criteria: one of them may be a temperature or a cost."""
+    """Raise if these columns of numbers were not declared as criteria: one of them may be a temperature or a cost."""
     if all(name in declared for name in candidates):
         return
     names = candidates[:_NAMED_COLUMNS]
@@ -352,7 +354,7 @@ def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
     if len(sample) and sample.str.contains(_SCORE_AS_TEXT).all():
         index = first_true(cells.is_not_null())
         remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
-        raise table.cell_error(index, path, "a number, or a text that is no score", remedy)
+        raise table.cell_error(index, path, "a number, or a text that is not a score", remedy)
 
 
 def _check_one_prompt(table: Table, labels: pl.Series) -> None:
@@ -400,7 +402,7 @@ def _column_paths(table: Table) -> Iterator[ColumnPath]:
 
 
 def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
-    """Where a criterion or attribute is: a field of the column `home`, or a column of its own."""
+    """Where a criterion or attribute is: a field of the column `home`, or a separate column."""
     paths = list(_column_paths(table))
     for path in ((home, name), (name,)):
         if path in paths:

@@ -5,7 +5,7 @@
     q1,a,Style,3
 
 A table is long if it has a column of texts that names criteria and one with their scores. If it also has other columns
-of numbers, it could be wide as well, and is refused until the option `long` or `criteria` says which is meant.
+of numbers, it could be wide as well, and is refused unless the option `long` or `criteria` decides.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     write_table(target, table, [(rows, frame), …])        each frame holds the new columns of some of the rows
 
-A file appears only when it is complete. Lines of a JSON Lines file are copied as they are, with the new keys at the
+A file appears only when it is complete. Lines of a JSON Lines file are copied unchanged, with the new keys at the
 end; the cells of a CSV are copied as text.
 """
 

@@ -80,9 +80,9 @@ def check_quotes(data: bytes, separator: str, path: Path, error_type: type[Inval
     if len(wrong):
         # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
         within_cell = opening[~starts_cell]
-        at = within_cell[0] if len(within_cell) else wrong[0]
-        line = int(np.searchsorted(line_ends, at)) + 1
-        got = repr(data[at : at + 40].decode(errors="replace"))
+        position = within_cell[0] if len(within_cell) else wrong[0]
+        line = int(np.searchsorted(line_ends, position)) + 1
+        got = repr(data[position : position + 40].decode(errors="replace"))
         remedy = "Close its quotes, or double them."
         raise error_type(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
 

@@ -2,7 +2,7 @@
 
     table = read_table("scores.csv")
     table.frame                        the columns of the file as a polars frame; the cells of a CSV are texts
-    table.rows, table.unit             where each row stands in the file, for messages: "row 17", "line 4"
+    table.rows, table.unit             where each row is in the file, for messages: "row 17", "line 4"
 
 A table is read whole. What does not fit into memory is a job for Ray (docs/scale.md).
 """
@@ -57,7 +57,7 @@ class Table:
     unit: str
     """What that number counts: a "line" of the file, a "row" without the header, or a "rollout" of a long table."""
     text_is_number: bool = False
-    """Does a text such as "0.5" stand for a number, as it does in a CSV?"""
+    """Is a text such as "0.5" a number, as in a CSV?"""
     json_lines: bytes | None = None
     """The bytes of the file, if it is JSON Lines."""
     ragged_scores: Sequence[Mapping[str, Any]] | None = None

@@ -120,9 +120,9 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
             shares_NK = np.broadcast_to(normalise_weights(batch, result.used_weights_NK), (batch.N, batch.K))
         else:
             shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
-        asked_NK = batch.asked_NK
-        sums = np.where(asked_NK, shares_NK, 0.0).sum(0).tolist()
-        counts = asked_NK.sum(0).tolist()
+        scored_NK = batch.scored_NK
+        sums = np.where(scored_NK, shares_NK, 0.0).sum(0).tolist()
+        counts = scored_NK.sum(0).tolist()
         for name, weight_sum, count in zip(batch.names, sums, counts, strict=True):
             if name in total:
                 total[name] += weight_sum
@@ -265,7 +265,7 @@ def gated_means(result: Fused) -> np.ndarray:
             global_quality=[name for name, layer in layers.items() if layer == "global_quality"],
             low_quality=[name for name, layer in layers.items() if layer == "low_quality"],
         )
-        asked_MC = batch.gates_asked_NC[batch.group_of_row]
+        asked_MC = batch.gates_in_rubric_NC[batch.group_of_row]
         gated = gate(np.zeros(len(means_M)), batch.clean_MC, list(layers), asked_MC, batch.starts)
     return np.where(gated.passed, gated.factor * means_M, 0.0)
 

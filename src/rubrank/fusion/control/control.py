@@ -4,6 +4,13 @@
     pool="run"      the same, over the steps of a run (`RunningEstimate`)
     pool="group"    as in the paper: coefficients of each group by itself, v = u + (γ − δ)·z̃; δ is taken out of γ
 
+    utilities u ─► estimate ─► γ̂ and its error ─► shrink ─► γ̃ ─► share of each attribute ─► δ ─► refit ─► values
+                   │                                             (`adjust`, drawn per group)
+                   ├ "batch"           over the groups of this batch
+                   ├ "run"             the same, added to the sums of earlier steps
+                   ├ batch_estimate    given: this batch is a part of a larger one
+                   └ "group"           over one group; nothing is shrunk, and (γ − δ)·z̃ is added instead of a refit
+
 `models/attribute_fit.py` has the mathematics. A single group has too few comparisons to separate length from quality,
 so the priors decide; pool="group" exists for comparison with the paper. Rules without an ordinal fit have
 `control/linear.py`.

@@ -86,12 +86,12 @@ class FitData:
         packed = [np.empty(0)]
         if self.outcomes:
             cell_NK = np.full((len(self.starts) - 1, self.scores_MK.shape[1]), -1, np.int64)
-        at = 0
+        offset = 0
         for (g, k), outcome in self.outcomes.items():
             j, i = np.tril_indices(len(outcome), -1)
-            cell_NK[g, k] = at
+            cell_NK[g, k] = offset
             packed.append(outcome[i, j])
-            at += len(i)
+            offset += len(i)
         # One order in memory: numba would compile everything again for another one.
         return likelihood.Data(
             np.ascontiguousarray(self.scores_MK),
@@ -150,7 +150,7 @@ class FitData:
             return np.zeros((0, u_MK.shape[1]), bool)
         informative_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
         for (g, k), outcome in self.outcomes.items():
-            # A circle of wins has utilities of 0, and still says who is better than whom.
+            # A beats B, B beats C, C beats A: all utilities are 0, and the outcomes still tell rollouts apart.
             informative_NK[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
         return informative_NK
 
@@ -257,9 +257,9 @@ class PassSums(NamedTuple):
 
 
 class Parts(Protocol):
-    """The parts of a batch, wherever they are."""
+    """The parts of a batch, in this process or on a cluster."""
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call function(part, *arguments) for every part. What it changes in a part stays with the part."""
         ...
 
@@ -274,12 +274,12 @@ class LocalParts:
 
     parts: Sequence[Part]
 
-    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """One part after another."""
         return [function(part, *arguments) for part in self.parts]
 
     def gather(self) -> list[Part]:
-        """They are here already."""
+        """All parts; they are in this process already."""
         return list(self.parts)
 
 
@@ -347,10 +347,10 @@ def estimate(
     n_K = controlled_NK.sum(0)
     M, K = u_MK.shape
     D = data.attributes_MD.shape[1]
-    at_once = max(1, _MOST_VALUES // max(1, M * (D + 1)))
+    criteria_at_once = max(1, _MOST_VALUES // max(1, M * (D + 1)))
     sums = []
-    for first in range(0, max(K, 1), at_once):
-        columns = slice(first, min(first + at_once, K))
+    for first in range(0, max(K, 1), criteria_at_once):
+        columns = slice(first, min(first + criteria_at_once, K))
         part = Part(data.select_criteria(columns), controlled_NK[:, columns], u_MK[:, columns].copy())
         parts = LocalParts([part])
         sums.append(
@@ -385,7 +385,7 @@ def _fit_pooled(
         moved_K = np.full(K, np.inf)
         # The first pass takes no step, and the last one takes the sums at the maximum: hence one pass more than steps.
         for _ in range(likelihood.ITERATIONS + 1):
-            results = parts.each(run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy())
+            results = parts.map(run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy())
             sums = PassSums(*(np.sum(arrays, axis=0) for arrays in zip(*results, strict=True)))
             moved_K = np.maximum.reduce([moved_K, *(result.moved_K for result in results)])
             active_K = active_K & ~(moved_K < likelihood.TOLERANCE)  # NaN has not converged
@@ -411,7 +411,7 @@ def _fit_pooled(
 
 
 def _join_parts(parts: Sequence[Part], scale_D: np.ndarray) -> Part:
-    """One part of several, in their order; a single part is returned as it is."""
+    """All parts as one, in their order; a single part is returned itself."""
     if len(parts) == 1:
         parts[0].data = replace(parts[0].data, known_scale_D=scale_D)
         return parts[0]

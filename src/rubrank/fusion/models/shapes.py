@@ -11,7 +11,16 @@ Each shape is solved once for a model and a prior, and remembered while the proc
   counts, here {0, 1, 2}, read as bits, is the row of a table. This is the case of nearly all training steps.
 - Other groups are sorted, and their shapes are the keys of a dictionary.
 
-Letters: M rollouts of N groups, K criteria; group g is rows starts[g] .. starts[g + 1] of scores_MK.
+              ┌─ at most 12 rollouts, no margin ─► count wins ─► bits 0111 ─► row 011 of the table for n = 4 ─┐
+    scores ───┤                                                                                               ├─► u_MK
+              └─ larger, or with a margin ───────► sort ───────► shape 0 1 2 2 ─► dictionary, or a new fit ───┘
+
+A new fit has one unknown for each *class* of rollouts that beat, and are beaten by, the same ones. Above these are 1, 2
+and {3, 3}. With margins ties are not transitive: scores 1, 2, 3 with margin 1 have the shape 0 0 1 and three classes,
+of which the middle one ties with both others.
+
+Letters: M rollouts of N groups, K criteria; group g is rows starts[g] .. starts[g + 1] of scores_MK. C columns of
+scores (a group on a criterion), S shapes, n rollouts in sorted order, p those with a score, l classes.
 """
 
 from __future__ import annotations
@@ -29,10 +38,10 @@ from rubrank.scores.outcomes import ROUNDING
 INDEXED = 12  # largest group whose shapes are all solved in advance: 2,048 of them
 NO_SIGNAL = 1e-9  # a spread below this share of the largest contribution is rounding, not a ranking
 
-_TABLES = 16  # pairs of a model and a prior whose tables are kept
+_MOST_TABLES = 16  # pairs of a model and a prior whose tables are remembered
 _MOST_VALUES = 1 << 23  # utilities remembered in one dictionary (64 MB); then it is emptied
-_CELLS = 1 << 17  # scores sorted at a time
-_PAIRS = 1 << 20  # pairs of classes solved at a time
+_SCORES_AT_ONCE = 1 << 17  # sorted together
+_PAIRS_AT_ONCE = 1 << 20  # pairs of classes fitted together
 
 
 @jit
@@ -159,6 +168,7 @@ class ShapeTable:
             base[n] = base[n - 1] + parts[-1].size
             # Bit p − 1 of a shape says that a new level starts at position p.
             bits = (np.arange(1 << (n - 1))[:, None] >> np.arange(n - 1)) & 1
+            # The class of each position: 0 0 1 2 2 for a shape in which levels start at positions 2 and 3 of five.
             level_Sn = np.concatenate([np.zeros((len(bits), 1), np.int64), bits.cumsum(1)], axis=1)
             size_Sl = (level_Sn[:, :, None] == np.arange(n)).sum(1)
             sign_ll = np.sign(np.arange(n)[:, None] - np.arange(n))
@@ -177,7 +187,7 @@ class ShapeTable:
         sizes = np.diff(starts)[groups]
         for n in np.unique(sizes).tolist():
             same_size = groups[sizes == n]
-            step = max(1, _CELLS // max(1, n * K))
+            step = max(1, _SCORES_AT_ONCE // max(1, n * K))
             for begin in range(0, len(same_size), step):
                 chunk = same_size[begin : begin + step]
                 rows_Bn = starts[chunk][:, None] + np.arange(n)
@@ -214,7 +224,7 @@ class ShapeTable:
             by_width.setdefault(width, []).append(classes)
         solved = {}
         for width, same_width in by_width.items():
-            step = max(1, _PAIRS // (width * width))
+            step = max(1, _PAIRS_AT_ONCE // (width * width))
             for begin in range(0, len(same_width), step):
                 chunk = same_width[begin : begin + step]
                 size_Sl = np.zeros((len(chunk), width), np.int64)
@@ -264,7 +274,11 @@ class ShapeTable:
 
 
 class _Classes:
-    """The classes of a shape: neighbours in sorted order that beat, and are beaten by, the same rollouts."""
+    """The classes of a shape: neighbours in sorted order that beat, and are beaten by, the same rollouts.
+
+    n: all rollouts, scored or not. level_p: the class of each scored rollout. size_l: rollouts in each class.
+    sign_ll: 1 if the class of the row beats that of the column, −1 if it loses, 0 for a tie.
+    """
 
     def __init__(self, key: bytes, beaten_n: np.ndarray) -> None:
         self.key = key
@@ -293,7 +307,7 @@ class _SameModel:
         return isinstance(other, _SameModel) and other.model is self.model
 
 
-@lru_cache(maxsize=_TABLES)
+@lru_cache(maxsize=_MOST_TABLES)
 def _make_table(key: _SameModel, prior: float) -> ShapeTable:
     return ShapeTable(key.model, prior)
 

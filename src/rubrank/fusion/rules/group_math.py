@@ -42,7 +42,7 @@ def zero_missing(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 
 def mask_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
     """Weights, 0 for criteria without a score in the group; (1, K) if none is missing and all groups weigh alike."""
-    return weights_NK if batch.complete else weights_NK * batch.asked_NK
+    return weights_NK if batch.complete else weights_NK * batch.scored_NK
 
 
 def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:

@@ -72,22 +72,22 @@ class POW3R(checks.CheckedRule):
     def _learn(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
         """(N, K): α after this batch."""
         target_NK = self._target(batch, members)
-        is_asked_NK = batch.asked_NK
+        is_scored_NK = batch.scored_NK
         if self.memory_of == "query":
-            return self._move([str(label) for label in batch.labels], batch.names, target_NK, is_asked_NK)
-        count_K = is_asked_NK.sum(0)
-        mean_K = np.where(is_asked_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
+            return self._move([str(label) for label in batch.labels], batch.names, target_NK, is_scored_NK)
+        count_K = is_scored_NK.sum(0)
+        mean_K = np.where(is_scored_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
         alpha_1K = self._move([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
-        return np.broadcast_to(alpha_1K, is_asked_NK.shape)
+        return np.broadcast_to(alpha_1K, is_scored_NK.shape)
 
     def _move(
-        self, labels: list[str], names: tuple[str, ...], target_NK: np.ndarray, is_asked_NK: np.ndarray
+        self, labels: list[str], names: tuple[str, ...], target_NK: np.ndarray, is_scored_NK: np.ndarray
     ) -> np.ndarray:
         """Move α from its remembered value (1 at first) towards the target, where a group asks for the criterion."""
-        alpha_NK = np.ones(is_asked_NK.shape)
+        alpha_NK = np.ones(is_scored_NK.shape)
         for g, label in enumerate(labels):
             remembered = self.memory.alpha.setdefault(label, {})
-            for k in np.flatnonzero(is_asked_NK[g]).tolist():
+            for k in np.flatnonzero(is_scored_NK[g]).tolist():
                 old = remembered.get(names[k], 1.0)
                 remembered[names[k]] = (1.0 - self.rate) * old + self.rate * float(target_NK[g, k])
                 alpha_NK[g, k] = remembered[names[k]]

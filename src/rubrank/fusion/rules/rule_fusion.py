@@ -57,7 +57,7 @@ class RuleFusion(checks.LocalRule):
             broken |= (batch.gates_MC[:, stops] < self.threshold).any(1)
         mean = weighted_mean(batch.unit_MK, np.where(hard_K, 0.0, batch.weights_NK), batch)
         if hard_K.any():  # a group with hard rules only: 1 for a rollout that breaks none
-            alone_N = batch.asked_NK[:, hard_K].any(1) & ~batch.asked_NK[:, ~hard_K].any(1)
+            alone_N = batch.scored_NK[:, hard_K].any(1) & ~batch.scored_NK[:, ~hard_K].any(1)
             mean = np.where(np.asarray(alone_N)[batch.group_of_row], 1.0, mean)
         return Fused(batch, self.name, np.where(broken, 0.0, mean), details={"broken": broken})
 

@@ -80,7 +80,7 @@ class RunQuantile(checks.CheckedRule):
             if key is not None:
                 values_MK[:, k] = _find_quantiles(scores_MK[:, k], recent[key])
                 continue
-            for g in np.flatnonzero(batch.asked_NK[:, k]):
+            for g in np.flatnonzero(batch.scored_NK[:, k]):
                 rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
                 group_scores = scores_MK[rows, k]
                 values_MK[rows, k] = _find_quantiles(group_scores, np.sort(group_scores[~np.isnan(group_scores)]))
@@ -92,7 +92,7 @@ class RunQuantile(checks.CheckedRule):
 
     def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
         """The distribution that each criterion uses: its own, the one of its domain, or None for the group's scores."""
-        groups_K = batch.asked_NK.sum(0)
+        groups_K = batch.scored_NK.sum(0)
         keys: list[str | None] = []
         for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
             is_shared = groups > 1 or any(criterion.name in scores for scores in self.memory.batches)

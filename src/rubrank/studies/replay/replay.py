@@ -168,7 +168,7 @@ def replay(
         rankings.append(ranking)
         if progress is not None:
             progress(number, len(rules))
-    weights_NK = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.asked_NK
+    weights_NK = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.scored_NK
     total_N = weights_NK.sum(1, keepdims=True)
     nominal = (weights_NK / np.where(total_N > 0.0, total_N, 1.0)).mean(0)
     return Replay(
