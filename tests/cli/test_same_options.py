@@ -209,7 +209,7 @@ def test_options_of_a_gate_that_is_not_there_are_refused(verb):
         ("fuse --set wieght.F=3", "fuse: --set must be one of"),
         ("fuse --set pool", "fuse: --set must be KEY=VALUE; got 'pool'"),
         ("replay --transform G*2", "replay: --transform must be one of 'F', 'S'; got 'G'"),
-        ("robustness --set group_size=77", "robustness: the table must be one with rollouts; got none that are left"),
+        ("robustness --set group_size=77", "robustness: the table must be one with rollouts; got none left"),
         ("robustness --set unique=true", "robustness: texts of the rollouts must be given if responses must be unique"),
         ("fuse --global-quality F --global-quality S", "fuse: the gate must be on some of the criteria; got all"),
         ("fuse --config three.yaml", "three.yaml: the config must be keys and values; got a number"),

@@ -143,7 +143,7 @@ def test_list_names_all_sixteen_and_their_data(tmp_path):
     assert len(found) == 16
     assert found["frames"]["data"].endswith("frames.jsonl")
     assert len(found["frames"]["sha256"]) == 64
-    assert found["gpqa"]["data"] == "not there"
+    assert found["gpqa"]["data"] == "missing"
 
 
 def output(text):

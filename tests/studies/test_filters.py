@@ -55,7 +55,7 @@ def test_a_group_without_anything_left_goes():
     one = group("one", IFBench=2.0, Business=-1.0)
     kept = apply_filters(ScoreTable((one,)), PAPER, texts(one))
     assert kept.table.groups == ()
-    assert dict(kept.left_out)["group without a criterion that is left"] == 1
+    assert dict(kept.left_out)["group without any criterion left"] == 1
 
 
 def test_no_filter_leaves_everything():

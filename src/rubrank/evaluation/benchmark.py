@@ -1,6 +1,6 @@
 """The contract of a benchmark: rows of outputs → a score for each item → metrics.
 
-    outputs.jsonl   {"id": "17", "output": "The answer is (C)."}          what a model said, one line per item
+    outputs.jsonl   {"id": "17", "output": "The answer is (C)."}          outputs of a model, one line per item
     data.jsonl      {"id": "17", "question": …, "answer": "C"}            the benchmark's own file, joined by id
 
     item_id(row)              the item that a row of outputs, or of data, belongs to

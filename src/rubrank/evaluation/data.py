@@ -96,7 +96,7 @@ def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
             data = str(path)
             checksum = _checksum(path)
         else:
-            data = "not there" if folder else "no data folder given"
+            data = "missing" if folder else "no data folder given"
             checksum = None
         rows.append(
             {

@@ -1,7 +1,7 @@
 """Inspect AI both ways: benchmarks as Inspect tasks, and any criterion or rubric as an Inspect scorer.
 
     task = benchmark_task(find_benchmark("ifeval"), items)              inspect_ai.eval(task, model=…)
-    Task(dataset=…, scorer=scorer(["WordCount", "RepeatSegment"]))      one value per criterion; NaN where it is missing
+    Task(dataset=…, scorer=scorer(["WordCount", "RepeatSegment"]))      one value per criterion; NaN if it is missing
 
 Inspect has the model providers, the log, retries, resuming and the viewer; scoring is the same code as for plain files.
 """
@@ -98,6 +98,8 @@ def _count_reasoning_words(state: TaskState) -> int:
 def _benchmark_scorer(
     benchmark: Benchmark, judge: Judge | None, on_score: Callable[[TaskState], None] | None = None
 ) -> Scorer:
+    """Scores all turns of a sample. Inspect shows the values of the last one; the metadata has those of all."""
+
     @register_scorer(metrics=[], name=f"rubrank/{benchmark.name}")
     def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
@@ -150,16 +152,21 @@ def scorer(rubric: Any, judges: Any = None) -> Scorer:
     @register_scorer(metrics={"*": [mean()]}, name="rubrank/rubric")
     def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
-            before = [{"role": m.role, "content": m.text} for m in state.messages[:-1] if m.role != "tool"]
-            data: dict[str, Any] = {"prompt": before, "response": state.output.completion}
+            prompt = [
+                {"role": message.role, "content": message.text}
+                for message in state.messages[:-1]
+                if message.role != "tool"
+            ]
+            data: dict[str, Any] = {"prompt": prompt, "response": state.output.completion}
             if target.text:
                 data["metadata"] = {"ground_truth": target.text}
             group = Group(id=str(state.sample_id), rollouts=(to_rollout(data, "inspect"),))
             table = await asyncio.to_thread(grade, [group], rubric, judges=judges)
             graded = table.groups[0]
             values = dict(zip(graded.names, graded.scores[0].tolist(), strict=True))
-            reasons = "; ".join(f"{n}: {r}" for n, r in zip(graded.names, graded.reasons[0], strict=True) if r)
-            return Score(value=values, explanation=reasons or None)
+            named_reasons = zip(graded.names, graded.reasons[0], strict=True)
+            reasons = [f"{name}: {reason}" for name, reason in named_reasons if reason]
+            return Score(value=values, explanation="; ".join(reasons) or None)
 
         return score
 

@@ -21,6 +21,7 @@ from rubrank.errors import InvalidInput, SolverError
 
 _ITERATIONS = 100
 _TOLERANCE = 1e-10
+_SMALLEST_STEP = 1e-8  # share of a Newton step: below, rounding decides whether the objective rises
 
 
 @dataclass(frozen=True)
@@ -47,26 +48,29 @@ def ratings(
     if not games:
         raise InvalidInput("ratings", "games", "at least one", "none", "")
     names = sorted({name for i, j, _ in games for name in (i, j)})
-    number = {name: k for k, name in enumerate(names)}
-    n, D = len(names), 0 if contrasts is None else contrasts.shape[1]
+    column_of = {name: k for k, name in enumerate(names)}
+    n = len(names)
+    D = 0 if contrasts is None else contrasts.shape[1]
     X = np.zeros((len(games), n + D))
     rows = np.arange(len(games))
-    X[rows, [number[i] for i, _, _ in games]] += 1.0
-    X[rows, [number[j] for _, j, _ in games]] -= 1.0
+    X[rows, [column_of[i] for i, _, _ in games]] += 1.0
+    X[rows, [column_of[j] for _, j, _ in games]] -= 1.0
     if contrasts is not None:
         X[:, n:] = contrasts
-    outcome = np.array([o for _, _, o in games], dtype=float)
+    outcome = np.array([result for _, _, result in games], dtype=float)
     weight = np.ones(len(games)) if weights is None else np.asarray(weights, dtype=float)
     ridge = np.concatenate([np.full(n, prior), np.full(D, attribute_prior)])
-    theta = _newton(X, outcome, weight, ridge)
+    theta = _fit_newton(X, outcome, weight, ridge)
     return ModelRatings(dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist()))
 
 
 def _objective(eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray) -> float:
+    """The penalised log-likelihood; eta = X theta."""
     return float(weight @ (outcome * eta - np.logaddexp(0.0, eta)) - 0.5 * ridge @ theta**2)
 
 
-def _newton(X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+def _fit_newton(X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """The parameters at the maximum: Newton steps, each halved until the objective does not fall."""
     theta = np.zeros(X.shape[1])
     value = _objective(X @ theta, outcome, weight, theta, ridge)
     for _ in range(_ITERATIONS):
@@ -75,13 +79,14 @@ def _newton(X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.nd
         hessian = (X * (weight * chance * (1.0 - chance))[:, None]).T @ X + np.diag(ridge)
         step = np.linalg.solve(hessian, gradient)
         size = 1.0
-        while size > 1e-8:
-            tried = theta + size * step
-            new = _objective(X @ tried, outcome, weight, tried, ridge)
-            if new >= value:
+        while size > _SMALLEST_STEP:
+            candidate = theta + size * step
+            candidate_value = _objective(X @ candidate, outcome, weight, candidate, ridge)
+            if candidate_value >= value:
                 break
             size /= 2.0
-        theta, value = tried, new
+        theta = candidate
+        value = candidate_value
         if np.abs(size * step).max() < _TOLERANCE:
             return theta
     raise SolverError("ratings did not converge")

@@ -124,7 +124,7 @@ def score_rows(
 
 
 def make_run(benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str) -> EvalRun:
-    """Compute the metrics of scores, wherever they were made."""
+    """A run from its scores, with the metrics of those that are not missing."""
     present = [score for score in scores if not score.missing]
     metrics = benchmark.metrics(present) if present else {benchmark.headline: math.nan}
     return EvalRun(
@@ -189,18 +189,17 @@ def _named_row(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
 
 
 def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | None) -> bool:
-    """Ask all questions of all outputs in one call, so that the judge's client sets the pace; was anything asked?"""
+    """Ask all questions of all outputs in one call, so that the judge's client sets the pace.
+
+    Returns whether the judge was asked anything.
+    """
     prompts = [prompt for output in outputs for prompt in output.questions]
     if not prompts:
         return False
     if judge is None:
-        raise InvalidInput(
-            f"benchmark {benchmark.name}",
-            "judge",
-            "given: these outputs have no verdicts",
-            "none",
-            "Name a file of judges: `judge=FILE`.",
-        )
+        allowed = "given: these outputs have no verdicts"
+        remedy = "Name a file of judges: `judge=FILE`."
+        raise InvalidInput(f"benchmark {benchmark.name}", "judge", allowed, "none", remedy)
     answers = list(judge(prompts))
     start = 0
     for output in outputs:

@@ -27,6 +27,7 @@ from rubrank.grading.progress import Bar
 _LOCAL = "hf/"
 """Prefix of the models that Inspect runs in this process."""
 _REPEAT_SETTINGS = ("repeats", "attempts")
+"""Settings of benchmarks that say how often each item is answered."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What came of a suite."""
+    """The result of a suite."""
 
     table: CapabilityTable | None
     """None if no benchmark was finished."""
@@ -137,7 +138,7 @@ def check_settings(settings: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def configure_benchmark(name: str, options: RunOptions) -> Benchmark:
-    """A benchmark with those settings that it has; `repeats` sets its own setting of that meaning, if it has one."""
+    """A benchmark with those of the settings that it has. `repeats` sets its setting `repeats` or `attempts`."""
     allowed = benchmark_class(name).settings
     settings = {setting: value for setting, value in options.settings.items() if setting in allowed}
     if options.repeats is not None:

@@ -1,1 +1,1 @@
-"""What can be learnt from scores and records: replay, audit, conformance."""
+"""Studies of scores and records: replay under other rules, audit of judges, calibration of cascades, conformance."""

@@ -1,11 +1,11 @@
-"""Calibrate a cascade offline: where may a cheap judge decide, and where must a better one be asked?
+"""Calibrate a cascade offline: when may a cheap judge decide, and when must a better one be called?
 
     result = calibrate(quick, careful, agreement=0.95)      two score tables of the same rollouts
     result.criteria[0].threshold                            margin below which Tone must be escalated
     result.curve                                            share escalated → agreement and cost
     result.settings()                                       escalate and calibration, for the file of judges
 
-No judge is called: both tables come from cached replies (`replay_judges` grades from the cache of a cascade's two
+No judge is called here: both tables come from cached replies (`replay_judges` grades from the cache of a cascade's two
 judges). The better judge is the reference. The cheap judge decides a cell if its margin reaches the threshold; other
 cells are escalated, and count as agreement. Cells that the better judge did not answer are left out; those that the
 cheap one did not answer are always escalated.
@@ -34,20 +34,20 @@ from rubrank.verifiers.distribution import Distribution, mean_of, most_probable,
 
 _OWNER = "judge calibrate"
 _CURVE_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-_BINS = 10  # of the calibration error
-_MIN_CELLS = 20  # for a calibration of its own
+_BINS = 10  # of probabilities, for the calibration error
+_MIN_CELLS = 20  # a criterion with fewer cells is not calibrated
 
 
 @dataclass(frozen=True)
 class CriterionCalibration:
-    """One criterion: how well the cheap judge does alone, and what it takes for the agreement that was asked for."""
+    """One criterion: the agreement of the cheap judge alone, and the threshold for the target agreement."""
 
     name: str
     cells: int
     agreement: float
-    """Share of the cells on which the cheap judge says what the better one says."""
+    """Share of the cells on which the cheap judge agrees with the better one."""
     threshold: float
-    """Margin below which a cell must be escalated for the agreement that was asked for."""
+    """Margin below which a cell must be escalated to reach the target agreement."""
     escalated: float
     """Share of the cells below it."""
     reached: float
@@ -67,7 +67,7 @@ class CurvePoint:
     threshold: float
     agreement: float
     cost: float | None
-    """As a share of asking the better judge about everything; None if the tables do not say what they cost."""
+    """As a share of the cost of the better judge alone; None if the tables have no costs."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class CascadeCalibration:
     """Everything that was measured."""
 
     agreement: float
-    """The agreement that was asked for."""
+    """The target agreement."""
     criteria: tuple[CriterionCalibration, ...]
     curve: tuple[CurvePoint, ...]
 
     def settings(self) -> dict[str, Any]:
         """For the cheap judge in the file of judges."""
-        # To the last digit: a threshold that is rounded may keep an answer that it was to escalate.
+        # Not rounded: a rounded threshold may accept an answer that must be escalated.
         thresholds = {criterion.name: criterion.threshold for criterion in self.criteria}
         settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
         calibration = {
@@ -114,7 +114,7 @@ def calibrate(
     """Measure where the cheap judge may decide.
 
     quick, careful: scores of the same rollouts by the cheap judge, with probabilities, and by the better one.
-    agreement: wanted share of cells on which the cascade says what the better judge would say.
+    agreement: target share of cells on which the cascade agrees with the better judge.
     """
     if not 0.0 <= agreement <= 1.0:
         raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
@@ -197,12 +197,12 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
                 if distribution:
                     distribution = complete_distribution(distribution, next(iter(careful.variants(name))).domain.values)
                 elif not math.isnan(score):
-                    # A server that left out log-probabilities once: the cascade takes such an answer as certain.
+                    # A server may leave out log-probabilities. The cascade treats such an answer as certain.
                     distribution = ((score, 1.0),)
                 if not math.isnan(reference):
                     cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
     if not cells:
-        allowed = "of a judge that says how sure it is, and of a better one on the same criteria"
+        allowed = "of a judge with probabilities, and of a better one on the same criteria"
         remedy = "Grade with kind: decision, probabilities: true or samples."
         if uncertain:
             scored = sorted({name for group in careful for name in group.names})
@@ -273,7 +273,7 @@ def _held_out_error(cells: Sequence[_Cell]) -> float:
 
 
 def _measure_margins(cells: Sequence[_Cell], knots: Knots, criterion: CriterionData) -> tuple[np.ndarray, np.ndarray]:
-    """The margin of every cell (−1 without an answer), and whether the cheap judge says what the better one says.
+    """The margin of every cell (−1 without an answer), and whether the cheap judge agrees with the better one.
 
     On a range both give means, which are hardly ever equal: there they agree if the same level is nearest to both.
     """

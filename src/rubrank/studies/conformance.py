@@ -4,8 +4,8 @@
     result.strict, result.per_id["en:punctuation:no_comma"].strict        (0.996, 1.0)
 
 A file has a prompt per line (JSON Lines, plain or gzip) with `instruction_id_list` and `kwargs`, and its answers in one
-of two shapes: `responses`, a list of {response, strict: [...], loose: [...]}, or these three keys in the row itself. A
-verdict stands for the instruction at its place in the list. Instructions that no verifier knows are counted apart.
+of two shapes: `responses`, a list of {response, strict: [...], loose: [...]}, or these three keys in the row itself.
+The verdicts are in the order of the instructions. Instructions that no verifier knows are counted in `unknown`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHAPES = "`rubrank help conformance` shows the two shapes."
 
 @dataclass(frozen=True)
 class VerdictAgreement:
-    """Shares of equal verdicts among n published ones; None where the file has none of that mode."""
+    """Shares of equal verdicts among n published ones; None if the file has none of that mode."""
 
     strict: float | None
     loose: float | None
@@ -68,8 +68,8 @@ class Conformance:
             "strict": self.strict,
             "loose": self.loose,
             "n": self.n,
-            "per_id": {name: vars(a) for name, a in self.per_id.items()},
-            "disagreements": [vars(d) for d in self.disagreements],
+            "per_id": {name: vars(agreement) for name, agreement in self.per_id.items()},
+            "disagreements": [vars(disagreement) for disagreement in self.disagreements],
             "unknown": dict(self.unknown),
         }
 
@@ -88,38 +88,43 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
 
 
 class _Tally:
-    """Equal and different verdicts, as they come."""
+    """Counts equal and different verdicts."""
 
     def __init__(self) -> None:
         self.equal: dict[str, dict[Mode, list[bool]]] = defaultdict(lambda: {"strict": [], "loose": []})
         self.disagreements: list[Disagreement] = []
         self.unknown: dict[str, int] = defaultdict(int)
 
-    def add(self, equal: bool, found: Disagreement) -> None:
-        self.equal[found.id][found.mode].append(equal)
-        if not equal:
-            self.disagreements.append(found)
+    def add(self, verdict: Disagreement) -> None:
+        """Count a verdict; it is a disagreement if it differs from the published one."""
+        is_equal = verdict.ours is verdict.published
+        self.equal[verdict.id][verdict.mode].append(is_equal)
+        if not is_equal:
+            self.disagreements.append(verdict)
 
     def result(self) -> Conformance:
-        per_id = {name: _agreement(by_mode) for name, by_mode in sorted(self.equal.items())}
-        everything: dict[Mode, list[bool]] = {
-            mode: [equal for by_mode in self.equal.values() for equal in by_mode[mode]] for mode in MODES
-        }
-        total = _agreement(everything)
+        per_id = {name: _measure_agreement(by_mode) for name, by_mode in sorted(self.equal.items())}
+        all_verdicts: dict[Mode, list[bool]] = {}
+        for mode in MODES:
+            all_verdicts[mode] = [is_equal for by_mode in self.equal.values() for is_equal in by_mode[mode]]
+        total = _measure_agreement(all_verdicts)
         return Conformance(
             total.strict, total.loose, total.n, per_id, tuple(self.disagreements), dict(sorted(self.unknown.items()))
         )
 
 
-def _agreement(by_mode: Mapping[Mode, list[bool]]) -> VerdictAgreement:
-    share = {mode: sum(equal) / len(equal) if equal else None for mode, equal in by_mode.items()}
-    return VerdictAgreement(share["strict"], share["loose"], max(map(len, by_mode.values())))
+def _measure_agreement(by_mode: Mapping[Mode, list[bool]]) -> VerdictAgreement:
+    shares: dict[Mode, float | None] = {}
+    for mode, are_equal in by_mode.items():
+        shares[mode] = sum(are_equal) / len(are_equal) if are_equal else None
+    return VerdictAgreement(shares["strict"], shares["loose"], max(map(len, by_mode.values())))
 
 
 def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, tally: _Tally) -> None:
+    """Check all answers of a row, and count the verdicts."""
     where = f"{file}: row {key}"
-    ids, kwargs = _instructions(row, where)
-    answers = [(answer, _rollout(answer, row, where)) for answer in _answers(row, where, len(ids))]
+    ids, kwargs = _read_instructions(row, where)
+    answers = [(answer, _make_rollout(answer, row, where)) for answer in _read_answers(row, where, len(ids))]
     for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
         try:
             verifier, params = public_params(name, arguments)
@@ -134,31 +139,29 @@ def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, ta
                 published = bool(answer[mode][place])
                 verdict = verifier.verify(rollout, checked, compat=compat, mode=mode)
                 ours = None if verdict.value is None else verdict.value == verifier.domain.high
-                tally.add(
-                    ours is published,
-                    Disagreement(key, name, mode, published, ours, verdict.reason, answer.get("model")),
-                )
+                tally.add(Disagreement(key, name, mode, published, ours, verdict.reason, answer.get("model")))
 
 
-def _instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
+def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
     """The ids of a row and their arguments, one for each."""
     ids = parse_json_cell(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
-        raise _wrong(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
+        raise _row_error(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
     kwargs = parse_json_cell(row.get("kwargs"))
     if not kwargs:
-        for name in filter(_takes_arguments, ids):
-            raise _wrong(where, f"with `kwargs`: {name} takes arguments", "none")
+        for name in ids:
+            if _takes_arguments(name):
+                raise _row_error(where, f"with `kwargs`: {name} takes arguments", "none")
         kwargs = [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
-        raise _wrong(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
+        raise _row_error(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
     if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
-        raise _wrong(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
+        raise _row_error(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
     return list(ids), list(kwargs)
 
 
 def _takes_arguments(name: str) -> bool:
-    """False for ids that no verifier knows: they are counted apart."""
+    """Whether an instruction has arguments; False for an unknown id."""
     try:
         verifier, _ = public_params(name, None)
     except RubrankError:
@@ -166,23 +169,27 @@ def _takes_arguments(name: str) -> bool:
     return bool(set(verifier.parameters.model_fields) - {"lang"})  # the language is part of the id
 
 
-def _wrong(where: str, allowed: str, got: str) -> InvalidInput:
+def _row_error(where: str, allowed: str, got: str) -> InvalidInput:
     return InvalidInput(where, "the row", allowed, got, _SHAPES)
 
 
-def _answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
+def _has_response(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and "response" in answer
+
+
+def _read_answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
     answers = parse_json_cell(row.get("responses", [row]))
-    if not isinstance(answers, list | tuple) or not all(isinstance(a, Mapping) and "response" in a for a in answers):
-        raise _wrong(where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
+    if not isinstance(answers, list | tuple) or not all(_has_response(answer) for answer in answers):
+        raise _row_error(where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
     for answer in answers:
         for mode in MODES:
             verdicts = answer.get(mode)
             if verdicts is not None and (not isinstance(verdicts, list | tuple) or len(verdicts) != ids):
-                raise _wrong(where, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
+                raise _row_error(where, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
     return list(answers)
 
 
-def _rollout(answer: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Rollout:
+def _make_rollout(answer: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Rollout:
     # The published verdicts are about the whole response: nothing in it is taken for reasoning.
     data = {"prompt": row.get("prompt", ""), "response": answer["response"] or "", "reasoning": ""}
     return to_rollout(data, where)

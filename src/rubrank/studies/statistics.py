@@ -55,7 +55,7 @@ _METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, its interval (NaN without a bootstrap, or if too little is known), and the number of units."""
+    """A number, its interval (NaN without a bootstrap, or with too little data), and the number of units."""
 
     value: float
     low: float = math.nan
@@ -64,8 +64,11 @@ class Estimate:
 
     def as_dict(self) -> dict[str, float | int | None]:
         """As plain data for JSON, with None instead of NaN."""
-        numbers = {"value": self.value, "low": self.low, "high": self.high}
-        return {**{name: None if math.isnan(x) else x for name, x in numbers.items()}, "n": self.n}
+        data: dict[str, float | int | None] = {}
+        for name, number in (("value", self.value), ("low", self.low), ("high", self.high)):
+            data[name] = None if math.isnan(number) else number
+        data["n"] = self.n
+        return data
 
 
 class Measure(NamedTuple):
@@ -274,24 +277,24 @@ def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, t
     shapes = {row.shape for row in rows}
     if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
         got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none"
-        raise InvalidInput(
-            owner, "ratings", "of at least two raters, each a list of one rating per unit", got, "None = not rated."
-        )
+        allowed = "of at least two raters, each a list of one rating per unit"
+        raise InvalidInput(owner, "ratings", allowed, got, "None = not rated.")
     cells = np.stack(rows)
-    missing = np.array([x is None or x != x for x in cells.flat], bool).reshape(cells.shape)
+    # Only NaN differs from itself; texts and numbers may be mixed, so np.isnan cannot be used.
+    missing = np.array([cell is None or cell != cell for cell in cells.flat], bool).reshape(cells.shape)
     present = cells[~missing]
-    names = [x for x in present if isinstance(x, str)]
-    if texts and names:
+    words = [cell for cell in present if isinstance(cell, str)]
+    if texts and words:
         categories, present_codes = np.unique(present.astype(str), return_inverse=True)
         values = np.arange(len(categories), dtype=float)
     else:
         remedy = "Use None for a unit without a rating." if texts else "Texts have no distances: use the nominal one."
-        if names:
-            raise InvalidInput(owner, "ratings", "numbers", repr(names[0]), remedy)
+        if words:
+            raise InvalidInput(owner, "ratings", "numbers", repr(words[0]), remedy)
         try:
             numbers = present.astype(float)
         except (TypeError, ValueError):
-            not_a_number = next(x for x in present if not isinstance(x, int | float | np.number))
+            not_a_number = next(cell for cell in present if not isinstance(cell, int | float | np.number))
             raise InvalidInput(owner, "ratings", "numbers", repr(not_a_number), remedy) from None
         if np.isinf(numbers).any():
             raise InvalidInput(owner, "ratings", "finite", "infinity", "Use None for a unit without a rating.")

@@ -4,7 +4,7 @@
     AdvancedIF       are all criteria of an expert's rubric met?
     MultiChallenge   does the last answer do what an earlier turn asked for?
 
-A reply of the judge that does not have one verdict for each question asked is missing.
+If a judge's reply does not have one verdict for each question, the score is missing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_obj
 
 
 def _divide(part: float, total: float) -> float:
+    """A share; NaN of nothing."""
     return part / total if total else float("nan")
 
 
@@ -82,7 +83,7 @@ class SysBench(Benchmark):
         criteria = row.get("criteria") or ()
         if not criteria or any(criterion.get("verdict") is None for criterion in criteria):
             return None
-        verdicts = {str(c["id"]): c["verdict"] for c in criteria}
+        verdicts = {str(criterion["id"]): criterion["verdict"] for criterion in criteria}
         return self._make_score(row, verdicts, str(row.get("judge_reason", "")))
 
     def prompt(self, item: Row) -> Messages:
@@ -96,7 +97,10 @@ class SysBench(Benchmark):
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """One question about all constraints of the turn."""
-        constraints = "\n".join(f"{c['id']}. {c['text']} | {c.get('type', 'constraint')}" for c in item["criteria"])
+        constraints = "\n".join(
+            f"{criterion['id']}. {criterion['text']} | {criterion.get('type', 'constraint')}"
+            for criterion in item["criteria"]
+        )
         prompt = fill_prompt(
             "sysbench",
             system=item["system_prompt"],
@@ -282,6 +286,7 @@ def _decode_json(value: Any) -> Any:
 
 
 def _parse_yes_no(text: str) -> bool | None:
+    """The verdict by the first word; None if it is neither YES nor NO."""
     words = text.lstrip(" *\"'").upper()
     if words.startswith("YES"):
         return True
@@ -297,8 +302,8 @@ class MultiChallenge(Benchmark):
     target question "Are the places within a 5-minute walk?", pass criterion YES; the judge says NO: failed
 
     The judge sees only the final answer and the target question. An item passes if any of its attempts does. The
-    overall score is the mean of the four axes' scores, not of the questions. A judge that fails is missing; the
-    authors' script makes a fifth axis of it that scores 0.
+    overall score is the mean of the four axes' scores, not of the questions. If the judge fails, the score is
+    missing; the authors' script counts it as a fifth axis with score 0.
     """
 
     name = "multichallenge"
@@ -334,7 +339,9 @@ class MultiChallenge(Benchmark):
         pass_criterion = find_last_word(pass_text, ("YES", "NO"))
         if pass_criterion is None:
             raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
-        verdicts = [str(a.get("verdict") or a.get("judge_verdict", "")).strip().upper() for a in attempts]
+        verdicts = [
+            str(attempt.get("verdict") or attempt.get("judge_verdict", "")).strip().upper() for attempt in attempts
+        ]
         if "YES" not in verdicts and "NO" not in verdicts:
             return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
         return self._make_score({**item, **row}, pass_criterion in verdicts, "")

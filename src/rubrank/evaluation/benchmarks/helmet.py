@@ -95,7 +95,7 @@ class Helmet(Benchmark):
         if dataset not in JUDGED or (self.options["longqa"] == "rouge" and dataset == "narrativeqa"):
             return []
         if CATEGORY_OF[dataset] == "longqa":
-            target = " / ".join(_answers(item))
+            target = " / ".join(_read_answers(item))
             return [fill_prompt("helmet_qa", question=item["question"], target=target, response=output)]
         points = "\n".join(f"{k}. {point}" for k, point in enumerate(item["keypoints"], 1))
         return [fill_prompt("helmet_summary", points=points, reference=item["summary"], response=output)]
@@ -107,16 +107,16 @@ class Helmet(Benchmark):
         labels = {"category": category, "dataset": dataset}
         if answers:
             return self._score_reply(item, category, answers[0], labels)
-        values = self._values(item, output, category, dataset)
+        values = self._make_values(item, output, category, dataset)
         return ItemScore(self.item_id(item), values, labels=labels)
 
-    def _values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
+    def _make_values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
         if category == "rerank":
             answer = find_answer(output)
-            # An introduction may stand before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
+            # There may be an introduction before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
             ranked = answer if ">" in answer or ">" not in output else output
             return {"score": ndcg(parse_ranking(ranked), item["qrel"], 10)}
-        golds = _answers(item)
+        golds = _read_answers(item)
         if dataset == "ruler":
             return {"score": ruler_recall(output, golds)}
         if category == "cite" and item.get("qa_pairs_top"):
@@ -128,14 +128,14 @@ class Helmet(Benchmark):
     def _score_reply(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
         reply = parse_json_object(answer.text) or {}
         try:
-            value = _grade(reply["fluency"], 1)
+            value = _read_grade(reply["fluency"], 1)
             if category == "longqa":
-                value *= _grade(reply["correctness"], 3) / 3.0
+                value *= _read_grade(reply["correctness"], 3) / 3.0
             else:
                 points = len(item["keypoints"])
                 sentences = int(reply["sentence_count"])
-                recall = _grade(reply["supported_key_points"], points) / points
-                precision = _grade(reply["supported_sentences"], sentences) / sentences
+                recall = _read_grade(reply["supported_key_points"], points) / points
+                precision = _read_grade(reply["supported_sentences"], sentences) / sentences
                 value *= harmonic_mean(precision, recall)
         except (KeyError, TypeError, ValueError):
             reason = answer.reason or "the judge's reply contains no grades"
@@ -167,7 +167,8 @@ def dataset_of(item: Row) -> str:
     raise UnknownName.of("benchmark helmet", "dataset", dataset, CATEGORY_OF)
 
 
-def _answers(item: Row) -> list[str]:
+def _read_answers(item: Row) -> list[str]:
+    """The gold answers; an entry of the list may itself be a list of forms of one answer."""
     value: Any = first_value(item, ("answer", "answers", "outputs"))
     answers: list[str] = []
     for entry in value if isinstance(value, list) else [value]:
@@ -176,7 +177,8 @@ def _answers(item: Row) -> list[str]:
     return answers
 
 
-def _grade(value: Any, most: int) -> float:
+def _read_grade(value: Any, most: int) -> float:
+    """A whole number from 0 to `most`; ValueError for anything else."""
     number = float(value)
     if not 0.0 <= number <= most or number != int(number):
         raise ValueError(f"{value} is not a grade from 0 to {most}")

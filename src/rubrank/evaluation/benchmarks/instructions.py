@@ -2,7 +2,7 @@
 
     prompt-level strict: every instruction of the prompt followed;  loose: in any of eight variants of the answer
 
-An instruction that cannot be decided here is missing, and its prompt with it; never a failure.
+If an instruction cannot be decided here, the score of its prompt is missing. It does not count as a failure.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ class IFEval(Benchmark):
 
     def item_id(self, row: Row) -> str:
         """Its key, or the prompt itself: public output files have nothing else."""
-        return str(row["key"]) if row.get("key") is not None else str(row.get("prompt") or super().item_id(row))
+        if row.get("key") is not None:
+            return str(row["key"])
+        return str(row.get("prompt") or super().item_id(row))
 
     def other_ids(self, row: Row) -> Sequence[str]:
         """The prompt."""
         return (str(row["prompt"]),) if row.get("prompt") is not None else ()
 
     def _check_kind(self, verifier: Verifier) -> None:
-        """The other benchmark of the same form has other instructions: its file gives no number here."""
+        """Raise for an instruction of the other benchmark, whose files have the same form."""
         other_benchmark = "ifbench" if self.name == "ifeval" else "ifeval"
         if verifier.family == other_benchmark:
-            allowed, remedy = f"instructions of {self.title}", f"Is the benchmark {other_benchmark} meant?"
+            allowed = f"instructions of {self.title}"
+            remedy = f"Is the benchmark {other_benchmark} meant?"
             raise InvalidInput("row", "instruction_id_list", allowed, repr(verifier.name), remedy)
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:

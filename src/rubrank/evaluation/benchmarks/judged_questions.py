@@ -33,7 +33,7 @@ class JudgedQuestion(Benchmark):
     """A question, its reference answer, and a judge whose reply contains one verdict."""
 
     template: ClassVar[str]
-    """Of the judge's prompt."""
+    """Name of the template of the judge's prompt."""
     question_columns: ClassVar[Sequence[str]] = ("question",)
     target_columns: ClassVar[Sequence[str]] = ("answer",)
     verdict_columns: ClassVar[Sequence[str]]
@@ -41,7 +41,7 @@ class JudgedQuestion(Benchmark):
     right_verdict: ClassVar[str]
 
     def read_verdict(self, reply: str) -> str | None:
-        """The verdict in a judge's reply; None if there is none, or no single one."""
+        """The verdict in a judge's reply; None if it has no verdict, or several."""
         raise NotImplementedError
 
     def read_published_verdict(self, text: str) -> str | None:
@@ -88,7 +88,7 @@ def read_grade(text: str, compat: str) -> str | None:
     """A, B or C; None if a reply contains no grade, or two.
 
     compat="upstream" reads a grade as the authors' scripts do: the first A, B or C anywhere in the reply, so that
-    "CORRECT" is a C. "fixed" takes a letter that stands alone, or the word itself.
+    "CORRECT" is a C. "fixed" takes a single letter, or the word itself.
     """
     if compat == "upstream":
         match = re.search(r"[ABC]", text)

@@ -2,7 +2,7 @@
 
     path_traversal     lines of <Route>; partial = (first wrong line + 1) / lines
     tom_tracking       lines that begin with "-", compared without punctuation and small words
-    countdown          three equations of <Solution>; a right solution is right whatever the search says
+    countdown          three equations of <Solution>; the search before them is only graded if they are wrong
     travel_planning    cities and days of <Plan>
     html_to_tsv        rows of the ```tsv block: F1, precision, recall
     pseudo_to_code     the ```cpp block, compiled and run on test cases in the sandbox
@@ -114,8 +114,11 @@ def _find_tag(text: str, tag: str) -> str | None:
 
 
 def _first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
-    """The first place at which both have something, and not the same."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+    """The first place at which two lists differ; None if one is the beginning of the other."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return None
 
 
 def path_traversal(prediction: str, example: Row) -> Values:
@@ -258,7 +261,7 @@ def _list_steps(text: str) -> list[str]:
 
 
 def html_to_tsv(prediction: str, example: Row) -> Values:
-    """Rows that are right, whatever their order; F1 is the accuracy."""
+    """Rows that are right, in any order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
     if block is not None:
         text = block[1]
@@ -310,8 +313,8 @@ _TASKS = {
 
 # ------------------------------------------------------------------------------------------------- pseudo_to_code
 
-_CPP_CASES = 10
-_CPP_SECONDS = 3.0
+_CPP_CASES = 10  # test cases of an item that are run
+_CPP_SECONDS = 3.0  # for one test case
 _CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
 _CPP_HEADERS = word_list("""
     cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
@@ -339,7 +342,7 @@ print(task["mark"] + outcome)
 
 
 def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:
-    """Does the program in the output pass the first ten cases, and what happened; None if it could not be run here."""
+    """Whether the program in the output passes the first ten cases (None if it could not be run), and what happened."""
     block = _CPP_BLOCK.search(output)
     if block is None:
         return False, "no code"

@@ -105,7 +105,7 @@ _LAST_ANSWER = re.compile(r".*[aA]nswer:\s*([A-J])", re.DOTALL)
 
 
 def extract_mmlu_choice(output: str) -> str | None:
-    """The letter of "answer is (X)", else of the last "answer: X", else the last letter that stands alone."""
+    """The letter of "answer is (X)", else of the last "answer: X", else the last single letter."""
     match = _ANSWER_IS.search(output) or _LAST_ANSWER.match(output)
     if match is not None:
         return match[1]
@@ -147,7 +147,7 @@ class MMLUPro(Benchmark):
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
-            rng = random.Random(f"12345 {self.item_id(item)}")  # reproducible item by item, whatever the order
+            rng = random.Random(f"12345 {self.item_id(item)}")  # the guess does not depend on the order of items
             choice = _LETTERS[rng.randrange(len(item["options"]))]
         return self.make_score(item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice))
 

@@ -32,6 +32,7 @@ GAMES: dict[str, tuple[float, int]] = {
 """Label → (outcome for A, games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
 _BOOTSTRAPS = 100
+_STYLE_PRIOR = 1e-3  # precision of the prior on the ratings; small, because there are only two models
 
 
 def read_label(reply: str) -> str | None:
@@ -90,7 +91,8 @@ class ArenaHard(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The labels of both games."""
-        return self._score_games(item, [None if a.text is None else read_label(a.text) for a in answers])
+        labels = [None if answer.text is None else read_label(answer.text) for answer in answers]
+        return self._score_games(item, labels)
 
     def _score_games(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
         category = {"category": str(item.get("category") or "all")}
@@ -112,10 +114,10 @@ class ArenaHard(Benchmark):
         metrics: Metrics = {}
         for category, members in sorted(by_category.items()):
             name = f"win rate/{category}"
-            rate = self._rate(members)
+            rate = self._win_rate(members)
             rng = np.random.default_rng(rng_seed)
             draws = [
-                self._rate([members[i] for i in rng.integers(0, len(members), len(members))])
+                self._win_rate([members[i] for i in rng.integers(0, len(members), len(members))])
                 for _ in range(_BOOTSTRAPS)
             ]
             low, high = np.quantile(draws, (0.05, 0.95)).tolist()
@@ -123,14 +125,18 @@ class ArenaHard(Benchmark):
             rates.append(rate)
         return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
 
-    def _rate(self, scores: Sequence[ItemScore]) -> float:
+    def _win_rate(self, scores: Sequence[ItemScore]) -> float:
+        """The win rate in percent, as it is or at equal style."""
         if self.options["style"] == "raw":
-            return 100.0 * sum(s.values["won"] for s in scores) / sum(s.values["games"] for s in scores)
-        contrasts = np.array([[s.values.get(f"style/{name}", 0.0) for name in STYLES] for s in scores])
+            won = sum(score.values["won"] for score in scores)
+            games_played = sum(score.values["games"] for score in scores)
+            return 100.0 * won / games_played
+        contrasts = np.array([[score.values.get(f"style/{name}", 0.0) for name in STYLES] for score in scores])
         spread = contrasts.std(0)
         contrasts = contrasts / np.where(spread > 0.0, spread, 1.0)
-        games = [("model", "baseline", s.values["won"] / s.values["games"]) for s in scores]
-        fitted = ratings(games, weights=[s.values["games"] for s in scores], contrasts=contrasts, prior=1e-3)
+        games = [("model", "baseline", score.values["won"] / score.values["games"]) for score in scores]
+        weights = [score.values["games"] for score in scores]
+        fitted = ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
         return 100.0 * fitted.win_rate("model", "baseline")
 
 
@@ -142,13 +148,13 @@ def _contrast_styles(item: Row) -> dict[str, float]:
         return {}
     contrasts = {}
     for name in STYLES:
-        a = _count(style.get(name, 0))
-        b = _count(baseline_style.get(name, 0))
+        a = _sum_counts(style.get(name, 0))
+        b = _sum_counts(baseline_style.get(name, 0))
         contrasts[f"style/{name}"] = (a - b) / (a + b) if a + b else 0.0
     return contrasts
 
 
-def _count(value: Any) -> float:
+def _sum_counts(value: Any) -> float:
     """A count, or the sum of counts by kind, such as headings by level."""
     return float(sum(value.values()) if isinstance(value, Mapping) else value)
 
@@ -160,6 +166,7 @@ CRITERIA = word_list("""
     overall_eq
 """)
 PRIOR = 1.0
+"""Precision of the prior on the ratings of models."""
 COUNTED = word_list("""
     demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
     theory_of_mind subtext_identification intellectual_grounding correctness
@@ -274,7 +281,11 @@ class EQBench(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean rubric score, or the ratings of the models."""
-        games = [(s.labels["test"], s.labels["other"], s.values["share"]) for s in scores if "test" in s.labels]
+        games = [
+            (score.labels["test"], score.labels["other"], score.values["share"])
+            for score in scores
+            if "test" in score.labels
+        ]
         metrics: Metrics = {}
         graded = [score.values["rubric"] for score in scores if "rubric" in score.values]
         if graded:
@@ -283,5 +294,7 @@ class EQBench(Benchmark):
             fitted = ratings(games, prior=PRIOR)
             ordered = sorted(fitted.strength.items(), key=lambda pair: -pair[1])
             metrics |= {f"rating/{name}": value for name, value in ordered}
-            metrics["plus counts"] = sum(s.values["plus for test"] + s.values["plus for other"] for s in scores)
+            metrics["plus counts"] = sum(
+                score.values["plus for test"] + score.values["plus for other"] for score in scores
+            )
         return metrics

@@ -1,1 +1,1 @@
-"""How good is a judge: what it agrees with, what sways it, how steady it is."""
+"""How good is a judge: its agreement with others, its biases, and its consistency."""

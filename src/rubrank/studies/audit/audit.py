@@ -1,4 +1,4 @@
-"""How good is a judge? Its agreement with itself, with other judges and with people, and what sways it.
+"""How good is a judge? Its agreement with itself, with other judges and with people, and its biases.
 
     result = audit({"main": [table, table_again], "ranker": table_2}, humans=labels, texts=responses)
     result = audit_files(["main=scores.parquet", "main=again.parquet", "ranker.parquet"], rollouts="rollouts.jsonl")
@@ -154,7 +154,7 @@ def audit_files(
     rollouts: the file that was graded, for the lengths and the Markdown of its responses.
     positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
     criteria: those to look at; by default all that a judge decides.
-    table_columns: where the score tables hold what, if they are not ours.
+    table_columns: the columns of score tables that `rubrank grade` did not write.
     """
     if not scores:
         raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")

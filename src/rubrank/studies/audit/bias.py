@@ -1,4 +1,4 @@
-"""Is a judge swayed by length or Markdown? Our own attribute model, fitted to its verdicts.
+"""Does a judge prefer length or Markdown? RLVR²'s attribute model, fitted to its verdicts.
 
     Pr[i beats j on k] = σ(u_ki − u_kj + γ_k·z_ij)          one γ for each criterion and attribute, all groups together
 
@@ -100,6 +100,7 @@ class _Fit:
         level = self.resampling.level
         mean_gamma = self._average_gamma(columns, d)
         gamma = percentile_interval(mean_gamma, level)
+        # Twice as much of an attribute is z = (2 − 1)/(2 + 1) = 1/3, in units of the typical spread.
         value, low, high = np.exp(np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)).tolist()
         shares = [self.resampling.measure(ratio_measure(self.wins[:, k, d], self.pairs[:, k, d])) for k in columns]
         excess = None
@@ -159,7 +160,7 @@ def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarr
     for k in sorted({k for _, k in run.outcomes}):
         outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
         for label, table in enumerate(outcomes[k]):
-            if table is not None:  # the comparisons count, not the shares of wins that stand for scores
+            if table is not None:  # the fit uses the comparisons, not the shares of wins that replace scores
                 scores[labels == label, k] = np.nan
     margins = run.margins[groups]
     fitted = utilities(scores, groups=labels, attributes=values[rows], margins=margins, outcomes=outcomes, pool="batch")
@@ -208,7 +209,8 @@ def read_attributes(
             got = str(len(flat_texts))
             raise InvalidInput(_OWNER, "texts", f"{row_count}, one per rollout", got, "Keep the order of rows.")
         measured = measure(flat_texts, _DEFAULT_MEASURES if measures is None else measures)
-        array, columns = measured.values, measured.columns
+        array = measured.values
+        columns = measured.columns
     elif values is not None:
         array, columns = _check_attributes(values, names, row_count)
     else:

@@ -1,4 +1,4 @@
-"""What an audit looks at: verdicts of several judges about the same rollouts, brought into the same rows and columns.
+"""The data of an audit: verdicts of several judges about the same rollouts, in the same rows and columns.
 
     {"main": [table, table_again], "ranker": table}, humans=labels        →        Cases
 
@@ -46,10 +46,10 @@ class JudgeRun:
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Rows and columns, and what each rater said about them."""
+    """Rows (rollouts) and columns (criteria), and the verdicts of each rater about them."""
 
     labels: tuple[Hashable, ...]
-    """Of the groups."""
+    """The labels of the groups."""
     starts: np.ndarray
     """Group g is rows starts[g] .. starts[g + 1]."""
     order: np.ndarray
@@ -174,8 +174,8 @@ def _read_tables(
 ) -> Cases:
     judge_tables = [table for tables in runs.values() for table in tables]
     if criteria is None:
-        every = (criterion for table in judge_tables for group in table for criterion in group.criteria)
-        names = tuple(dict.fromkeys(criterion.name for criterion in every if criterion.verifier is None))
+        all_criteria = (criterion for table in judge_tables for group in table for criterion in group.criteria)
+        names = tuple(dict.fromkeys(criterion.name for criterion in all_criteria if criterion.verifier is None))
         if not names:
             remedy = "Name those to look at."
             raise InvalidInput(_OWNER, "criteria", "some that a judge decides", "rule criteria only", remedy)

@@ -1,4 +1,4 @@
-"""An audit as one picture: agreement, what judges are swayed by, consistency, position, ties and gaps.
+"""An audit as one picture: agreement, biases, consistency, position, ties and missing verdicts.
 
     draw(result, "audit.png")          .png, .svg or .pdf; needs matplotlib: pip install 'rubrank[plots]'
 

@@ -1,6 +1,6 @@
-"""The parts of an audit that need no fit: coverage, consistency, position, agreement.
+"""The parts of an audit that work without fitting a model: coverage, consistency, position, agreement.
 
-Whatever cannot be measured is appended to `unmeasured`, with the reason.
+What cannot be measured is appended to `unmeasured`, with the reason.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Is anything left out?"""
+        """Whether the filters leave anything out."""
         return self != Filters()
 
 
@@ -54,7 +54,7 @@ PAPER = Filters(group_size=8, unique=True, unit_scores=True, gates=False, exclud
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """What is left, and what is not."""
+    """The table after filtering, and what was left out."""
 
     table: ScoreTable
     left_out: tuple[tuple[str, int], ...]
@@ -93,7 +93,7 @@ def apply_filters(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str
             groups.append(_select_criteria(group, columns))
             rows += range(start, end)
         else:
-            left_out["group without a criterion that is left"] += 1
+            left_out["group without any criterion left"] += 1
     filtered = ScoreTable(tuple(groups), table.judging)
     return Filtered(filtered, tuple(left_out.items()), np.array(rows, dtype=int))
 

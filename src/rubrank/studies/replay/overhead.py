@@ -5,7 +5,7 @@
 
 The step is the paper's: 128 groups × 8 rollouts. A rule is timed from a batch of scores to rewards; grading is the same
 for all rules and left out. The rules take turns, round after round, and the fastest call of each counts, because
-whatever else the machine does can only add time. Every call gets a fresh batch, so that no rule profits from what
+other work of the machine can only add time. Every call gets a fresh batch, so that no rule profits from what
 another one has computed and cached.
 """
 

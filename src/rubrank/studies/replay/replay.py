@@ -1,11 +1,11 @@
-"""The same logged rollouts under many rules: which rollouts would have been rewarded otherwise, and why.
+"""The same logged rollouts under many rules: which rewards would differ, and why.
 
     result = replay(read_scores("scores.parquet"), ["rlvr2+", "gdpo+", "focal+", "rule-fusion"])
     result.kendall                          (rules, rules): how alike they rank within groups
     result["gdpo+"].influence               how much each criterion moves that rule
     result["gdpo+"].follows                 its correlation with length and Markdown, within groups
 
-Nothing is sampled anew: the table has the score of every rollout on every criterion, and each rule fuses these scores.
+Nothing is sampled: the table has the score of every rollout on every criterion, and each rule fuses these scores.
 Rules that look at a whole batch or have a memory (GDPO, AMRP …) see `step` groups at a time, in the order of the table.
 """
 
@@ -47,7 +47,7 @@ _ROUNDS = 2  # of timing a rule
 
 @dataclass(frozen=True, eq=False)
 class RuleReplay:
-    """What one rule made of the rollouts."""
+    """The rewards of one rule, and what influences them."""
 
     rule: str
     reward: np.ndarray
@@ -100,7 +100,7 @@ class Replay:
     same_winner: np.ndarray
 
     def __getitem__(self, rule: str) -> RuleReplay:
-        """What that rule made of it."""
+        """The result of one rule."""
         for rule_replay in self.rules:
             if rule_replay.rule == rule:
                 return rule_replay
@@ -190,7 +190,7 @@ def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step
     if not rules:
         raise InvalidInput(owner, "rules", "at least one", "none", "Such as rlvr2+,gdpo+.")
     if not len(table):
-        raise InvalidInput(owner, "the table", "one with rollouts", "none that are left", "")
+        raise InvalidInput(owner, "the table", "one with rollouts", "none left", "")
     if step < 1:
         raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
 
@@ -211,7 +211,7 @@ def label_rules(rules: Sequence[str | Rule]) -> list[str]:
 
 
 def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None) -> np.ndarray:
-    """(M,): the rewards of a batch, `step` groups at a time, from a rule's first state."""
+    """(M,): the rewards of a batch, `step` groups at a time. A rule with a memory begins without one."""
     new_rule = _make_rule(rule, options)
     return np.concatenate([apply_rule(new_rule, part).reward for part in split_steps(batch, step)])
 
