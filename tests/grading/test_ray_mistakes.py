@@ -166,7 +166,7 @@ def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
     rows = [{"prompt": "p", "group": "q", "response": "r"}]
     endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
     judges = {"judges": [{"endpoints": [endpoint]}], "cache": str(tmp_path / "replies.sqlite")}
-    with pytest.raises(KeyboardInterrupt, match=r"replies\.sqlite; run again"):
+    with pytest.raises(KeyboardInterrupt, match=r"replies\.sqlite; run the same command again"):
         grade_on_ray(rows, ["CoreIntentMatch"], judges=judges)
     with pytest.raises(KeyboardInterrupt, match="nothing was saved"):
         grade_on_ray(rows, ["EmptyAnswer"])
