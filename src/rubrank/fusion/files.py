@@ -70,7 +70,7 @@ class Summary:
     criteria: tuple[str, ...]
     """The ranked criteria, without those of a gate."""
     left_out: tuple[str, ...]
-    """Columns that were not used: texts, and numbers whose names say that they are no scores."""
+    """Columns that were not used: texts, and numbers whose names show that they are not scores."""
     rollouts: int = 0
     groups: int = 0
     no_signal: int = 0

@@ -52,7 +52,7 @@ class Fit:
     ranking_M: np.ndarray
     """R̃: the weighted sum stretched to [0, 1]."""
     scale_NK: np.ndarray | None = None
-    """The factor of each group and criterion that `span` asked for; None if there is none."""
+    """The factor of each group and criterion that `span` asked for; None: 1 everywhere."""
     soft: Cells = field(default_factory=dict)
     """(group, criterion) → outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
 
@@ -90,7 +90,7 @@ class FusedGroup:
     gamma: np.ndarray | None = None
     """(K, D): γ̂, how strongly each attribute is associated with winning on each criterion."""
     se: np.ndarray | None = None
-    """(K, D): its standard error; NaN where there is none."""
+    """(K, D): its standard error; NaN if it cannot be estimated."""
     shrunk: np.ndarray | None = None
     """(K, D): γ̃, the part of γ̂ that chance does not explain."""
     n: np.ndarray | None = None
@@ -528,7 +528,7 @@ def agreement(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatc
     """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria agree.
 
     MS is a mean square of the two-way analysis of variance. NaN if fewer than two criteria tell rollouts apart. Real
-    trade-offs between criteria count as disagreement too, so low agreement alone is no reason to drop a group.
+    trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
     """
     if not batch.N:
         return np.zeros(0)

@@ -66,7 +66,7 @@ class AttributeControl:
     gamma_NKD: np.ndarray
     """γ̂."""
     se_NKD: np.ndarray
-    """Its standard error; NaN where there is none, as with pool="group"."""
+    """Its standard error; NaN if it cannot be estimated, as with pool="group"."""
     shrunk_NKD: np.ndarray
     """γ̃."""
     n_NK: np.ndarray

@@ -3,7 +3,7 @@
     >>> markdown_counts(["# Plan\\n\\n- **fast**\\n- cheap"])[0][:8]
     array([1, 1, 0, 0, 0, 0, 0, 2])
 
-Texts are parsed as CommonMark with tables, so a `#` in a code fence is no heading and `2 * 3 * 4` holds no italics.
+Texts are parsed as CommonMark with tables, so a `#` in a code fence is not a heading, and `2 * 3 * 4` has no italics.
 
     heading          `# a`, or a line underlined by `===` or `---`
     bold, italic     `**a**`, `*a*` (also with `_`); `***a***` is one of each

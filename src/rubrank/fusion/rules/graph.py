@@ -106,8 +106,8 @@ def _sort_topologically(names: tuple[str, ...], parents: tuple[tuple[tuple[int, 
     while len(done) < len(parents):
         ready = [k for k, above in enumerate(parents) if k not in done and all(j in done for j, _ in above)]
         if not ready:
-            left = sorted(names[k] for k in range(len(names)) if k not in done)
-            raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {left}", "")
+            unsorted = sorted(names[k] for k in range(len(names)) if k not in done)
+            raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {unsorted}", "")
         order += ready
         done.update(ready)
     return tuple(order)

@@ -46,7 +46,7 @@ def mask_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
 
 
 def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
-    """Weights that add up to 1 over the criteria with a score in the group; all 0 if there is none."""
+    """Weights that add up to 1 over the criteria with a score in the group; all 0 if no criterion has one."""
     weights = mask_weights(batch, weights_NK)
     total = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
@@ -68,7 +68,7 @@ def weighted_mean(values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBat
 
 
 def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.ndarray:
-    """Replace NaN (no score at all) by the mean of the rest of the group, or by `empty` if there is none."""
+    """Replace NaN (no score at all) by the mean of the rest of the group, or by `empty` if all of it is NaN."""
     is_unknown_M = np.isnan(values_M)
     if not is_unknown_M.any():
         return values_M
