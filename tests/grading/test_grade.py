@@ -609,3 +609,26 @@ def test_the_preset_of_gates_grades():
     table = grade(groups(["A whole answer.", ""]), "gates")
     assert table["g0"].names == load_rubric("gates").names
     assert table["g0"].score(1, "EmptyAnswer") == 0
+
+
+def test_an_own_verifier_that_raises_is_shown_once(caplog):
+    """In Python and in trainers the scores are missing, which nobody would notice; a run has many steps."""
+    from rubrank.rollouts.groups import read_groups
+    from rubrank.training.engine import RewardEngine
+    from rubrank.verifiers.verifier import VERIFIERS, verifier
+
+    @verifier("RaisesOnce")
+    def raises_once(text: str) -> bool:
+        raise KeyError("no such column")
+
+    try:
+        groups = read_groups([{"id": "a", "prompt": "p", "response": text} for text in ("x", "y")])
+        engine = RewardEngine(["RaisesOnce", "EmptyAnswer"])
+        for step in range(3):
+            engine.score(groups, step)
+        grade(groups, ["RaisesOnce"])
+    finally:
+        del VERIFIERS["RaisesOnce"]
+    (message,) = [record.message for record in caplog.records if "RaisesOnce" in record.message]
+    assert "KeyError: 'no such column' (" in message
+    assert "test_grade.py, line" in message

@@ -14,6 +14,7 @@ A missing score is NaN with a reason; an error in one verifier does not stop the
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import queue
@@ -39,6 +40,10 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Found, Mode
+
+_log = logging.getLogger("rubrank")
+_failures_logged: set[str] = set()
+"""Criteria whose failure has been logged in this process; a run has many steps."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many verdicts are done, and how many there are."""
@@ -158,6 +163,8 @@ def _grade(
         run = _GradeRun(groups, plans, options, cache, report, measure)
         run.decide_all()
     table = run.make_table()
+    if options.most_missing is None:  # else the caller hears of it by the share of missing scores
+        _log_failures(table)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table
 
@@ -167,6 +174,17 @@ def _grade(
     if options.most_missing is not None:
         count_missing(table).check(options.most_missing)
     return table, run
+
+
+def _log_failures(table: ScoreTable) -> None:
+    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked."""
+    for group in table.groups:
+        for row, column in np.argwhere(np.isnan(group.scores)):
+            name = group.names[column]
+            reason = group.reasons[row][column]
+            if " failed: " in reason and name not in _failures_logged:
+                _failures_logged.add(name)
+                _log.warning("scores of %r are missing: %s", name, reason)
 
 
 class _GradeRun:
