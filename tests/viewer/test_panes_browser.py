@@ -229,8 +229,8 @@ def test_curves_are_smoothed_zoomed_and_lead_to_groups(driver: Any, viewer: View
 @pytest.mark.skipif(not AXE, reason="needs axe-core: npm pack axe-core, and AXE_PATH=…/axe.min.js")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_axe_finds_no_violation(bench: ModuleType, viewer: Viewer, theme: str, size: str) -> None:
-    """Every view, with all its parts open, in both themes."""
+def test_axe_finds_no_violation(bench: ModuleType, viewer: Viewer, tmp_path: Path, theme: str, size: str) -> None:
+    """Every view of the viewer and of a report, with all its parts open and two responses compared, in both themes."""
     axe = Path(AXE).read_text(encoding="utf-8")
     hashes = [
         "#view=summary",
@@ -242,12 +242,24 @@ def test_axe_finds_no_violation(bench: ModuleType, viewer: Viewer, theme: str, s
         "#view=evaluation",
     ]
     found = []
+    write_report(make_run(1, 0.0), tmp_path / "report.html")
+    report_hashes = ["#view=summary", "#view=steps", "#group=0&rollout=1", "#view=groups"]
     with bench.browser(*SIZES[size]) as driver:
-        for hash in hashes:
-            page = Page(driver, viewer, hash)
+        for kind, hash in [*(("view", hash) for hash in hashes), *(("report", hash) for hash in report_hashes)]:
+            page: Any
+            if kind == "view":
+                page = Page(driver, viewer, hash)
+            else:
+                page = ReportPage(driver, tmp_path / "report.html", hash)
+            if "rollout=" in hash:
+                page.run(
+                    "const select = document.querySelector('.rollout-head select'); select.value = '0';"
+                    "select.dispatchEvent(new Event('change'))"
+                )
+                assert page.run("return document.querySelector('.side-by-side') !== null")
             page.run("document.documentElement.dataset.theme = arguments[0]", theme)
             page.run("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
-            if "group=" in hash:
+            if kind == "view" and "group=" in hash:
                 page.until(lambda page=page: page.texts(".same tbody tr"))
             page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe})
             violations = driver.execute_async_script(
@@ -255,5 +267,5 @@ def test_axe_finds_no_violation(bench: ModuleType, viewer: Viewer, theme: str, s
             )
             for violation in violations:
                 nodes = [node["html"][:160] for node in violation["nodes"][:3]]
-                found.append((hash, violation["id"], violation["help"], len(violation["nodes"]), nodes))
+                found.append((kind, hash, violation["id"], violation["help"], len(violation["nodes"]), nodes))
     assert not found, "\n".join(map(str, found))

@@ -94,7 +94,9 @@ def _list_prompts(drafts: Sequence[Mapping[str, Any]], chosen: int) -> str:
         dropped = sum(not item.get("kept", True) for item in row["draft"]["items"])
         note = f" <small>{dropped} dropped</small>" if dropped else ""
         current = " aria-current=page" if number == chosen else ""
-        line = escape(lines[0][:_LONGEST_LINE])
+        line = escape(lines[0])
+        if len(lines[0]) > _LONGEST_LINE:
+            line = escape(lines[0][:_LONGEST_LINE].rstrip()) + "…"
         entries.append(f'<li value={number + 1}><a href="/?row={number + 1}"{current}>{line}</a>{note}')
     return f"<ol>{''.join(entries)}</ol>"
 

@@ -30,41 +30,43 @@ _AT_ONCE = 1000
 
 def export(records: Iterator[GroupRecord], target: Target) -> Exported:
     """A new run; one that cannot be finished is marked as failed."""
-    counted = StepMetrics()
+    collected = StepMetrics()
     for record in records:
-        counted.add(record)
+        collected.add(record)
     try:
         client = MlflowClient(tracking_uri=target.place)
-        run = client.create_run(_experiment(client, target.project), run_name=target.name)
+        run = client.create_run(_find_experiment(client, target.project), run_name=target.name)
     except (MlflowException, OSError) as error:
-        raise _refused(error) from None
+        raise _explain(error) from None
     id = run.info.run_id
     try:
-        _log(client, id, counted, target)
+        _log(client, id, collected, target)
     except (MlflowException, OSError) as error:
         client.set_terminated(id, "FAILED")
-        raise _refused(error) from None
+        raise _explain(error) from None
     client.set_terminated(id)
     place = target.place or "the default tracking store"
-    return Exported("mlflow", counted.groups, counted.rollouts, len(counted.by_step()), f"{place}, run {id}")
+    return Exported("mlflow", collected.groups, collected.rollouts, len(collected.by_step()), f"{place}, run {id}")
 
 
-def _experiment(client: Any, name: str) -> str:
-    found = client.get_experiment_by_name(name)
-    return str(found.experiment_id if found is not None else client.create_experiment(name))
+def _find_experiment(client: Any, name: str) -> str:
+    experiment = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
-def _log(client: Any, id: str, counted: StepMetrics, target: Target) -> None:
+def _log(client: Any, id: str, collected: StepMetrics, target: Target) -> None:
     params = {
-        "rule": ", ".join(counted.rules),
-        "criteria": ", ".join(counted.criteria),
-        "groups": str(counted.groups),
-        "rollouts": str(counted.rollouts),
+        "rule": ", ".join(collected.rules),
+        "criteria": ", ".join(collected.criteria),
+        "groups": str(collected.groups),
+        "rollouts": str(collected.rollouts),
     }
     now = int(time.time() * 1000)
-    by_step = counted.by_step()
-    names = _names({name for of in by_step.values() for name in of})
-    metrics = [Metric(names[name], value, now, step) for step, of in by_step.items() for name, value in of.items()]
+    by_step = collected.by_step()
+    names = _make_metric_names({name for means in by_step.values() for name in means})
+    metrics = []
+    for step, means in by_step.items():
+        metrics += [Metric(names[name], value, now, step) for name, value in means.items()]
     client.log_batch(id, params=[Param(name, shortened(value, _LONGEST_PARAM)) for name, value in params.items()])
     for start in range(0, len(metrics), _AT_ONCE):
         client.log_batch(id, metrics=metrics[start : start + _AT_ONCE])
@@ -72,20 +74,20 @@ def _log(client: Any, id: str, counted: StepMetrics, target: Target) -> None:
         client.log_artifact(id, str(target.source))
 
 
-def _names(given: set[str]) -> dict[str, str]:
-    """Name → what MLflow takes for it; all different."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in sorted(given):
-        plain = _NOT_ALLOWED.sub("_", name)[:_LONGEST_NAME]
-        number, made = 2, plain
-        while made in taken:
-            number, made = number + 1, f"{plain[: _LONGEST_NAME - 8]}_{number}"
-        taken.add(made)
-        found[name] = made
-    return found
+def _make_metric_names(names: set[str]) -> dict[str, str]:
+    """Name → a name that MLflow accepts; all different."""
+    metric_names: dict[str, str] = {}
+    for name in sorted(names):
+        allowed = _NOT_ALLOWED.sub("_", name)[:_LONGEST_NAME]
+        metric_name = allowed
+        number = 2
+        while metric_name in metric_names.values():
+            metric_name = f"{allowed[: _LONGEST_NAME - 8]}_{number}"
+            number += 1
+        metric_names[name] = metric_name
+    return metric_names
 
 
-def _refused(error: Exception) -> InvalidInput:
-    said = shortened(" ".join(str(error).split()), 400)
-    return InvalidInput("export", "place", "a tracking store that takes the run", said, "")
+def _explain(error: Exception) -> InvalidInput:
+    message = shortened(" ".join(str(error).split()), 400)
+    return InvalidInput("export", "place", "a tracking store that accepts the run", message, "")

@@ -27,23 +27,23 @@ def export(records: Iterator[GroupRecord], target: Target) -> Exported:
     try:
         weave.init(target.project)
     except Exception as error:  # Weave raises what its transport raises
-        said = shortened(" ".join(str(error).split()) or type(error).__name__, 300)
-        raise InvalidInput("export", "project", "one that Weave opens", said, "Log in: wandb login.") from None
-    counted = StepMetrics()
+        message = shortened(" ".join(str(error).split()) or type(error).__name__, 300)
+        raise InvalidInput("export", "project", "one that Weave opens", message, "Log in: wandb login.") from None
+    metrics = StepMetrics()
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
     for record in records:
-        counted.add(record)
+        metrics.add(record)
         for i in range(record.size):
-            prediction = evaluation.log_prediction(inputs=_inputs(record, i), output=_output(record, i))
-            for name, value in _scores(record, i).items():
+            prediction = evaluation.log_prediction(inputs=_describe_inputs(record, i), output=_find_response(record, i))
+            for name, value in _list_scores(record, i).items():
                 prediction.log_score(name, value)
             prediction.finish()
-    by_step = counted.by_step()
+    by_step = metrics.by_step()
     evaluation.log_summary({f"step {step}": means for step, means in by_step.items()})
-    return Exported("weave", counted.groups, counted.rollouts, len(by_step), f"project {target.project}")
+    return Exported("weave", metrics.groups, metrics.rollouts, len(by_step), f"project {target.project}")
 
 
-def _inputs(record: GroupRecord, i: int) -> dict[str, Any]:
+def _describe_inputs(record: GroupRecord, i: int) -> dict[str, Any]:
     reasons = record.reasons[i] if record.reasons is not None else ("",) * len(record.criteria)
     missing = {
         criterion.name: reason or "missing"
@@ -51,17 +51,19 @@ def _inputs(record: GroupRecord, i: int) -> dict[str, Any]:
         if value is None
     }
     prompt = [dict(message) for message in record.prompt or ()]
-    about = {"group": record.group, "rollout": i, "step": record.step, "rule": record.rule, "prompt": prompt}
-    return {**about, "missing": missing} if missing else about
+    inputs = {"group": record.group, "rollout": i, "step": record.step, "rule": record.rule, "prompt": prompt}
+    if missing:
+        inputs["missing"] = missing
+    return inputs
 
 
-def _output(record: GroupRecord, i: int) -> str | None:
+def _find_response(record: GroupRecord, i: int) -> str | None:
     return None if record.responses is None else record.responses[i]
 
 
-def _scores(record: GroupRecord, i: int) -> dict[str, float]:
-    found = {"reward": float(record.reward[i])}
+def _list_scores(record: GroupRecord, i: int) -> dict[str, float]:
+    scores = {"reward": float(record.reward[i])}
     for criterion, value in zip(record.criteria, record.scores[i], strict=True):
         if value is not None:
-            found[f"criterion {criterion.name}"] = float(value)
-    return found
+            scores[f"criterion {criterion.name}"] = float(value)
+    return scores

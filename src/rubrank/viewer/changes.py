@@ -34,7 +34,7 @@ from rubrank.records.record import GroupRecord, record_table, to_array, to_score
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 _CLOSE = 1e-6  # rewards that differ by less are the same
-_KEPT_FIELDS = ("group", "step", "prompt", "turns", "responses", "reasoning", "tokens", "metadata")
+_UNCHANGED_FIELDS = ("group", "step", "prompt", "turns", "responses", "reasoning", "tokens", "metadata")
 """What a group that is fused again has in common with its record."""
 
 
@@ -141,10 +141,10 @@ def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, An
     attributes = None if record.attributes is None else to_array(record.attributes, _shape_of_attributes(record))
     batch = table.batch(attributes=attributes, attribute_names=record.attribute_names)
     (fused,) = record_table(table, rule, batch=batch)
-    others = {name: rewards for name, rewards in record.others.items() if name != fused.rule}
-    others = {f"{record.rule}, as recorded": record.reward, **others}
-    kept = {name: getattr(record, name) for name in _KEPT_FIELDS}
-    return fused.model_copy(update={**kept, "others": others})
+    other_rewards = {f"{record.rule}, as recorded": record.reward}
+    other_rewards |= {name: rewards for name, rewards in record.others.items() if name != fused.rule}
+    unchanged_fields = {name: getattr(record, name) for name in _UNCHANGED_FIELDS}
+    return fused.model_copy(update={**unchanged_fields, "others": other_rewards})
 
 
 def _shape_of_attributes(record: GroupRecord) -> tuple[int, int]:

@@ -235,10 +235,10 @@ def _make_series_curves(index: Index, n: int, places: np.ndarray, steps: list[in
     counts, totals, squares = (column.reshape(len(names), len(steps)) for column in sums)
     names.sort(key=lambda item: -counts[item[1]].sum())
     curves = []
-    shown: Counter[str] = Counter()
+    ranks: Counter[str] = Counter()
     for (kind, name), number in names:
-        shown[kind] += 1
-        if shown[kind] <= _MOST_CURVES and counts[number].any():
+        ranks[kind] += 1
+        if ranks[kind] <= _MOST_CURVES and counts[number].any():
             points = _make_points(counts[number], totals[number], squares[number], steps)
             curves.append({"kind": kind, "name": name, "points": points})
     return curves

@@ -324,13 +324,13 @@ class ViewerApi:
         g = int(request.query_params["g"])
         record = _parse_record(run.read_line(g))
         changes = read_changes(request.query_params.get("changes", ""))
-        shown = record
+        shown_record = record
         notes: Sequence[str] = ()
         if changes:
             changed = fuse_changed(record, changes)
-            shown = changed.record
+            shown_record = changed.record
             notes = changed.notes
-        data = make_group_data(shown, _WHOLE_TEXT)
+        data = make_group_data(shown_record, _WHOLE_TEXT)
         data["recorded"] = {
             "rule": record.rule,
             "reward": list(record.reward),

@@ -8,11 +8,11 @@ const NUMBER_KEYS = ["run", "group", "rollout", "first", "second", "smooth", "fr
 
 /** {view: "groups", run: 0, group: 17, …}; keys that the address does not have, or has wrongly, are left out. */
 export function readAddress(hash) {
-  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const params = new URLSearchParams(hash.replace(/^#/, ""));
   const address = { run: 0 };
   for (const key of ADDRESS_KEYS) {
-    if (!given.has(key)) continue;
-    const text = given.get(key);
+    if (!params.has(key)) continue;
+    const text = params.get(key);
     if (!NUMBER_KEYS.includes(key)) address[key] = text;
     else if (/^\d{1,12}$/.test(text)) address[key] = Number(text);
   }

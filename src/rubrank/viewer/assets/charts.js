@@ -254,6 +254,7 @@ function makeScale(points, options) {
   const padding = 0.06 * (high - low);
   low -= padding;
   high += padding;
+  if (options.notNegative) low = Math.max(0, low);
   if (options.percent) { // a share cannot leave 0…100%, whatever its interval says
     low = Math.max(0, low);
     high = Math.min(1, high);
@@ -327,8 +328,7 @@ export function whiskers(rows, most, note) {
 /** A share as a bar with its number. */
 export function meter(share, text, kind) {
   const at = isNumber(share) ? `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%` : "0%";
-  const shown = text === undefined ? percent(share) : text;
-  return h("span", { class: kind ? `meter ${kind}` : "meter", "--at": at }, h("span", {}, shown));
+  return h("span", { class: kind ? `meter ${kind}` : "meter", "--at": at }, h("span", {}, text ?? percent(share)));
 }
 
 /** rows: {name, value, low, high} from 0 to `most`; a bar with its 95% interval as a line. */

@@ -137,9 +137,9 @@ function mergeNeighbours(pieces) {
 export function sideBySide(left, right, titles) {
   const pieces = diff(plainText(left), plainText(right));
   const column = (side, title) => {
-    const shown = pieces.filter(([kind]) => kind === "same" || kind === side);
-    const words = shown.flatMap(([, text]) => wordsOf(text)).filter((word) => word.trim());
-    const text = shown.map(([kind, part]) => (kind === "same" ? part : h("mark", { class: `only-${side}` }, part)));
+    const sidePieces = pieces.filter(([kind]) => kind === "same" || kind === side);
+    const words = sidePieces.flatMap(([, text]) => wordsOf(text)).filter((word) => word.trim());
+    const text = sidePieces.map(([kind, part]) => (kind === "same" ? part : h("mark", { class: `only-${side}` }, part)));
     return h("div", { class: `side-text ${side}` },
       h("h3", {}, title, h("small", {}, ` ${count(words.length)} words and signs`)),
       h("pre", { class: "said" }, text));

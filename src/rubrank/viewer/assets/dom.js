@@ -94,8 +94,8 @@ export function setUpTheme(button) {
     button.textContent = `Theme: ${name}`;
     button.setAttribute("aria-label", `Theme: ${name}. Change it`);
   };
-  const kept = readTheme();
-  let theme = THEMES.includes(kept) ? kept : "auto";
+  const storedTheme = readTheme();
+  let theme = THEMES.includes(storedTheme) ? storedTheme : "auto";
   apply(theme);
   button.addEventListener("click", () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];

@@ -79,11 +79,11 @@ export function filterGroups(rows, filter, scores, hits) {
     fitting = new Set(scores.groups.filter((_, i) => scoreFits(scoreKind, scores.low[i], scores.high[i], value)));
   }
   const [firstStep, lastStep] = filter.step ? readSteps(filter.step) : [null, null];
-  const found = [];
+  const matching = [];
   for (let g = 0; g < rows.id.length; g += 1) {
     const states = rows.states[g];
     if (states & STATE.unreadable) {
-      if (isUnfiltered(filter)) found.push(g);
+      if (isUnfiltered(filter)) matching.push(g);
       continue;
     }
     if (!hasState(states, filter.state || "")) continue;
@@ -92,9 +92,9 @@ export function filterGroups(rows, filter, scores, hits) {
     if (filter.step && !(rows.step[g] !== null && rows.step[g] >= firstStep && rows.step[g] <= lastStep)) continue;
     if (filter.rule_filter && rows.rules[rows.rule[g]] !== filter.rule_filter) continue;
     if (hits && !hits.has(g)) continue;
-    found.push(g);
+    matching.push(g);
   }
-  return found;
+  return matching;
 }
 
 function isUnfiltered(filter) {

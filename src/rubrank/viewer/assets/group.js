@@ -186,11 +186,11 @@ function scoreCell(group, i, k) {
   const share = (part) => `${((100 * part) / all).toFixed(0)}%`;
   const utilityText = isNumber(utility) ? `; utility ${signed(utility)}` : "";
   const title = compared ? `beats ${won}, ties ${tied}, loses to ${lost}${utilityText}` : "missing: not compared";
-  let shown = "–";
-  if (score !== null) shown = number(score);
-  else if (compared) shown = winsAndLosses(group, i, k);
+  let scoreText = "–";
+  if (score !== null) scoreText = number(score);
+  else if (compared) scoreText = winsAndLosses(group, i, k);
   return h("td", { class: `number ${utility < 0 ? "minus" : "plus"}`, "--heat": heat, title },
-    shown,
+    scoreText,
     isNumber(utility) && h("small", {}, signed(utility)),
     compared && h("i", { class: "standing", "aria-hidden": "true", "--won": share(won), "--tied": share(won + tied) }));
 }

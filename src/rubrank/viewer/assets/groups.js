@@ -17,10 +17,10 @@ const ONE_PANE = "(max-width: 900px)"; // as in style.css
 export class GroupBrowser {
   constructor(section, app) {
     this.app = app;
-    this.found = []; // numbers of the groups in the list
+    this.listed = []; // numbers of the groups in the list
     this.hits = null; // groups that hold the searched words; null without a search
     this.scores = null; // of the chosen criterion
-    this.shown = ""; // what the open group was drawn for
+    this.drawnKey = ""; // what the open group was drawn for
     this.filterKey = ""; // what the list was filtered for
     this.view = null; // the open group, a GroupView
     this.isEditing = false; // whether the form of changes is open
@@ -71,7 +71,7 @@ export class GroupBrowser {
       if (filter.query.trim()) this.search(filter.query.trim(), filterKey);
     }
     this.drawList();
-    const g = address.group ?? this.found[0];
+    const g = address.group ?? this.listed[0];
     if (g !== undefined) await this.open(g, address.rollout);
   }
 
@@ -99,7 +99,7 @@ export class GroupBrowser {
       this.hits = hits;
       this.drawList(done < 1 ? `searching ${percent(done)}` : "");
       const isChosen = this.app.address.group !== undefined;
-      if (!isChosen && this.found.length) this.open(this.found[0]).catch(this.app.fail);
+      if (!isChosen && this.listed.length) this.open(this.listed[0]).catch(this.app.fail);
     };
     this.app.data.search(this.app.address.run, query, isCurrent, report).catch(this.app.fail);
   }
@@ -108,18 +108,18 @@ export class GroupBrowser {
     const { rows } = this;
     const { run, address } = this.app;
     const matching = filterGroups(rows, this.filter(), this.scores, this.hits);
-    this.found = sortGroups(rows, matching, address.sort || "file");
+    this.listed = sortGroups(rows, matching, address.sort || "file");
     const reading = rows.id.length < run.groups && `reading ${percent(rows.id.length / run.groups)}`;
     const notes = [note, reading].filter(Boolean).map((text) => `, ${text}`).join("");
-    this.status.textContent = `${count(this.found.length)} of ${plural(run.groups, "group")}${notes}`;
-    this.list.open = this.found.indexOf(address.group ?? this.found[0]);
-    this.list.show(this.found.length);
+    this.status.textContent = `${count(this.listed.length)} of ${plural(run.groups, "group")}${notes}`;
+    this.list.open = this.listed.indexOf(address.group ?? this.listed[0]);
+    this.list.show(this.listed.length);
     this.drawSave();
   }
 
   factsAt(place) {
     const { rows } = this;
-    const g = this.found[place];
+    const g = this.listed[place];
     return {
       g,
       id: rows.id[g],
@@ -138,7 +138,7 @@ export class GroupBrowser {
     // The arrow keys move through the list, which must then stay in view on a phone.
     const isMovingByKeys = document.activeElement === this.list.element && matchMedia(ONE_PANE).matches;
     const pane = isMovingByKeys ? "list" : undefined;
-    await this.app.navigate({ group: this.found[place], rollout: undefined, changes: undefined, pane }, true);
+    await this.app.navigate({ group: this.listed[place], rollout: undefined, changes: undefined, pane }, true);
     if (focus) this.article.querySelector(".group-name")?.focus({ preventScroll: true });
   }
 
@@ -147,23 +147,23 @@ export class GroupBrowser {
     const { app } = this;
     const changes = readGroupChanges(app.address);
     const key = JSON.stringify([app.address.run, app.run.epoch, g, changes, app.address.query]);
-    if (this.shown === key) {
+    if (this.drawnKey === key) {
       const isOther = rollout !== undefined && this.view && this.view.chosen !== rollout;
       if (isOther && this.view.group.reward[rollout] !== undefined) this.view.choose(rollout);
       return;
     }
-    this.shown = key;
+    this.drawnKey = key;
     this.article.setAttribute("aria-busy", "true");
     let group;
     try {
       group = await app.data.group(app.address.run, g, changes);
     } catch (error) {
-      if (this.shown === key) this.showProblem(error);
+      if (this.drawnKey === key) this.showProblem(error);
       return;
     } finally {
-      if (this.shown === key) this.article.removeAttribute("aria-busy");
+      if (this.drawnKey === key) this.article.removeAttribute("aria-busy");
     }
-    if (this.shown === key) this.drawGroup(group, g, rollout, changes);
+    if (this.drawnKey === key) this.drawGroup(group, g, rollout, changes);
   }
 
   /** A group that cannot be shown; changes can be taken back. */
@@ -210,7 +210,7 @@ export class GroupBrowser {
     this.article.dataset.group = g;
     this.article.dataset.rule = group.rule;
     if (focusKey) [...this.article.querySelectorAll("[data-key]")].find((field) => field.dataset.key === focusKey)?.focus();
-    const place = this.found.indexOf(g);
+    const place = this.listed.indexOf(g);
     this.list.open = place;
     if (place >= 0) this.list.bringIntoView(place);
     this.list.draw();
@@ -282,8 +282,8 @@ export class GroupBrowser {
   drawSave() {
     const { app } = this;
     if (!app.data.isLive) return replaceChildren(this.save, app.data.labels.size > 0 && this.saveLabelsButton());
-    if (!this.found.length) return replaceChildren(this.save);
-    const groups = this.found.length === app.run.groups ? [] : this.found;
+    if (!this.listed.length) return replaceChildren(this.save);
+    const groups = this.listed.length === app.run.groups ? [] : this.listed;
     const link = (format, text) => {
       const href = app.data.exportAddress(app.address.run, groups, format);
       return h("a", { class: "tiny-link", href, download: "" }, text);

@@ -89,7 +89,8 @@ export function plots(runs, app, openStep) {
         colour: run.colour ?? i,
         points: curvesOf(run).find((curve) => curve.name === name)?.points || [],
       }));
-      return lineChart(name, lines, { ...options, percent: kind === "run" && name !== "spread of rewards" });
+      const isSpread = kind === "run" && name === "spread of rewards"; // unlike shares it may exceed 1 under some rules
+      return lineChart(name, lines, { ...options, percent: kind === "run" && !isSpread, notNegative: isSpread });
     };
     const charts = names.filter((name) => !isZero(name)).map(draw).filter(Boolean);
     const zeros = names.filter(isZero);

@@ -113,6 +113,6 @@ class ReasonCounts:
 
     def most_common(self) -> list[tuple[str, int]]:
         """The most frequent kinds, and how many others there are."""
-        shown = self._counts.most_common(_SHOWN_KINDS)
-        rest = sum(self._counts.values()) + self._uncounted - sum(count for _, count in shown)
-        return [*shown, ("others", rest)] if rest else shown
+        kinds = self._counts.most_common(_SHOWN_KINDS)
+        rest = sum(self._counts.values()) + self._uncounted - sum(count for _, count in kinds)
+        return [*kinds, ("others", rest)] if rest else kinds

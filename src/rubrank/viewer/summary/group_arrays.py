@@ -122,9 +122,9 @@ def mean_of_present(values: np.ndarray) -> np.ndarray:
 def tau_with_ranking(group: GroupArrays) -> list[float]:
     """Kendall's τ-b of every criterion with the ranking, over the pairs that it compares; NaN without a signal."""
     agreement = group.signs @ group.ranking_signs
-    own = np.abs(group.signs).sum(1)
-    of_ranking = group.compared @ np.abs(group.ranking_signs)
-    return kendall.tau(agreement, own, of_ranking).tolist()
+    decided_pairs = np.abs(group.signs).sum(1)
+    ranked_pairs = group.compared @ np.abs(group.ranking_signs)
+    return kendall.tau(agreement, decided_pairs, ranked_pairs).tolist()
 
 
 def tau_between_criteria(group: GroupArrays) -> np.ndarray:
