@@ -53,16 +53,19 @@ def script(items, same=(), text="moon sun"):
 
 
 def judge_by_words(asked):
-    """A judge that looks for the word of each question; about detail it never says the same twice."""
+    """A judge that looks for the word of each question; about detail it says the opposite if it is asked first."""
     system, user = (message["content"] for message in asked.body["messages"][-2:])
     response = re.search(r"<response \w+>\n(.*?)\n</response", user, re.DOTALL)[1].lower()
 
+    listed = re.findall(r"\b(c\d+) \(item \d+\): ([^\n]*)", system)
+
     def verdict(question):
         word = re.search(r"moon|sun|sea|detail", question)[0]
-        holds = asked.number % 2 if word == "detail" else word in response
+        holds = word in response
+        if word == "detail":
+            holds = len(response) % 2 == (bool(listed) and "detail" in listed[0][1])
         return {"reasoning": "", "finding": "holds" if holds else "does not hold", "verdict": int(holds)}
 
-    listed = re.findall(r"\b(c\d+) \(item \d+\): ([^\n]*)", system)
     if listed:
         return reply({key: verdict(question) for key, question in listed})
     return reply(verdict(re.search(r"Does the answer [^\n]*", system + user)[0]))

@@ -166,7 +166,7 @@ class RubricEvolution:
     # ---- steps ---------------------------------------------------------------------------------------------------
 
     def observe(self, observation: Observation) -> None:
-        """Take note of a group: retire items, and remember the query if its rubric needs more."""
+        """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
         key = _key(observation.prompt)
         self._retire(key, observation)
         self._candidates.pop(key, None)

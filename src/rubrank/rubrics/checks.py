@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from rubrank._plain import explain_complaints, find_similar_names
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
-from rubrank.rubrics.dependencies import in_cycles
+from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.files import presets
 from rubrank.rubrics.public import rubric_data, to_rubric
 from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
@@ -117,14 +117,15 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     if len(items) > MOST_CRITERIA:
         yield Problem(file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row)
         return
-    yield from _rubric_fields(merged, file, row)
-    good: list[Criterion] = []
+    yield from _check_rubric_fields(merged, file, row)
+    valid_criteria: list[Criterion] = []
     for number, item in enumerate(items):
-        yield from _criterion_problems(item, number, file, row, good)
-    yield from _check_together(good, [_name(item) for item in items], file, row, known=not wrong)
+        yield from _check_criterion(item, number, file, row, valid_criteria)
+    names = [_name(item) for item in items]
+    yield from _check_together(valid_criteria, names, file, row, has_all_names=not wrong)
 
 
-def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
+def _check_rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
     """Problems outside of the criteria."""
     stand_in = {"name": "stand-in", "question": "?"}
     try:
@@ -134,19 +135,22 @@ def _rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Ite
             yield Problem(file, _short_message(wrong, file), row)
 
 
-def _criterion_problems(item: Any, number: int, file: str, row: int | None, good: list[Criterion]) -> Iterator[Problem]:
+def _check_criterion(
+    item: Any, number: int, file: str, row: int | None, valid_criteria: list[Criterion]
+) -> Iterator[Problem]:
+    """Problems of one criterion; if there are none, it is added to `valid_criteria`."""
     name = _name(item).strip() or f"{number + 1}"
     try:
-        good.append(Criterion.model_validate(item))
+        valid_criteria.append(Criterion.model_validate(item))
     except ValidationError as error:
         for wrong in explain_complaints(error, file, Criterion):
             yield Problem(file, _short_message(wrong, file, name), row, name)
 
 
 def _check_together(
-    good: list[Criterion], names: list[str], file: str, row: int | None, known: bool
+    criteria: list[Criterion], names: list[str], file: str, row: int | None, has_all_names: bool
 ) -> Iterator[Problem]:
-    """Problems of several criteria together; `known`: are the names all that there are?"""
+    """Problems of several criteria together. has_all_names: False if a rubric that this one extends cannot be read."""
     for name, times in Counter(names).items():
         if name and times > 1:
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
@@ -155,24 +159,24 @@ def _check_together(
         message = f"the name is too similar to {similar_names[0]!r}; names must differ in more than case and spaces"
         yield Problem(file, message, row, similar_names[1])
     all_names = set(names)
-    for criterion in good:
+    for criterion in criteria:
         for edge in criterion.depends:
-            if known and edge.on not in all_names:
+            if has_all_names and edge.on not in all_names:
                 yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
-    for circle in _find_cycles(good):
-        yield Problem(file, f"it depends on itself: {' → '.join(circle)}", row, circle[0])
+    for cycle in _find_cycles(criteria):
+        yield Problem(file, f"it depends on itself: {' → '.join(cycle)}", row, cycle[0])
     from rubrank.rubrics.contradiction import contradictions
 
-    for contradiction in contradictions(good):
-        criteria = " and ".join(contradiction.criteria)
-        yield Problem(file, f"it cannot be met: {contradiction.message}", row, criteria)
+    for contradiction in contradictions(criteria):
+        names_of_both = " and ".join(contradiction.criteria)
+        yield Problem(file, f"it cannot be met: {contradiction.message}", row, names_of_both)
 
 
 def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
-    """One circle for every set of criteria that depend on each other."""
-    edges = {c.name: [edge.on for edge in c.depends] for c in criteria}
-    left = set(in_cycles(edges))  # most are on no circle, and a walk from each would take long
-    edges = {name: [on for on in ons if on in left] for name, ons in edges.items() if name in left}
+    """One cycle for every set of criteria that depend on each other."""
+    edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
+    cyclic_names = set(find_cyclic_names(edges))  # most are on no cycle, and a walk from each would take long
+    edges = {name: [on for on in edges[name] if on in cyclic_names] for name in edges if name in cyclic_names}
     visited: set[str] = set()
     for start in edges:
         path = [] if start in visited else _find_cycle_from(start, edges)
@@ -182,7 +186,7 @@ def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
 
 
 def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """The shortest way from a criterion to itself; empty if there is none."""
+    """The shortest path from a criterion to itself; empty if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]
     for name in todo:
@@ -219,7 +223,9 @@ _CHECKED = {*COLUMNS["rubric"], *COLUMNS["response"], *COLUMNS["prompt"], "instr
 def _check_rows(path: str) -> Iterator[Problem]:
     checked_rubrics: set[str] = set()
     rows = read_rows(path)
-    number, known, names = 0, False, tuple[str, ...]()
+    number = 0
+    has_known_column = False
+    first_columns: tuple[str, ...] = ()
     while True:
         number += 1
         try:
@@ -229,14 +235,14 @@ def _check_rows(path: str) -> Iterator[Problem]:
             return
         if row is None:
             break
-        known, names = known or any(row.get(name) is not None for name in _CHECKED), names or tuple(row)
+        has_known_column = has_known_column or any(row.get(name) is not None for name in _CHECKED)
+        first_columns = first_columns or tuple(row)
         yield from _check_row(row, path, number, checked_rubrics)
     if number == 1:
         yield Problem(path, "there are no rows")
-    elif not known:
-        yield Problem(
-            path, f"no row has a rubric, a response or a prompt: nothing to check in {_describe_columns(names)}"
-        )
+    elif not has_known_column:
+        columns = _describe_columns(first_columns)
+        yield Problem(path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}")
 
 
 def _describe_columns(names: Sequence[str], most: int = 8) -> str:

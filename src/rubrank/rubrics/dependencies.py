@@ -1,6 +1,6 @@
-"""What criteria build on: edges to others of the rubric, without twins, strangers and cycles.
+"""Dependencies between criteria of a rubric: no edge twice, none to an unknown criterion, no cycles.
 
->>> in_cycles({"a": ["b"], "b": ["a"], "c": []})
+>>> find_cyclic_names({"a": ["b"], "b": ["a"], "c": []})
 ['a', 'b']
 """
 
@@ -28,22 +28,25 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
     for name, edges in depends.items():
         twice = sorted(on for on, times in Counter(edge.on for edge in edges).items() if times > 1)
         if twice:
-            got, remedy = f"{twice[0]!r} twice", "Keep the stronger one."
+            got = f"{twice[0]!r} twice"
+            remedy = "Keep the stronger one."
             raise InvalidInput(f"criterion {name!r}", "depends", "one edge for each prerequisite", got, remedy)
         for edge in edges:
             if edge.on not in depends:
                 raise UnknownName.of(f"criterion {name!r}", "depends", edge.on, depends)
-    left = in_cycles({name: [edge.on for edge in edges] for name, edges in depends.items()})
-    if left:
-        raise InvalidInput(rubric, "depends", "without cycles", f"a cycle among {left}", "Cut one of the edges.")
+    cyclic_names = find_cyclic_names({name: [edge.on for edge in edges] for name, edges in depends.items()})
+    if cyclic_names:
+        raise InvalidInput(
+            rubric, "depends", "without cycles", f"a cycle among {cyclic_names}", "Cut one of the edges."
+        )
 
 
-def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names that are never ready: on a cycle, or needing one that is. Each edge is looked at once."""
-    waiting = {name: sum(on in needs for on in ons) for name, ons in needs.items()}
+def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names on a cycle, or that need one that is. Each edge is looked at once (a topological sort)."""
+    waiting = {name: sum(on in prerequisites for on in names) for name, names in prerequisites.items()}
     followers: dict[str, list[str]] = {}
-    for name, ons in needs.items():
-        for on in ons:
+    for name, names in prerequisites.items():
+        for on in names:
             followers.setdefault(on, []).append(name)
     ready = [name for name, count in waiting.items() if not count]
     for name in ready:
@@ -51,4 +54,4 @@ def in_cycles(needs: Mapping[str, Sequence[str]]) -> list[str]:
             waiting[follower] -= 1
             if not waiting[follower]:
                 ready.append(follower)
-    return sorted(set(needs) - set(ready))
+    return sorted(set(prerequisites) - set(ready))

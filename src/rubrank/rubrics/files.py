@@ -41,10 +41,10 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
 
 
-def _unique_keys(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-    """A key given twice is a slip of which the first half would be lost without a word."""
-    own = [key for key, _ in node.value if key.tag != _MERGE]
-    keys = Counter(str(loader.construct_object(key, deep=True)) for key in own)
+def _construct_unique_mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    """Build a mapping; refuse a key given twice, of which YAML would silently drop the first value."""
+    written_keys = [key for key, _ in node.value if key.tag != _MERGE]
+    keys = Counter(str(loader.construct_object(key, deep=True)) for key in written_keys)
     twice = sorted(key for key, times in keys.items() if times > 1)
     if twice:
         raise yaml.constructor.ConstructorError(None, None, f"{', '.join(twice)} given twice", node.start_mark)
@@ -52,7 +52,7 @@ def _unique_keys(loader: _Loader, node: yaml.MappingNode, deep: bool = False) ->
 
 
 _MERGE = "tag:yaml.org,2002:merge"
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_keys)
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique_mapping)
 
 
 def load_yaml(text: str) -> Any:
@@ -69,7 +69,7 @@ def load_yaml(text: str) -> Any:
 
 
 def _refuse_bombs(root: yaml.Node) -> None:
-    """Nine aliases of nine aliases of … are 500 bytes in a file and gigabytes in memory."""
+    """Refuse aliases that multiply: nine aliases of nine aliases of … are 500 bytes in a file, gigabytes in memory."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
     stack: list[tuple[yaml.Node, bool]] = [(root, False)]

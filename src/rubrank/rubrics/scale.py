@@ -1,4 +1,4 @@
-"""The scale on which a judge is asked: numbers that it may write, and the scores they stand for.
+"""The scale of a judge's answers: the numbers that it may write, and the scores they stand for.
 
     domain [0, 0.5, 1]                          asked 0, 0.5 or 1                     as they stand
     domain {low: 0, high: 1}                    asked an integer from 0 to 10         7 is 0.7
@@ -91,8 +91,9 @@ def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Sc
 
 def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> list[float]:
     """Ends to ends, in proportion between."""
-    low, span = numbers[0], numbers[-1] - numbers[0]
-    # in hundredths of a millionth, so that 3 of 10 is 0.3
+    low = numbers[0]
+    span = numbers[-1] - numbers[0]
+    # Rounded to eight digits, so that 3 of 10 is 0.3.
     return [round(domain.low + (domain.high - domain.low) * (number - low) / span, 8) for number in numbers]
 
 

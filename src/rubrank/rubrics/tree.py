@@ -29,7 +29,7 @@ _DEEPEST = 50
 
 
 def is_tree(data: Mapping[str, Any]) -> bool:
-    """Has it children, as no flat rubric has?"""
+    """Does it have children, which no flat rubric has?"""
     return any(isinstance(data.get(key), Sequence) and not isinstance(data.get(key), str) for key in CHILDREN)
 
 
@@ -39,46 +39,49 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     stack: list[tuple[Mapping[str, Any], float, tuple[str, ...]]] = [(data, 1.0, ())]
     while stack:
         node, share, above = stack.pop()
-        children, text = _children(node, where), _text(node, where)
+        children = _read_children(node, where)
+        text = _read_text(node, where)
         if not children:
-            leaves.append(_leaf(node, text, share, above))
+            leaves.append(_make_leaf(node, text, share, above))
             if len(leaves) > _MOST_LEAVES:
                 raise InvalidInput(where, "leaves", f"at most {_MOST_LEAVES:,}", "more", "")
             continue
         if len(above) >= _DEEPEST:
             raise InvalidInput(where, "depth", f"at most {_DEEPEST} levels", "more", "")
-        weights = [_weight(child, where) for child in children]
+        weights = [_read_weight(child, where) for child in children]
         total = math.fsum(weights)
         if total <= 0.0:
             raise InvalidInput(where, f"weights below {text[:60]!r}", "more than 0 together", f"{total:g}", "")
         shares = [share * weight / total for weight in weights]
         # The first child is taken next, so that leaves come in the order of the file; weight 0 means left out.
-        stack += [(c, s, (*above, text)) for c, s in reversed(list(zip(children, shares, strict=True))) if s > 0.0]
+        for child, child_share in reversed(list(zip(children, shares, strict=True))):
+            if child_share > 0.0:
+                stack.append((child, child_share, (*above, text)))
     return leaves
 
 
-def _children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+def _read_children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     listed = next((node[key] for key in CHILDREN if node.get(key)), ())
     if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(c, Mapping) for c in listed):
         raise InvalidInput(where, CHILDREN[0], "a list of requirements", describe_type(listed), "")
     return list(listed)
 
 
-def _text(node: Mapping[str, Any], where: str) -> str:
+def _read_text(node: Mapping[str, Any], where: str) -> str:
     for key in TEXTS:
         if isinstance(node.get(key), str) and node[key].strip():
             return str(node[key]).strip()
     raise InvalidInput(where, TEXTS[0], "a text for every requirement", f"the keys {', '.join(map(str, node))}", "")
 
 
-def _weight(node: Mapping[str, Any], where: str) -> float:
+def _read_weight(node: Mapping[str, Any], where: str) -> float:
     value = node.get("weight", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
         raise InvalidInput(where, "weight", "a number ≥ 0", repr(value), "")
     return float(value)
 
 
-def _leaf(node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]) -> dict[str, Any]:
+def _make_leaf(node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]) -> dict[str, Any]:
     context = " › ".join(above[1:])
     return {
         "name": text if len(text) <= 80 else text[:79] + "…",

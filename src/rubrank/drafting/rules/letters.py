@@ -70,8 +70,8 @@ def letters(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
             params = {"letter": letter.lower(), "let_relation": "less than", "let_frequency": 1}
             yield Constraint("keywords:letter_frequency", params, sentence.original)
     for match in _NO_MARKS.finditer(text):
-        mark = _MARKS[match["mark"].split()[0].rstrip("s").lower()]
-        params = {"letter": mark, "let_relation": "less than", "let_frequency": 1}
+        forbidden_mark = _MARKS[match["mark"].split()[0].rstrip("s").lower()]
+        params = {"letter": forbidden_mark, "let_relation": "less than", "let_frequency": 1}
         yield Constraint("keywords:letter_frequency", params, sentence.original)
     for match in _NUMBER_OF_MARKS.finditer(text):
         mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
