@@ -118,10 +118,12 @@ def write_report(
         raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), "50 opens quickly everywhere.")
     rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
     name = ""
-    groups = records
+    groups: Iterable[GroupRecord]
     if isinstance(records, str | Path):
         name = name_runs([Path(records)])[0]
         groups = read_records(records)
+    else:
+        groups = records
 
     summary = RunSummary()
     index = Index()

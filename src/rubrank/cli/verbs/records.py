@@ -178,8 +178,8 @@ def _read_records(
     grading.refuse_judges(source)
     table, batch = make_batch(logged, options)
     say(f"{lines[0]} Fused by {rule.name}.")
-    groups = match_own_texts(table, source) if rollouts is None else match_rollouts(table, rollouts)
-    return record_table(table, rule, groups=groups, batch=batch)
+    texts = match_own_texts(table, source) if rollouts is None else match_rollouts(table, rollouts)
+    return record_table(table, rule, groups=texts, batch=batch)
 
 
 def _refuse_other_files(path: Path) -> None:
