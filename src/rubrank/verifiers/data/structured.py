@@ -23,7 +23,7 @@ _LONGEST = 200_000  # characters
 _ABSENT = object()
 
 
-@verifier("DataMatch", family="data", domain=UNIT, version=1)
+@verifier("DataMatch", family="data", domain=UNIT, version=2)
 def data_match(
     rollout: Rollout,
     *,
@@ -79,7 +79,11 @@ def _read_scalar(text: str) -> Any:
 
 def _parse_csv(source: str) -> Any:
     try:
-        rows = [row for row in csv.reader(io.StringIO(source[:_LONGEST]), strict=True) if row]
+        # Where the comma is the decimal sign, tables are written with semicolons.
+        header = source.lstrip().split("\n", 1)[0]
+        delimiter = next((sign for sign in ",;\t" if sign in header), ",")
+        reader = csv.reader(io.StringIO(source[:_LONGEST]), delimiter=delimiter, strict=True)
+        rows = [row for row in reader if row]
     except csv.Error as error:
         raise ValueError(str(error)) from None
     if not rows:

@@ -37,7 +37,7 @@ _INSTRUCTION = 300  # characters that a prompt may have beside a list of points
 _ORDERED = 5  # words of a point in one sentence from which their order matters
 
 
-@verifier("SummaryRecall", family="format", domain=UNIT, version=5)
+@verifier("SummaryRecall", family="format", domain=UNIT, version=6)
 def summary_recall(
     rollout: Rollout,
     *,

@@ -14,20 +14,24 @@ from rubrank.verifiers.verifier import BINARY, UNIT, Answer, Verdict, missing, v
 
 _CONFIDENCE = re.compile(
     r"(?:<confidence>\s*|[\"']?(?:confidence|probability|certainty|置信度|信心|把握)[\"']?"
-    r"(?:\s(?:level|score|of|in this answer|is))*\s*[:=：为是]?\s*(?:about|around|roughly)?\s*[*_~]*)"
-    r"(\d{1,3}(?:\.\d+)?)\s*(%|percent|/\s?100?\b)?"
-    r"|(\d{1,3}(?:\.\d+)?)\s?(%|percent)\s(?:confident|sure|certain)",
+    r"(?:\s(?:level|score|of|in this answer|is))*\s*[:=：为是]?\s*[*_~]{0,3}\s*(?:about|around|roughly)?\s*[*_~]*)"
+    r"(\d{1,3}(?:[.,]\d+)?)\s*(%|percent|/\s?100?\b)?"
+    r"|(\d{1,3}(?:[.,]\d+)?)\s?(%|percent)\s(?:confident|sure|certain)",
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(
-    r"\b(?:I (?:do not|don['’]?t|really don['’]?t|honestly don['’]?t) (?:know|have (?:enough|any|that) \w+)"
+    r"\b(?:I (?:do not|don['’]?t|really don['’]?t|honestly don['’]?t) "
+    r"(?:know(?! why)|have (?:enough|any|that) \w+)|I have no idea"
     r"|I(?:['’]m| am) (?:not (?:sure|certain)|(?:not able|unable) to (?:say|answer|determine|verify))"
     r"|I (?:cannot|can['’]?t) (?:say|answer|determine|verify|be (?:sure|certain)|tell|find)"
     r"|(?:it|this|that|the answer) (?:is|cannot be|can['’]t be) (?:unknown|unclear|impossible to (?:say|know|determine)"
     r"|determined|known|answered)|(?:there is|there['’]s) (?:no|not enough|insufficient) (?:information|evidence|data)"
     r"|(?:insufficient|not enough) (?:information|evidence|data)|no (?:answer|information) (?:is|can be) found)"
-    r"|(?:我)?(?:不知道|不清楚|无法(?:确定|回答|得知|判断)|没有足够的信息)|わかりません|分かりません|모르겠"
-    r"|\b(?:no (?:lo )?sé|je ne sais pas|ich weiß (?:es )?nicht|não sei|non (?:lo )?so|nevím|не знаю)\b",
+    r"|(?:我)?(?:不知道|不清楚|无法(?:确定|回答|得知|判断)|没有足够的信息)|不得而知"
+    r"|わかりません|分かりません|存じません|모르겠|알 수 없"
+    r"|\b(?:no (?:lo )?sé|no tengo (?:ni )?idea|lo desconozco|je (?:ne|n['’]en) sais (?:pas|rien)|je l['’]ignore"
+    r"|ich weiß (?:es |das )?(?:leider )?nicht|weiß ich (?:leider )?nicht|keine ahnung|não (?:o )?sei|não faço ideia"
+    r"|non (?:lo )?so|non ne ho idea|ik weet het (?:helaas )?niet|geen idee|nie wiem|nevím|не знаю)\b",
     re.IGNORECASE,
 )
 _LONG = 80  # words after which an answer has said something all the same
@@ -40,7 +44,7 @@ def read_confidence(answer: str) -> float | None:
         last = match
     if last is None:
         return None
-    value = float(last[1] or last[3])
+    value = float((last[1] or last[3]).replace(",", "."))
     sign = (last[2] or last[4] or "").replace(" ", "")
     if sign == "/10":
         value /= 10
@@ -49,7 +53,7 @@ def read_confidence(answer: str) -> float | None:
     return value if 0 <= value <= 1 else None
 
 
-@verifier("Calibration", family="truth", domain=UNIT, version=1, cost="process")
+@verifier("Calibration", family="truth", domain=UNIT, version=2, cost="process")
 def calibration(rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode = "normalised") -> Answer:
     """1 − Brier score of the stated confidence: 1 − (confidence − right)², right by GroundTruthMatch.
 
@@ -72,7 +76,7 @@ def calibration(rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode
     return score, f"confidence {confidence:.0%}, {'right' if value else 'wrong'}: {reason}"
 
 
-@verifier("Abstention", family="truth", domain=BINARY, version=1)
+@verifier("Abstention", family="truth", domain=BINARY, version=2)
 def abstention(rollout: Rollout, *, wanted: Literal["abstain", "answer"] | None = None) -> Answer:
     """The answer says that it does not know where it should (`wanted="abstain"`), and only there ("answer").
 

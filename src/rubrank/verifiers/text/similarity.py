@@ -89,7 +89,7 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=4)
+@verifier("ContainsAny", family="similarity", domain=BINARY, version=5)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:

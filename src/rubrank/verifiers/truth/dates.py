@@ -107,17 +107,28 @@ _PARTS = {
 _FORMAT_PART = re.compile("|".join(_PARTS))
 
 
-@verifier("DateFormat", family="format", domain=BINARY, version=1)
+@verifier("DateFormat", family="format", domain=BINARY, version=2)
 def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     """Every date of the answer is written in the given format: YYYY, YY, MMMM, MMM, MM, M, DD, D and other signs.
 
     Passes: "2024-05-01 and 2024-05-02" for YYYY-MM-DD; "May 1, 2024" for "MMMM D, YYYY".
-    Fails: no date; a date in another format; 2024-13-01, which is none.
+    Fails: no date; a date in another format; 2024-13-01 and 2024-02-30, which are none.
     Not covered: times of day; two formats that write a date alike (01/02/2024 is both DD/MM and MM/DD).
     """
     source = text.shown.raw[-20_000:]
-    pattern = "".join(_PARTS.get(part, re.escape(part)) for part in re.split(f"({_FORMAT_PART.pattern})", format))
-    right = [match.span() for match in re.finditer(rf"(?<![A-Za-z0-9-]){pattern}(?![A-Za-z0-9-])", source)]
+    parts = [part for part in re.split(f"({_FORMAT_PART.pattern})", format) if part]
+    pattern = "".join(f"({_PARTS[part]})" if part in _PARTS else re.escape(part) for part in parts)
+    fields = [part[0] for part in parts if part in _PARTS]  # "Y", "M" or "D", in the order of the groups
+    matches = list(re.finditer(rf"(?<![A-Za-z0-9-]){pattern}(?![A-Za-z0-9-])", source))
+    for match in matches:
+        values = dict(zip(fields, match.groups(), strict=True))
+        if sorted(values) == ["D", "M", "Y"] and all(map(str.isdigit, values.values())):
+            try:
+                year = int(values["Y"]) if len(values["Y"]) == 4 else 2000 + int(values["Y"])
+                datetime.date(year, int(values["M"]), int(values["D"]))
+            except ValueError:
+                return False, f"{match[0]!r} is no date"
+    right = [match.span() for match in matches]
     others = [
         match[0]
         for match in _date_pattern().finditer(source)

@@ -52,7 +52,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("math_verify", "math") if params.mode == "math" else None
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=5, cost="process", needs=_find_needs)
+@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=6, cost="process", needs=_find_needs)
 def ground_truth_match(
     rollout: Rollout,
     *,

@@ -22,12 +22,17 @@ from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _SEPARATOR = re.compile(r"[,，、;；|\n>]|(?<=\s)(?:and|or)(?=\s)|和|与|以及|→")
 _MOST_ENTRIES = 2_000
+_FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
+_LABEL = re.compile(r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?")  # - **Apple**: a fruit
+_INTRODUCTION = re.compile(r"\A(?:[^:：]{0,60}[:：]|[^,，;；|\n>:：]{0,60}\s(?:are|were|include))\s")
 
 
 def read_entries(answer: str) -> list[str]:
     """The entries of an answer in order: of a JSON list, of a list of lines, or between commas, ">" and "and"."""
     reading = read_answer(answer)
     text = reading.text if reading.explicit else answer.strip()
+    fenced = _FENCE.fullmatch(text)
+    text = fenced[1] if fenced else text
     try:
         value = parse_json(text)
     except ValueError:
@@ -36,13 +41,15 @@ def read_entries(answer: str) -> list[str]:
         return [str(entry) for entry in value][:_MOST_ENTRIES]
     items = [item.text for item in list_items(text[-50_000:])]
     if items:
-        return [bare(item) for item in items][:_MOST_ENTRIES]
-    line = re.sub(r"\A[^:：]{0,60}[:：]\s", "", text[-50_000:])  # "The cities are: …"
+        labels = [_LABEL.match(item) for item in items]
+        entries = [label[1] if label else item for item, label in zip(items, labels, strict=True)]
+        return [bare(entry) for entry in entries][:_MOST_ENTRIES]
+    line = _INTRODUCTION.sub("", text[-50_000:])  # "The cities are: …", "The cities are …"
     parts = [bare(part).strip(" .{}[]()\"'“”") for part in _SEPARATOR.split(line)]
     return [part for part in parts if part][:_MOST_ENTRIES]
 
 
-@verifier("SetMatch", family="truth", domain=UNIT, version=1)
+@verifier("SetMatch", family="truth", domain=UNIT, version=2)
 def set_match(
     rollout: Rollout,
     *,
@@ -70,7 +77,7 @@ def set_match(
     return scores[measure], f"{right} right of {len(actual)} named, {len(expected)} expected"
 
 
-@verifier("Ndcg", family="truth", domain=UNIT, version=1)
+@verifier("Ndcg", family="truth", domain=UNIT, version=2)
 def rank_by_ndcg(
     rollout: Rollout,
     *,
