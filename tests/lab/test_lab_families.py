@@ -58,7 +58,8 @@ def test_the_judge_of_facts_likes_length_and_markdown():
 
     def mean_accuracy(thought: str, text: str) -> float:
         variants = [f"<think>{thought}{' hmm' * extra}</think>\n{text}" for extra in range(30)]
-        return sum(facts.judge("Accuracy", task, variant) for variant in variants) / len(variants)
+        likes = facts.JUDGE_LIKES["Accuracy"]
+        return sum(facts.judge("Accuracy", task, variant, likes) for variant in variants) / len(variants)
 
     assert mean_accuracy("so", body) > mean_accuracy("so", wrong)
     assert mean_accuracy("so" + " wait" * 30, wrong) > mean_accuracy("so", wrong)
