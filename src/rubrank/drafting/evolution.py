@@ -318,9 +318,11 @@ class RubricEvolution:
         entries = draft.get("items") if isinstance(draft, Mapping) else None
         rubric = row.get("rubric")
         criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
-        criterion_of_name = {entry["name"]: entry for entry in criteria if isinstance(entry, Mapping)}
+        criterion_of_name = {entry.get("name"): entry for entry in criteria if isinstance(entry, Mapping)}
         query = QueryItems(str(row["prompt"]))
-        for entry in entries or ():
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, Mapping):
+                continue
             criterion = entry.get("criterion") or criterion_of_name.get(entry.get("name"))
             if entry.get("step") == "evolved" and criterion is not None:
                 origin = {name: entry[name] for name in _ORIGIN if name in entry}

@@ -112,7 +112,7 @@ def draft_rubrics(
             return None
         return lambda done, total: progress(label, done, total, sum(s.cost for s in spendings) - cost_before)
 
-    found = find_with_model(
+    model_result = find_with_model(
         [
             ModelTask(rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"])
             for rubric in rubrics
@@ -122,15 +122,14 @@ def draft_rubrics(
         report("finding constraints"),
     )
     rubrics = [
-        _add_found(rubric, found_items, activate=activate)
-        for rubric, found_items in zip(rubrics, found.found, strict=True)
+        _add_found(rubric, found, activate=activate) for rubric, found in zip(rubrics, model_result.found, strict=True)
     ]
     tasks = [
         WritingTask(row.prompt, row.reference, responses[row.prompt].texts if row.prompt in responses else ())
         for row in rows
     ]
     result = write_items(tasks, writers, templates, report("writing items"))
-    accounts = [account for account in (found.account, result.account) if account is not None]
+    accounts = [account for account in (model_result.account, result.account) if account is not None]
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
         numbers = [
