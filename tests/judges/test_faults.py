@@ -121,6 +121,16 @@ def test_secrets_are_in_no_error(monkeypatch):
         assert "hunter2" not in str(wrong.value)
 
 
+@pytest.mark.parametrize("before", range(285, 300))
+def test_a_message_cut_within_a_secret_shows_no_part_of_it(monkeypatch, before):
+    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-key-abcdef")
+    message = "x" * before + " sk-key-abcdef and more"
+    failed = Answer(status=400, body=json.dumps({"error": {"message": message}}))
+    with Server([failed]) as server:
+        (reply,), _ = run(ask_all(secretive(server), [call_of()]))
+    assert "sk-key" not in str(reply)
+
+
 def test_a_password_without_a_key_is_basic_authorization(monkeypatch):
     monkeypatch.delenv("TEST_JUDGE_KEY", raising=False)
     with Server() as server:

@@ -110,6 +110,9 @@ class Address:
         for secret in sorted(set(secrets), key=len, reverse=True):
             if len(secret) >= _MIN_SECRET:
                 text = text.replace(secret, "***")
+                # A message that was shortened may end within the secret.
+                for size in range(len(secret) - 1, _MIN_SECRET - 1, -1):
+                    text = text.replace(secret[:size] + "…", "***…")
         return text
 
 
