@@ -80,8 +80,8 @@ def _read_scalar(text: str) -> Any:
 def _parse_csv(source: str) -> Any:
     try:
         # Where the comma is the decimal sign, tables are written with semicolons.
-        header = source.lstrip().split("\n", 1)[0]
-        delimiter = next((sign for sign in ",;\t" if sign in header), ",")
+        first_line = source.lstrip().split("\n", 1)[0]
+        delimiter = next((sign for sign in ",;\t" if sign in first_line), ",")
         reader = csv.reader(io.StringIO(source[:_LONGEST]), delimiter=delimiter, strict=True)
         rows = [row for row in reader if row]
     except csv.Error as error:

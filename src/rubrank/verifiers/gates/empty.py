@@ -25,16 +25,20 @@ _FRAME = re.compile(  # frames around nothing: \boxed{}, <answer></answer>, $ $,
     r"\\(?:boxed|fbox|text|mathrm)\s*\{\s*\}|</?(?:answer|solution|final|response|output|result)\s*/?>|\$+"
     r"|\{\{\s*\w{1,30}\s*\}\}"
 )
+# A label before an answer: "The final answer is:", 答案如下：.
 _LABEL = re.compile(
     r"(?:the |my |final |your )*(?:answer|solution|response|result|output|conclusion)(?:(?: is| below)\s*[:：=]?"
     r"|\s*[:：=])|(?:最终)?(?:答案|回答|答|解|结果|结论|解答|答复)(?:(?:是|为|如下)\s*[:：]?|\s*[:：])",
     re.IGNORECASE,
 )
+# Signs for "nothing", which are an answer if data were asked for: [], {}, set(), ∅.
 _NOTHING_FOUND = re.compile(r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE)
+# The prompt is about signs, so that a sign alone may be the answer: "Which operator adds two numbers?"
 _ABOUT_SIGNS = re.compile(
     r"\b(?:signs?|symbols?|punctuation|marks?|characters?|operators?|delimiters?|separators?)\b|标点|符号|字符|记号",
     re.IGNORECASE,
 )
+# The whole answer in brackets: [Your answer here], 【答案】.
 _BRACKETED = re.compile(r"[\[<{(（【「]{1,2}\s*(.{1,80}?)\s*[\]>})）】」]{1,2}[.。]?", re.DOTALL)
 # Placeholders speak of what is to be filled in, by whom or where.
 _TO_FILL_IN = re.compile(
@@ -44,18 +48,22 @@ _TO_FILL_IN = re.compile(
     r"|lorem ipsum|^\W*(?:请)?(?:在此|此处|这里|在这里)处?(?:填写|输入|插入|作答|写)|^\W*(?:你|您)的(?:答案|回答)\W*$",
     re.IGNORECASE,
 )
+# The prompt asks for a template, in which placeholders are right.
 _TEMPLATES = re.compile(r"template|placeholder|fill[- ]in|form\b|format|boilerplate|模板|占位|格式|填空", re.IGNORECASE)
+# The prompt asks for a title or an outline, so that a heading alone may be the answer.
 _TITLE_ASKED = re.compile(
     r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号"
     r"|markdown",
     re.IGNORECASE,
 )
+# The prompt asks for a text: an announcement or a heading alone does not answer it.
 _TEXT_ASKED = re.compile(
     r"\b(?:explain|describe|write|how|why|steps|list|compare|discuss|summari[sz]e|essay|story|poem|letter|article|guide|plan"
     r"|code|implement|translate|give|tell|create)\b|解释|说明|描述|写|介绍|步骤|列出|为什么|怎么|如何|翻译|总结|分析|讲"
     r"|\b(?:explique|explica|erkläre|schreib|rédige|escrib|descri|объясни|напиши)\w*|説明|書い|설명",
     re.IGNORECASE,
 )
+# The prompt may ask for data or code, where "None", [] or null can be right.
 _DATA_ASKED = re.compile(
     r"\b(?:json|lists?|array|object|sets?|dict\w*|code|function|return|output|regex|empty|null|which|any|value|result"
     r"|print|prints|extract|fields?|sql|python|javascript|program|n/a|none|reply only|answer only)\b"
@@ -70,12 +78,16 @@ _OPEN_QUESTION = re.compile(
     r"|什么|谁|怎么|为什么|怎样|とは|何|誰|どう|なぜ|무엇|누구|어떻게|왜",
     re.IGNORECASE,
 )
+# "What is DNA?": null is no answer to it.
 _DEFINITION_ASKED = re.compile(
     r"^\W*(?:what (?:is|are|was|were)|what's) (?:an? |the )?[\w-]+(?: [\w-]+)?\W*$", re.IGNORECASE
 )
 _VALUES_OF_CODE = ("null", "nil", "nan", "void")
+# A picture in Markdown, which is something to see.
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\]\(https?://[^)\s]{1,2000}\)")
+# Two or more markers of list entries with nothing behind them.
 _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
+# Words that a heading may have without saying anything about the subject: "Part 1: Introduction".
 _GENERIC = re.compile(
     r"\b(?:answer|solution|introduction|explanation|overview|summary|response|conclusion|analysis|background|part|section"
     r"|chapter|step|guide|about|the|and|for|with|of|to|in|on|an?|\d+)\b|答案|解答|回答|引言|介绍|概述|总结|简介|前言|结论|分析|正文|解析|[的与和一二三四五、.:：]",

@@ -21,14 +21,17 @@ from rubrank.verifiers.shared.word_tables import read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
+# Tags of thinking and tokens of chat templates: </think>, <|im_end|>, [/INST], <<SYS>>.
 _TAG = re.compile(
     rf"</?(?:{_TAG_NAMES}|start_of_turn|end_of_turn)>|<\|[a-z_]{{2,30}}\|>|◁/?think▷|\[/?THINK\]|\[/?INST\]|<</?SYS>>"
     r"|<\|?(?:user|assistant|system)\|?>(?=\s)",
     re.IGNORECASE,
 )
+# Names of channels that remain when their tokens are dropped: "analysisWe need to …assistantfinal…".
 _CHANNELS = re.compile(
     r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)"
 )
+# A label at the beginning that announces thinking: "**Thinking Process:**", 思考过程：.
 _LABEL = re.compile(
     r"\W{0,4}(?:(?:my |internal |the )?(?:thinking|thought|reasoning)(?: process| out loud| aloud)?"
     r"|(?:internal|inner) (?:monologue|reasoning|note)|internal|chain[- ]of[- ]thought|scratchpad"
@@ -36,14 +39,16 @@ _LABEL = re.compile(
     r"(?:\W{0,3}[:：]|\]|\*\*\n)",
     re.IGNORECASE,
 )
+# The lines of an agent: "Thought: …", "Action 2: …", "Observation: …".
 _STEPS = re.compile(
     r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]", re.IGNORECASE
 )
-_MONOLOGUE = re.compile(  # the lookahead for the first letter makes it fast on ordinary lines
+# Lines that begin with "Wait,", "Hmm", 等等. The lookahead for the first letter makes it fast on ordinary lines.
+_MONOLOGUE = re.compile(
     r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
     r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
 )
-# What a prompt may ask for that looks like thinking aloud.
+# The prompt asks for fiction or for thinking aloud, which looks like a leak.
 _FICTION_ASKED = re.compile(
     r"\b(?:monologue|diary|journal|story|novel|character|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person"
     r"|stream of consciousness|scene|persona|pretend|imagine|act as|think (?:out loud|aloud)|point of view|voice of"
@@ -51,6 +56,7 @@ _FICTION_ASKED = re.compile(
     r"|独白|心理活动|故事|小说|日记|剧本|对话|角色|扮演|monólogo|monolog",
     re.IGNORECASE,
 )
+# The same, and prompts that ask for thoughts or steps; then labels, steps and monologues are no leak.
 _THOUGHTS_ASKED = re.compile(
     r"\b(?:thinking|thoughts?|reasoning|chain[- ]of|monologue|diary|journal|story|novel|character|react\b|agent"
     r"|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person|stream of consciousness|scene|poem|lyrics?|song|rap"
@@ -58,6 +64,7 @@ _THOUGHTS_ASKED = re.compile(
     r"|思考过程|推理过程|独白|思维|心理活动|故事|小说|日记|剧本|对话|角色|扮演|歌|诗|剧|monologue|monólogo|Monolog",
     re.IGNORECASE,
 )
+# The prompt asks for a conversation, or is about one; then turns of speakers are no leak.
 _CONVERSATION_ASKED = re.compile(
     r"dialog|conversation|\bchat|transcript|screenplay|interview|role-?play|few-?shot|chatbot|assistant"
     r"|对话|聊天|访谈|剧本|会話|대화|diálogo|gespräch|диалог",

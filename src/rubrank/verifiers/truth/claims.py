@@ -40,6 +40,7 @@ def normalise(text: str) -> str:
     return without_articles or " ".join(letters.split()) or text.strip()
 
 
+# Words for "is" and the like, and the signs that stand for them; what follows may be claimed.
 _IS = (
     r"(?:\b(?:is|are|was|were|be|been|being|it['’]?s|that['’]?s|he['’]?s|she['’]?s|named|called|as|means?"
     r"|equals?|became"
@@ -48,6 +49,7 @@ _IS = (
     r"|это|является|называется|был|была|has|have|had|get|gets|got|find|obtain|contains?|wrote|by|in|at|on|during)"
     r"|[은는이가](?=\s)|是|为|為|叫做?|名叫|称为|等于|即|乃|は|が|คือ|هي|هو|היא|הוא|[:：=＝—–→-])"
 )
+# Small words and marks that may stand between "is" and the truth: "is certainly the city of **".
 _SMALL = (
     r"(?:[\s*_\"“‘'`「『《«(（$]|\b(?:the|a|an|of|city|town|called|named|definitely|certainly|likely|probably|clearly"
     r"|indeed|actually|therefore|thus|la|le|les|el|los|las|il|lo|der|die|das|den|o|os|as|un|une|una|ein|eine|um|uma|het"
@@ -63,6 +65,7 @@ _DESCRIBED_BEFORE = re.compile(
     r"|(?:是|为)[^，。；、！？或和与及不非没比跟同,.;\s]{1,10}\Z",
     re.IGNORECASE,
 )
+# Nothing but marks, "so" or "therefore", and small words stands before the truth.
 _START_BEFORE = re.compile(
     rf"\A[\s*_\"“‘'`「『《«(（#>-]*(?:(?:so|therefore|thus|hence|well|yes|sure|okay|因此|所以|那么|由此可见"
     rf"|よって|따라서)"
@@ -70,6 +73,7 @@ _START_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _CLOSE = r"[\s*_\"”’'`」』》»)）$]*"
+# The clause ends behind the truth: with the text, a full stop, or a word that begins another clause.
 _END = re.compile(
     rf"{_CLOSE}(?:\Z|[.。．!！;；\n?？](?:\W|\Z)|[.。．!！;；]|です|だ(?!\w)|である|でした|입니다|이다|예요"
     rf"|이에요|है|है।|dir\b|dır\b|dur\b"
@@ -80,12 +84,14 @@ _END = re.compile(
     r"|perché|che|потому|который|так как|поскольку)\b)|[,，]?\s*(?:因为|由于|而不是|而非|不是|它|其|这|位于|なぜなら))",
     re.IGNORECASE,
 )
+# Behind the truth as the subject: "Paris is …", "Newton discovered …", 鲁迅写的.
 _COPULA_AFTER = re.compile(
     rf"{_CLOSE}(?:\s(?:is|are|was|were|has|had|est|es|é|è|ist|war|är|er|jest|adalah|là|это)\b|\s?[—–:：]\s|是|为"
     r"|は|が|[写作创著发画唱导建][^，。]{0,3}的"
     r"|이|가|은|는|\s(?:wrote|discovered|invented|painted|won|became|founded|composed)\b)",
     re.IGNORECASE,
 )
+# The sentence only supposes or reports: "might", "some say", "used to be".
 _DOUBT = re.compile(
     r"\b(?:either|might|may be|could be|perhaps|not sure|unsure|whether|i guess|maybe|some (?:say|think|believe|claim)"
     r"|people (?:say|think)"
@@ -175,6 +181,7 @@ def _is_claim(sentence: str, start: int, end: int, question: str) -> bool:
     return begins_sentence and (_COPULA_AFTER.match(after) is not None or ends_clause)
 
 
+# A denial right behind the truth: "Paris is not …", 巴黎不是.
 _NOT = re.compile(
     rf"{_CLOSE}\s*(?:(?:is|was|are|were|has|would|does|did)\s?(?:not|n['’]t)\b|isn['’]?t|wasn['’]?t|n['’]est pas"
     rf"|no (?:es|fue)\b"
@@ -212,6 +219,7 @@ def _is_apposition(after: str, question: str) -> bool:
 
 _MOST_WORDS = 400
 _DROPPED = word_set("a an the The")  # "A" may be a name
+# Words of denial anywhere in the clause.
 _NEGATION = re.compile(
     r"\b(?:not|never|neither|nor|cannot|without|except|excluding|instead|rather|unlike|incorrect\w*|wrong\w*|false\w*"
     r"|mistaken\w*|unknown|unclear|unable|sorry|nicht|keine?[rnms]?|pas|jamais|não|nunca|никогда|не|нет|není|nebyl\w*"
@@ -226,6 +234,7 @@ _RELATED = re.compile(
     r"|relative to|als|que|mezi|než|nedaleko|poblíž|po|před)|比|像|除了|不同于|相比)[\s\"“'‘「《(*_]*\Z",
     re.IGNORECASE,
 )
+# A capital letter or a digit follows at once, so that the name or number may go on.
 _NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
 _START = re.compile(r"[\s*_\"“‘'#>-]*(?:The\s)?")
 _VERB = re.compile(
@@ -259,6 +268,7 @@ _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]{1,2}\b)?")
 
 # Languages whose nouns and names change their endings: Paříž, v Paříži.
 _INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
+# What stands between the parts of a list.
 _PARTS = re.compile(r"\s*[,;、，]\s*(?:(?:and|und|et|y|e|a|и)\s)?\s*|\s+(?:and|und|et|y|a|и)\s+|\s*[和与及]\s*")
 
 
@@ -290,6 +300,7 @@ def _lists_parts(sentence: str, truth: str, language: str) -> bool:
     return len(_PARTS.findall(listed)) <= len(parts) - 1
 
 
+# The question asks for the full name; then a name without its middle names does not answer it.
 _FULL_NAME_ASKED = re.compile(
     r"(?:full|birth|complete|middle|whole|real|given) name|born as|(?:celé|rodné|plné) (?:\w+ )?jméno|nom complet"
     r"|nombre completo|nome completo|vollständige[rn]? name|geburtsname|полное имя|全名|本名|原名",
