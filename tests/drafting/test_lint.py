@@ -99,6 +99,7 @@ def test_each_measure_fires_on_a_case_made_for_it_and_not_on_a_healthy_run():
     reversed_scores[:, :, 2] = -healthy[:, :, 0]
     findings = lint_scores(reversed_scores, names)
     assert any(finding.kind == "reversed" and "Sea" in finding.sentence for finding in findings)
+    assert not any(finding.kind == "misaligned" and "Sea" in finding.sentence for finding in findings)
     for finding in findings:
         assert finding.evidence, finding
         assert finding.action

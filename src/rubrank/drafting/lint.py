@@ -162,7 +162,8 @@ def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
         weight = criterion.weight / total_weight
         effective = criterion.effective / groups
         is_tied = criterion.tied >= TIED * criterion.groups  # that is a finding of its own
-        if weight >= _MUCH_WEIGHT and effective <= weight / 3 and not is_tied:
+        # Below 0 the criterion works against the rewards, which is the finding "reversed".
+        if weight >= _MUCH_WEIGHT and 0 <= effective <= weight / 3 and not is_tied:
             sentence = f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
             action = "Its weight does not act: give the criterion more levels, or accept it and lower the weight."
             evidence = {"weight": weight, "effective": effective}
