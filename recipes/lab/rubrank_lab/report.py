@@ -248,7 +248,8 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
     criterion = _paragraph(f"""
         The plan chooses the rule with the best worst case: its smallest share of the best gain over both families and
         all worlds of the tunnel. Ties go to the paper's form, then to other forms of RLVR². That shares within
-        {TIE:.0%} are a tie was decided after the first two seeds had run.""")
+        {TIE:.0%} are a tie was decided after the first two seeds had run. The last column names the world of the tunnel
+        in which each rule is weakest. If the first rules share that world, it alone decides their order.""")
     header = ["share of the best gain", "worst case", *(result.name for result in families)]
     header += ["tunnel, mean", "tunnel, worst"]
     rows = []
