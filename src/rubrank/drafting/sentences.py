@@ -271,6 +271,14 @@ _NEGATED_BEFORE = re.compile(
     r"|\bnothing\s+$|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$",
     re.IGNORECASE,
 )
+# "I would rather not read more than 90", "nobody wants to see over 60": a negation before it in the same clause.
+# What it turns around is not sure, and "more than 90" would be the opposite of the request: no constraint.
+_PERHAPS_NEGATED_BEFORE = re.compile(
+    r"(?:\b(?:not|never|no|nobody|nothing|none|neither|nor|without|cannot|hardly|hate|hates|dislike|refuse|refuses|unwilling"
+    r"|annoyed|tired of|too long if|lose (?:interest|points|marks))|n't)\b"
+    r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$",
+    re.IGNORECASE,
+)
 _NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
 # "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75
 _LIMIT_BEFORE = re.compile(
@@ -310,6 +318,8 @@ def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callab
             return match[0]
         if _NEGATED_BEFORE.search(before):
             relation = _NEGATED_RELATIONS.get(relation, relation)
+        elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
+            return match[0]
         elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
             relation = "at most"
         if match["high"]:

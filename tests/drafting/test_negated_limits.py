@@ -1,0 +1,42 @@
+"""A limit under a negation is never turned around: it compiles to the limit that is meant, or to nothing."""
+
+import pytest
+
+from rubrank.drafting.compiler import compile_prompt
+
+UPPER = [
+    "I would rather not read more than ninety words about tides.",
+    "Explain tides. Nobody wants to see more than 80 words.",
+    "Write a summary of tides. I don't have time to read more than 100 words.",
+    "I hate reading texts longer than 60 words. Explain tides.",
+    "Explain tides. The editor never prints over 120 words.",
+    "Explain tides and do not go over 60 words.",
+    "Explain tides. It shouldn't be longer than 60 words.",
+]
+LOWER = [
+    "Describe tides; your reply must not have less than 50 words.",
+    "Describe tides. Nobody accepts fewer than 5 sentences here.",
+]
+
+
+@pytest.mark.parametrize("prompt", UPPER)
+def test_an_upper_limit_never_becomes_a_lower_one(prompt):
+    assert all(constraint.params["relation"] in ("at most", "less than") for constraint in compile_prompt(prompt))
+
+
+@pytest.mark.parametrize("prompt", LOWER)
+def test_a_lower_limit_never_becomes_an_upper_one(prompt):
+    assert all(constraint.params["relation"] in ("at least", "more than") for constraint in compile_prompt(prompt))
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Do not mention the moon and write more than 100 words about tides.",
+        "Don't mention the moon. Use more than 100 words.",
+        "No introduction, please: write more than 100 words about tides.",
+    ],
+)
+def test_a_negation_of_something_else_changes_nothing(prompt):
+    relations = [constraint.params.get("relation") for constraint in compile_prompt(prompt)]
+    assert "more than" in relations
