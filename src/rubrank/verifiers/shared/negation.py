@@ -11,8 +11,8 @@ The words of denial are those of the sentence's language (data/denial_words.tsv)
 the clause, is denied (before it in Japanese and Korean). "Without" denies less, only the words next to it: "Profits
 rose without delay" says that they rose. Expressions that contain a word of denial and deny nothing ("no doubt", 必ず,
 不断) are passed over. Not covered: languages that have no words in the table deny nothing; irony, doubt ("might"),
-opposites ("fell" for "rose"), and adverbs with "not" that the table does not list: "not seldom" is taken for a denial (10
-of 59 adverbs written after the table was).
+opposites ("fell" for "rose"), and adverbs with "not" that the table does not list: "not seldom" is taken for a denial
+(10 of 59 adverbs written after the table was).
 """
 
 from __future__ import annotations
