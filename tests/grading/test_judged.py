@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from judges.server import MODEL, Answer, Asked, Server
+from typer.testing import CliRunner
 
+from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, JudgingFailed
 from rubrank.grading.grade import grade
 from rubrank.scores.files import read_scores
@@ -152,3 +155,19 @@ def test_a_wrong_file_is_found_before_anything_is_graded(tmp_path: Path) -> None
     path.write_text("judges:\n  - {kind: absolut, endpoints: [{base_url: 'http://x', model: m}]}\n")
     with pytest.raises(InvalidInput, match=r"judges\.yaml: .*kind must be one of"):
         grade("there-is-no-such-file.jsonl", RUBRIC, judges=path)
+
+
+@pytest.mark.parametrize(("kind", "answer", "is_noted"), [("absolute", None, True), ("listwise", ranking, False)])
+def test_compared_criteria_are_not_noted_as_yes_no(
+    tmp_path: Path, kind: str, answer: Callable[[Asked], Answer] | None, is_noted: bool
+) -> None:
+    criteria = [RUBRIC["criteria"][0], {"name": "Taste", "question": "Is it well written?"}]
+    rollouts, rubric, file = tmp_path / "rollouts.jsonl", tmp_path / "rubric.json", tmp_path / "judges.json"
+    rollouts.write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]))
+    rubric.write_text(json.dumps({"criteria": criteria}))
+    with Server(answer or [Answer('{"reasoning": "fine", "finding": "It is so, entirely.", "verdict": 1}')]) as server:
+        file.write_text(json.dumps(judges(server, kind=kind, cache=str(tmp_path / "replies.sqlite"))))
+        command = ["grade", str(rollouts), "-r", str(rubric), "--judges", str(file), "-o", str(tmp_path / "s.jsonl")]
+        done = CliRunner().invoke(app, [*command, "--workers", "0"])
+    assert done.exit_code == 0, done.output
+    assert ("all criteria are yes/no" in done.stderr) == is_noted

@@ -14,6 +14,7 @@ import rubrank
 from rubrank import RLVR2, FuseOptions, ScoreBatch
 from rubrank.cli.app import app
 from rubrank.errors import BadTable, InvalidInput
+from rubrank.grading.missing import count_missing
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
 from rubrank.rollouts.groups import read_groups
@@ -329,6 +330,31 @@ def test_a_comparison_is_shown_as_decided(tmp_path):
     fuse_file(path, tmp_path / "out.jsonl", utilities=True)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert all(isinstance(row["utility.Taste"], float) for row in rows)
+
+
+def test_a_rollout_that_was_not_asked_is_not_missing(tmp_path):
+    """A hard gate stopped rollout 2, so nobody compared it; rollout 3 was asked for, and the judge failed."""
+    outcomes = np.full((4, 4), np.nan)
+    outcomes[0, 1], outcomes[1, 0] = 0.7, 0.3
+    reasons = (("", "better"), ("", "worse"), ("", "not asked: a gate has stopped it"), ("", "timeout"))
+    scores = np.array([[1, np.nan], [1, np.nan], [0, np.nan], [1, np.nan]])
+    criteria = (CriterionData("Facts"), CriterionData("Taste"))
+    table = ScoreTable((GroupScores("q", criteria, scores, reasons, {"Taste": outcomes}),))
+    assert [summary.missing for summary in table.summary()] == [0, 1]
+    assert "1 score missing" in repr(table)
+    assert (count_missing(table).missing, count_missing(table).asked) == (1, 7)
+    table.write(tmp_path / "scores.jsonl")
+    command = ["explain", str(tmp_path / "scores.jsonl"), "--group", "q"]
+    first, second, third, _ = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rollouts"]
+    assert first["outcomes"]["Taste"] == {"beats": 0, "ties": 0, "loses": 0, "ahead": 1, "behind": 0}
+    assert second["outcomes"]["Taste"]["behind"] == 1
+    assert third["utilities"]["Taste"] is None
+    assert "Taste          1/1" in CliRunner().invoke(app, command).stdout
+
+
+def test_criteria_of_other_rubrics_are_not_missing():
+    groups = [GroupScores(name, (CriterionData(name),), np.ones((2, 1)), (("",),) * 2) for name in ("A", "B")]
+    assert "0 scores missing" in repr(ScoreTable(tuple(groups)))
 
 
 def test_columns_beside_declared_criteria_are_reported(tmp_path):

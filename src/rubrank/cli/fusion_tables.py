@@ -116,7 +116,7 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
         cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[rollouts, k]]
         outcome = group.outcomes[:, :, k]
         pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
-        wins = int((outcome == 1.0).sum())
+        wins = int((outcome > 0.5).sum())  # as a fraction, if several answers differ
         rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{wins}/{pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
@@ -193,12 +193,13 @@ def _coefficients_as_json(group: FusedGroup, k: int) -> dict[str, Any]:
 
 
 def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
+    is_decided = [_is_decided(group, i, k) for k in range(len(group.criteria))]
     data: dict[str, Any] = {
         "rollout": i,
         "scores": dict(zip(group.criteria, group.scores[i], strict=True)),
         "outcomes": {name: _count_outcomes(group.outcomes[i, :, k], i) for k, name in enumerate(group.criteria)},
-        "utilities": dict(zip(group.criteria, group.utilities[i], strict=True)),
-        "values": dict(zip(group.criteria, group.values[i], strict=True)),
+        "utilities": dict(zip(group.criteria, np.where(is_decided, group.utilities[i], np.nan), strict=True)),
+        "values": dict(zip(group.criteria, np.where(is_decided, group.values[i], np.nan), strict=True)),
         "fused": group.fused[i],
         "ranking": group.ranking[i],
         "reward": group.reward[i],
@@ -212,9 +213,13 @@ def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
 
 
 def _count_outcomes(outcome: np.ndarray, i: int) -> dict[str, int]:
+    """Certain outcomes, and those that are fractions, such as 0.7 for "ahead of 3 (0.70)", if there are any."""
     against_others = np.delete(outcome, i)
-    return {
+    counts = {
         "beats": int((against_others == 1.0).sum()),
         "ties": int((against_others == 0.5).sum()),
         "loses": int((against_others == 0.0).sum()),
     }
+    ahead = int(((against_others > 0.5) & (against_others < 1.0)).sum())
+    behind = int(((against_others > 0.0) & (against_others < 0.5)).sum())
+    return {**counts, "ahead": ahead, "behind": behind} if ahead or behind else counts

@@ -18,8 +18,7 @@ import numpy as np
 
 from rubrank._plain import shortened
 from rubrank.errors import GradingFailed, InvalidInput
-from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.verifiers.verifier import NOT_ASKED
+from rubrank.scores.table import ScoreTable
 
 _MOST_REASONS = 3
 
@@ -66,24 +65,12 @@ def count_missing(table: ScoreTable) -> Missing:
     first_failure: dict[str, str] = {}
     expected = 0
     for group in table.groups:
-        expected += group.scores.size
-        for row, column in np.argwhere(np.isnan(group.scores)):
+        expected += group.scores.size - int(group.not_asked.sum())
+        for row, column in np.argwhere(group.missing):
             reason = group.reasons[row][column] if group.reasons else ""
-            if reason.startswith(NOT_ASKED):
-                expected -= 1
-            elif not _is_compared(group, int(row), int(column)):
-                kind = shortened(reason.partition(":")[0], 80)
-                if kind.endswith(" failed"):
-                    # Most rollouts fail in the same way, and the exception says what to repair.
-                    kind = first_failure.setdefault(kind, shortened(reason, 300))
-                reasons[kind or "no reason given"] += 1
+            kind = shortened(reason.partition(":")[0], 80)
+            if kind.endswith(" failed"):
+                # Most rollouts fail in the same way, and the exception says what to repair.
+                kind = first_failure.setdefault(kind, shortened(reason, 300))
+            reasons[kind or "no reason given"] += 1
     return Missing(expected, reasons.total(), reasons)
-
-
-def _is_compared(group: GroupScores, row: int, column: int) -> bool:
-    """Did a judge compare this rollout with at least one other?"""
-    outcomes = group.outcomes.get(group.names[column])
-    if outcomes is None:
-        return False
-    against_others = np.delete(outcomes[row], row)
-    return not np.isnan(against_others).all()

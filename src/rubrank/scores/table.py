@@ -32,6 +32,7 @@ from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
 from rubrank.tables.html import Shaded, write_cell
 from rubrank.verifiers.distribution import Distribution
+from rubrank.verifiers.verifier import NOT_ASKED
 
 _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 
@@ -64,6 +65,23 @@ class GroupScores:
         """Names of its criteria."""
         return tuple(criterion.name for criterion in self.criteria)
 
+    @cached_property
+    def not_asked(self) -> np.ndarray:
+        """(G, K): True where no judge was asked, because a hard gate has stopped the rollout."""
+        not_asked = np.zeros(self.scores.shape, dtype=bool)
+        for i, k in np.argwhere(np.isnan(self.scores)) if self.reasons else ():
+            not_asked[i, k] = self.reasons[i][k].startswith(NOT_ASKED)
+        return not_asked
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """(G, K): True where a score or comparison was asked for and is not there."""
+        missing = np.isnan(self.scores) & ~self.not_asked
+        for k, name in enumerate(self.names):
+            if name in self.outcomes:
+                missing[:, k] &= ~was_compared(self.outcomes[name])
+        return missing
+
     def score(self, rollout: int, criterion: str) -> float:
         """One score."""
         return float(self.scores[rollout, self._column(criterion)])
@@ -90,6 +108,7 @@ class CriterionSummary:
     tie_rate: float
     """Share of the pairs within groups that tie; NaN without a pair."""
     missing: int
+    """Scores that were asked for and are not there; comparisons, and rollouts stopped by a hard gate, do not count."""
     groups: int
     all_tied: int
     """Groups in which it tells no rollouts apart."""
@@ -325,15 +344,16 @@ class ScoreTable(Framed):
         totals = {name: _CriterionTotals() for name in self.criteria}
         for group in self.groups:
             for k, criterion in enumerate(group.criteria):
+                total = totals[criterion.name]
+                total.missing += int(group.missing[:, k].sum())
                 if criterion.name in group.outcomes:
-                    totals[criterion.name].add_comparisons(group.outcomes[criterion.name])
+                    total.add_comparisons(group.outcomes[criterion.name])
                 else:
-                    totals[criterion.name].add_scores(group.scores[:, k], criterion.margin)
+                    total.add_scores(group.scores[:, k], criterion.margin)
         return tuple(total.summarise(name) for name, total in totals.items())
 
     def __repr__(self) -> str:
-        compared = sum(int(was_compared(x).sum()) for group in self.groups for x in group.outcomes.values())
-        missing = int(np.isnan(self.scores).sum()) - compared
+        missing = sum(int(group.missing.sum()) for group in self.groups)
         return (
             f"ScoreTable({counted(len(self), 'rollout')} in {counted(len(self.groups), 'group')}, "
             f"{counted(len(self.criteria), 'criterion')}, {counted(missing, 'score')} missing)"
@@ -376,7 +396,7 @@ def _merge_equal_rows(values_NK: np.ndarray) -> np.ndarray:
 class _CriterionTotals:
     rollouts: int = 0
     scored: int = 0
-    compared: int = 0
+    missing: int = 0
     total: float = 0.0
     pairs: int = 0
     ties: int = 0
@@ -398,7 +418,6 @@ class _CriterionTotals:
         """Add a group whose responses were compared: it has ties, but no mean."""
         pairs = outcomes_GG[np.triu_indices(len(outcomes_GG), 1)]
         pairs = pairs[~np.isnan(pairs)]
-        self.compared += int(was_compared(outcomes_GG).sum())
         self._add_group(len(outcomes_GG), len(pairs), int((pairs == 0.5).sum()))
 
     def _add_group(self, rollouts: int, pairs: int, ties: int) -> None:
@@ -415,7 +434,7 @@ class _CriterionTotals:
             self.rollouts,
             self.total / self.scored if self.scored else np.nan,
             self.ties / self.pairs if self.pairs else np.nan,
-            self.rollouts - self.scored - self.compared,
+            self.missing,
             self.groups,
             self.all_tied,
         )

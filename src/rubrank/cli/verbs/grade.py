@@ -204,7 +204,8 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
         if graded.judging is not None:
             show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
-    if yes_no_only((criterion.layer, criterion.domain) for criterion in graded.specifications()):
+    is_compared = any(group.outcomes for group in graded.groups)  # who beats whom is no yes or no
+    if not is_compared and yes_no_only((spec.layer, spec.domain) for spec in graded.specifications()):
         say(f"note: {YES_NO}")
     say(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}")
     if not as_json:
