@@ -316,8 +316,8 @@ class RewardOptions(Options):
 
     def with_attributes(self, names: Iterable[str]) -> Self:
         """The same options with these attributes; one that was set already keeps what is done about it."""
-        known = {attribute.name: attribute for attribute in self.attributes}
-        attributes = tuple(known.get(name, AttributeOptions(name=name)) for name in names)
+        attributes_by_name = {attribute.name: attribute for attribute in self.attributes}
+        attributes = tuple(attributes_by_name.get(name, AttributeOptions(name=name)) for name in names)
         return self.model_copy(update={"attributes": attributes})
 
     def adjustment_of(self, attribute: AttributeOptions) -> tuple[float, Draw] | None:

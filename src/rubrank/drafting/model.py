@@ -214,8 +214,8 @@ async def _check(constraint: FoundConstraint, task: ModelTask, checker: Asker, t
     params = verifier.check_parameters(dict(constraint.params))
     scores = [verifier.verify(Rollout(response=text), params).value for text in (passing, failing)]
     if scores != [verifier.domain.high, verifier.domain.low]:
-        shown = ["missing" if score is None else f"{score:g}" for score in scores]
-        reason = f"the verifier gives {shown[0]} to a text that fulfils it, {shown[1]} to one that does not"
+        score_texts = ["missing" if score is None else f"{score:g}" for score in scores]
+        reason = f"the verifier gives {score_texts[0]} to a text that fulfils it, {score_texts[1]} to one that does not"
         return replace(constraint, reason=reason)
     return replace(constraint, figures={"passing": passing[:200], "failing": failing[:200]})
 

@@ -182,12 +182,12 @@ def _describe_figures(item: Mapping[str, Any]) -> str:
         if value is None:
             continue
         if isinstance(value, bool):
-            shown = "yes" if value else "no"
+            text = "yes" if value else "no"
         elif isinstance(value, int | float):
-            shown = f"{value:g}"
+            text = f"{value:g}"
         else:
-            shown = str(value)
-        lines.append(f"{_FIGURES.get(key, key)}: {shown}")
+            text = str(value)
+        lines.append(f"{_FIGURES.get(key, key)}: {text}")
     return "<br>".join(escape(line) for line in lines)
 
 

@@ -246,8 +246,8 @@ def _check_rows(path: str) -> Iterator[Problem]:
 
 
 def _describe_columns(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
-    return f"the columns {shown}" if names else "rows without columns"
+    listed_names = ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
+    return f"the columns {listed_names}" if names else "rows without columns"
 
 
 def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:

@@ -179,10 +179,10 @@ class Criterion(Strict):
         return self
 
     def _check_scale(self) -> None:
-        given = "anchors" if self.anchors is not None else "findings"
-        if getattr(self, given) is not None and not (self.judged or self.prompt_name in PROMPTED):
+        key = "anchors" if self.anchors is not None else "findings"
+        if getattr(self, key) is not None and not (self.judged or self.prompt_name in PROMPTED):
             remedy = "Write a question, or leave them out."
-            raise self._wrong(given, "left out where a program decides", "some", remedy)
+            raise self._wrong(key, "left out where a program decides", "some", remedy)
         scale = self.scale  # raises if anchors and domain do not go together
         if self.findings is not None:
             check_findings(self.findings, scale, f"criterion {self.name!r}")
@@ -246,19 +246,19 @@ class Criterion(Strict):
 
     @cached_property
     def _own_domain(self) -> Domain:
-        given = self.domain
-        if given is None:
+        domain = self.domain
+        if domain is None:
             assert self.anchors is not None
             return domain_of(self.anchors)
-        if isinstance(given, str):
-            if given not in ("binary", "ternary"):
-                raise UnknownName.of(f"criterion {self.name!r}", "domain", given, ("binary", "ternary"))
-            return BINARY if given == "binary" else TERNARY
-        if isinstance(given, Mapping):
-            return self._range(given)
-        if len(set(given)) < 2 or not all(map(math.isfinite, given)):
-            raise self._wrong("domain", "two or more different values", repr(list(given)), "List what scores can be.")
-        return discrete(*given)
+        if isinstance(domain, str):
+            if domain not in ("binary", "ternary"):
+                raise UnknownName.of(f"criterion {self.name!r}", "domain", domain, ("binary", "ternary"))
+            return BINARY if domain == "binary" else TERNARY
+        if isinstance(domain, Mapping):
+            return self._range(domain)
+        if len(set(domain)) < 2 or not all(map(math.isfinite, domain)):
+            raise self._wrong("domain", "two or more different values", repr(list(domain)), "List what scores can be.")
+        return discrete(*domain)
 
     @cached_property
     def scale(self) -> Scale:

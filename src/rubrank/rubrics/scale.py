@@ -65,11 +65,11 @@ def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) ->
             return Scale(domain.values, domain.values)
         numbers = tuple(map(float, range(_STEPS + 1)))
         return Scale(numbers, tuple(_map_to_domain(numbers, domain)), steps=True)
-    asked = tuple(sorted(anchors))
+    anchor_scores = tuple(sorted(anchors))
     if domain.values:
-        return _scale_of_values(asked, domain, owner)
-    inside = all(domain.low <= number <= domain.high for number in asked)
-    return Scale(asked, asked if inside else tuple(_map_to_domain(asked, domain)))
+        return _scale_of_values(anchor_scores, domain, owner)
+    inside = all(domain.low <= number <= domain.high for number in anchor_scores)
+    return Scale(anchor_scores, anchor_scores if inside else tuple(_map_to_domain(anchor_scores, domain)))
 
 
 def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:

@@ -30,7 +30,7 @@ class Framed:
 
     def _repr_html_(self) -> str:
         frame = self.to_polars()
-        shown = frame.head(_SHOWN_ROWS)
-        columns = [self._colour_column(name, shown[name].to_list()) for name in shown.columns]
+        first_rows = frame.head(_SHOWN_ROWS)
+        columns = [self._colour_column(name, first_rows[name].to_list()) for name in first_rows.columns]
         rows = list(zip(*columns, strict=True))
         return make_html_table(repr(self), frame.columns, rows, len(frame) - len(rows))

@@ -52,10 +52,10 @@ class Text:
     @cached_property
     def shown(self) -> Text:
         """What a reader sees of the text (`visible.py`); the text itself if nothing is hidden."""
-        shown = visible(self.raw)
-        if shown == self.raw:
+        visible_text = visible(self.raw)
+        if visible_text == self.raw:
             return self
-        return Text(shown)
+        return Text(visible_text)
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

@@ -168,10 +168,10 @@ class Verifier:
         try:
             validated = self.parameters(**params)
         except ValidationError as error:
-            first, *others = error.errors()
+            first, *further_errors = error.errors()
             names = ", ".join(self.parameters.model_fields) or "none"
             allowed = f"{describe_allowed(first)}; it has the parameters: {names}"
-            for other in others[:_MOST_WRONG]:
+            for other in further_errors[:_MOST_WRONG]:
                 remedy += f" Also: {_place_of(other)} must be {describe_allowed(other)}."
             raise InvalidInput(owner, _place_of(first), allowed, brief(first.get("input")), remedy) from None
         problem = None if self.check is None else self.check(validated)
@@ -197,10 +197,10 @@ class Verifier:
 
     def bind(self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict") -> Callable[[Rollout], Found]:
         """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
-        given = {name: getattr(params, name) for name in type(params).model_fields}
+        values = {name: getattr(params, name) for name in type(params).model_fields}
         # What the function takes anyway is not handed over each time.
         usual = getattr(self.function, "__kwdefaults__", None) or {}
-        arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not usual.get(name, ...)}
+        arguments: dict[str, Any] = {name: value for name, value in values.items() if value is not usual.get(name, ...)}
         if self.knows_compat:
             arguments["compat"] = compat
         if self.sees_group:

@@ -224,10 +224,10 @@ def _find_adjustment(record: GroupRecord) -> Adjustment:
     """How much of each group's own γ was taken out, from what the record says."""
     shape = (len(record.weights), len(record.attribute_names))
     gamma = to_array(record.gamma or (), shape)
-    taken = to_array(record.taken or (), shape)
-    if (taken[gamma < 0.0] != 0.0).any():
+    taken_out = to_array(record.taken or (), shape)
+    if (taken_out[gamma < 0.0] != 0.0).any():
         return "remove"
-    shares = taken[gamma > 0.0] / gamma[gamma > 0.0]
+    shares = taken_out[gamma > 0.0] / gamma[gamma > 0.0]
     return attenuate(float(shares.mean())) if len(shares) else "remove"
 
 

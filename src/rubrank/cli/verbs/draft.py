@@ -283,8 +283,8 @@ _EVENTS = ("added", "retired", "dropped", "refused", "problem", "failed")
 def _describe_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
     """The column `draft` of a row: what it says about other items stays."""
     description: dict[str, Any] = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
-    others = [entry for entry in description.get("items", []) if entry.get("step") != "evolved"]
-    description["items"] = [*others, *(item.provenance() for item in query.items)]
+    drafted_items = [entry for entry in description.get("items", []) if entry.get("step") != "evolved"]
+    description["items"] = [*drafted_items, *(item.provenance() for item in query.items)]
     return description
 
 

@@ -127,8 +127,8 @@ def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
         present = ~np.isnan(scores)
         count = present.sum(axis=0)
         mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(count, 1)
-        asked = np.any([run.asked for run in cases.humans], axis=0)
-        raters[HUMANS] = JudgeRun(np.where(count > 0, mean, np.nan), asked, cases.humans[0].margins)
+        labelled = np.any([run.asked for run in cases.humans], axis=0)
+        raters[HUMANS] = JudgeRun(np.where(count > 0, mean, np.nan), labelled, cases.humans[0].margins)
     return raters
 
 

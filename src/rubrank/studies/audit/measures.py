@@ -45,14 +45,14 @@ def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ..
         for k, criterion in enumerate(cases.criteria):
             if not runs[0].asked[:, k].any():
                 continue
-            asked = sum(int(run.asked[:, k].sum()) for run in runs)
+            requested = sum(int(run.asked[:, k].sum()) for run in runs)
             missing = sum(int(np.isnan(run.scores[run.asked[:, k], k]).sum()) for run in runs)
             tables = [compare_group(cases, runs[0], g, k) for g in range(len(cases.labels))]
             pairs = np.array([np.count_nonzero(~np.isnan(table)) / 2.0 for table in tables])
             ties = np.array([np.count_nonzero(table == 0.5) / 2.0 for table in tables])
             share = resampling.estimate(ratio_measure(ties, pairs))
             all_tied = int(((ties == pairs) & (pairs > 0)).sum())
-            rows.append(Coverage(name, criterion, asked, missing, share, all_tied))
+            rows.append(Coverage(name, criterion, requested, missing, share, all_tied))
     return tuple(rows)
 
 

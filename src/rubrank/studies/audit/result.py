@@ -208,14 +208,14 @@ def _coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
         by_row.setdefault((coverage.judge, coverage.criterion if details else "all"), []).append(coverage)
     rows: list[tuple[str, ...]] = []
     for (judge, criterion), members in by_row.items():
-        asked = sum(member.asked for member in members)
+        requested = sum(member.asked for member in members)
         missing = sum(member.missing for member in members)
         pairs = sum(member.ties.n for member in members)
         ties = math.nan
         if pairs:
             ties = sum(member.ties.value * member.ties.n for member in members if member.ties.n) / pairs
-        share = f"{missing} ({missing / asked:.1%})"
-        rows.append((judge, criterion, str(asked), share, format_estimate(Estimate(ties))))
+        share = f"{missing} ({missing / requested:.1%})"
+        rows.append((judge, criterion, str(requested), share, format_estimate(Estimate(ties))))
     return rows
 
 

@@ -165,13 +165,13 @@ def trajectory_efficiency(
         return 0.0, f"no calls made, {steps} are needed"
     no_ops = 0
     duplicates = 0
-    seen: set[str] = set()
+    earlier_keys: set[str] = set()
     for number, call in enumerate(calls):
         if call.name in noop_tools:
             no_ops += 1
             continue
         key = identity([call.name, call.arguments, call.result]) or str(number)
-        duplicates += key in seen
-        seen.add(key)
+        duplicates += key in earlier_keys
+        earlier_keys.add(key)
     value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
     return min(1.0, value), f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"

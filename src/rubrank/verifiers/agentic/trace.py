@@ -27,11 +27,11 @@ def tool_called(rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _
     Not covered: whether the call succeeded (EndsWithoutError, NoToolError) or made sense.
     """
     times = sum(call.name == tool for call in rollout.tool_calls)
-    asked = f"at least {at_least}"
+    expected = f"at least {at_least}"
     if at_most is not None:
-        asked += f" and at most {at_most}"
+        expected += f" and at most {at_most}"
     passed = times >= at_least and (at_most is None or times <= at_most)
-    return passed, f"{tool!r} was called {times} times, {asked} required"
+    return passed, f"{tool!r} was called {times} times, {expected} required"
 
 
 @verifier("ToolNotCalled", family="agentic", version=1)
@@ -133,7 +133,7 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
     Fails: one again, wherever it stands.
     Not covered: calls that differ in wording alone.
     """
-    seen: set[str] = set()
+    earlier_calls: set[str] = set()
     repeated = 0
     for number, call in enumerate(rollout.tool_calls):
         try:
@@ -141,6 +141,6 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
         except ValueError:
             arguments = call.arguments
         key = identity([call.name, arguments, call.result if same_result else None]) or str(number)
-        repeated += key in seen
-        seen.add(key)
+        repeated += key in earlier_calls
+        earlier_calls.add(key)
     return repeated <= most, f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"

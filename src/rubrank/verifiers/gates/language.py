@@ -67,12 +67,12 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
 def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> Answer:
     """The verdict by the share of sentences in other languages than the accepted ones."""
     languages = accepted.languages
-    others = measure_others(answer, languages)
-    reason = f"{others:.0%} not in {'/'.join(sorted(languages))}; mostly {main or 'unclear'}"
+    other_share = measure_others(answer, languages)
+    reason = f"{other_share:.0%} not in {'/'.join(sorted(languages))}; mostly {main or 'unclear'}"
     # A list of places has dozens of foreign names: if the main language fits, they do not make the answer foreign.
-    if others > most and fits(main, accepted) and not has_own_script(main):
-        others = 0.0
-    if others > most:
+    if other_share > most and fits(main, accepted) and not has_own_script(main):
+        other_share = 0.0
+    if other_share > most:
         if measure_within(answer, languages) >= _QUOTED or quotes_language(answer, languages):
             return missing(f"partly in the language expected: {reason}")
         return False, reason

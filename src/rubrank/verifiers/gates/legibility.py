@@ -257,6 +257,6 @@ def _count_random_words(text: str) -> int:
         text = text[:3000] + " " + text[-1500:]
     words = _SPELLED.findall(_MATHS.sub(" ", text))
     letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
-    known = int(np.count_nonzero(_known_pairs()[letters[:-1], letters[1:]]))
+    known_pairs = int(np.count_nonzero(_known_pairs()[letters[:-1], letters[1:]]))
     pairs = len(letters) - 2 * len(words) + 1  # pairs with a space do not count
-    return len(words) if pairs >= _FEW_PAIRS and known < _KNOWN_SHARE * pairs else 0
+    return len(words) if pairs >= _FEW_PAIRS and known_pairs < _KNOWN_SHARE * pairs else 0

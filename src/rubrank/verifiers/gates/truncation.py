@@ -257,10 +257,10 @@ _SMALL_NUMBERS = {
 
 def _find_missing_entries(lines: list[str], question: str) -> str | None:
     """The answer ends within a list that has fewer entries than the prompt asks for."""
-    asked = _ENTRIES_ASKED.search(question.strip())
-    if not asked or not is_item(lines[-1]) or not lines[-1].rstrip()[-1].isalpha():
+    request = _ENTRIES_ASKED.search(question.strip())
+    if not request or not is_item(lines[-1]) or not lines[-1].rstrip()[-1].isalpha():
         return None
-    numeral = asked["number"] or asked["count"]
+    numeral = request["number"] or request["count"]
     number = int(numeral) if numeral.isdigit() else _SMALL_NUMBERS[numeral.lower()]
     entries = [line for line in lines if is_item(line) and not line.startswith((" ", "\t"))]
     if not 2 <= len(entries) < number or entries[-1] != lines[-1]:

@@ -165,14 +165,14 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Upstream recognises personal pronouns only, and treats "it's" as "its" and ignores "I'm".
     Not covered: this, that, which, one — often no pronouns.
     """
-    known = word_list("personal_pronouns")
+    pronouns_of_list = word_list("personal_pronouns")
     if compat == "upstream":
         words = without_punctuation(text.raw.replace("/", " ").lower()).split()
     else:
-        known |= word_list("other_pronouns")
+        pronouns_of_list |= word_list("other_pronouns")
         # "it's" counts as "it"
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
-    return compare_count(sum(word in known for word in words), "pronoun", "at least", N)
+    return compare_count(sum(word in pronouns_of_list for word in words), "pronoun", "at least", N)
 
 
 @ifbench("count:keywords_multiple", version=2)

@@ -52,9 +52,9 @@ def asks_for_at_least(prompt: str, number: int, thing: str) -> bool:
     if 1 <= number <= len(_NUMBER_WORDS):
         spellings.append(_NUMBER_WORDS[number - 1])
     count = "|".join(spellings)
-    things = rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
-    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{count})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{things}"
-    after = rf"\b(?:{count})\s+or more\s+(?:\w+\s+){{0,2}}{things}"
+    unit_names = rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
+    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{count})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{unit_names}"
+    after = rf"\b(?:{count})\s+or more\s+(?:\w+\s+){{0,2}}{unit_names}"
     return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
 
 

@@ -216,8 +216,8 @@ def parse_rule(source: str) -> tuple[PieceRule, ...]:
 def _parse_line(line: str) -> PieceRule:
     match = _RULE_LINE.match(line)
     if not match or match[4] not in _LIST_RULES | _TEXT_RULES:
-        known = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
-        raise ValueError(f"{line[:80]!r} is no rule; known are {known}, each with model_, not_ and _each")
+        rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
+        raise ValueError(f"{line[:80]!r} is no rule; known are {rule_names}, each with model_, not_ and _each")
     prefixes = [prefix for prefix in match.groups()[:3] if prefix]
     name = match[4]
     rule = PieceRule(
@@ -328,8 +328,10 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     # constraint_punc
     allowed = set("".join(_fold(argument) for argument in rule.arguments))
     marks = {char for char in folded if char in _PUNCTUATION or unicodedata.category(char).startswith("P")}
-    other = sorted(marks - allowed)
-    return Holds(not other, f"other punctuation: {' '.join(other[:10])}" if other else "no other punctuation")
+    other_marks = sorted(marks - allowed)
+    return Holds(
+        not other_marks, f"other punctuation: {' '.join(other_marks[:10])}" if other_marks else "no other punctuation"
+    )
 
 
 def _check_json(piece: str, keys: Sequence[str]) -> Holds:

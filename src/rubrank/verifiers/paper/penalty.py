@@ -149,16 +149,16 @@ def _find_brevity(question: str) -> _Brevity | None:
     if len(request) > 1_500:  # a long prompt is mostly material; requests stand at its ends
         parts = parts[:2] + parts[-2:]
     for part in parts:
-        one = _ONE.search(part)
+        one_unit = _ONE.search(part)
         few = _FEW.search(part)
-        if not (one or few):
+        if not (one_unit or few):
             continue
-        if _NOT_WHOLE.search(part) or (one and "line" in one.groups() and _ABOUT_OUTPUT.search(request)):
+        if _NOT_WHOLE.search(part) or (one_unit and "line" in one_unit.groups() and _ABOUT_OUTPUT.search(request)):
             return None
-        if one:
-            unit = next(filter(None, one.groups())).lower()
+        if one_unit:
+            unit = next(filter(None, one_unit.groups())).lower()
             sentences_allowed = 0 if unit in ("word", "词", "字") else 1
-            return _Brevity(one[0], _LIMITS[unit], sentences_allowed)
+            return _Brevity(one_unit[0], _LIMITS[unit], sentences_allowed)
         if few:
             is_chinese = re.search("[\u4e00-\u9fff]", few[0]) is not None
             return _Brevity(few[0], 400 if is_chinese else 200, 12)

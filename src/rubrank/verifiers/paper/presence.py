@@ -189,18 +189,18 @@ def forbidden_content(
     """
     if not (words or patterns or characters or kinds):
         return missing("nothing is forbidden: give words, patterns, characters or kinds")
-    shown = text.shown
-    place = " ".join(shown.raw.split()) if case_sensitive else shown.folded
+    visible_text = text.shown
+    place = " ".join(visible_text.raw.split()) if case_sensitive else visible_text.folded
     present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
-        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(word, shown):
+        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(word, visible_text):
             present.append(repr(word))
-    present += [repr(char) for char in dict.fromkeys(characters) if char in shown.raw]
+    present += [repr(char) for char in dict.fromkeys(characters) if char in visible_text.raw]
     # Markup is searched for in the raw text: the shown one has lost some of it.
-    present += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else shown)]
+    present += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else visible_text)]
     try:
-        present += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(shown.raw))]
+        present += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(visible_text.raw))]
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
     if present:

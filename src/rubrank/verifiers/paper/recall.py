@@ -66,14 +66,14 @@ def summary_recall(
     word_count = len(rollout.text.words)
     if words is not None and not holds(word_count, relation, words):
         return 0.0, f"{word_count} words, {relation} {words} required"
-    shown = rollout.text.shown.raw
-    language = detect_language(shown)[0]
-    given = _find_given_points(reference_points, rollout.question)
+    visible_text = rollout.text.shown.raw
+    language = detect_language(visible_text)[0]
+    given_points = _find_given_points(reference_points, rollout.question)
     usual = _measure_connection("\n".join(reference_points))
     answer = []
-    for sentence in sentences(shown)[:_MOST_SENTENCES]:
+    for sentence in sentences(visible_text)[:_MOST_SENTENCES]:
         normalised = _normalise(sentence)
-        is_echo = any(point in normalised for point in given)
+        is_echo = any(point in normalised for point in given_points)
         is_question = sentence.rstrip("*_\"'”’)） ").endswith(("?", "？"))
         if not (is_echo or is_question or _is_bag_of_words(sentence, usual)):
             answer.append(_Sentence.parse(sentence, language))

@@ -229,8 +229,8 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
 
 def _is_first_chosen(text: str, mention: _Mention) -> bool:
     """Is what is denied another option than the first: "B; A is wrong", 选B，A错误?"""
-    others = text[mention.after_first : mention.end].lstrip(")）*_ ")
-    if not mention.first or not others.startswith((",", ";", "，", "、")):
+    other_letters = text[mention.after_first : mention.end].lstrip(")）*_ ")
+    if not mention.first or not other_letters.startswith((",", ";", "，", "、")):
         return False
     is_plural = re.match(r"\W*(?:are|were|都|均)", text[mention.end : mention.end + 20])
     return is_plural is None and not is_denied(text, mention.start, mention.after_first)

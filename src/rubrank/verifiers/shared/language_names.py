@@ -174,7 +174,7 @@ def find_request(prompt: str) -> Request:
     translating = [p for p in paragraphs if any(_find_targets(p, pattern) for pattern in _TRANSLATING)]
     if not translating and _ABOUT.search(instructions):
         return Request(possible=named_languages(instructions))
-    asked: set[str] = set()
+    requested: set[str] = set()
     possible: set[str] = set()
     asks_for_more = False
     for paragraph in translating or paragraphs:
@@ -184,11 +184,11 @@ def find_request(prompt: str) -> Request:
             before_colon = re.split("[:：]", sentence, maxsplit=1)[0]
             if targets and (_IF.search(before_colon) or _PART.search(before_colon)):
                 possible |= targets
-            asked |= targets - possible
+            requested |= targets - possible
             if not targets and _MORE.search(sentence):
                 asks_for_more = True
-    whole = bool(asked) and not possible and not asks_for_more
-    return Request(frozenset(asked), frozenset(possible - asked), whole)
+    whole = bool(requested) and not possible and not asks_for_more
+    return Request(frozenset(requested), frozenset(possible - requested), whole)
 
 
 def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:

@@ -80,13 +80,13 @@ def measure_languages(text: str) -> dict[str, float]:
 def measure_others(text: str, languages: Collection[str]) -> float:
     """How much of the text is surely in none of these languages."""
     total = 0
-    others = 0
+    other_size = 0
     for piece in _split_pieces(text):
         size = weigh(piece)
         total += size
         if is_other(piece, languages):
-            others += size
-    return others / max(1, total)
+            other_size += size
+    return other_size / max(1, total)
 
 
 def measure_within(text: str, languages: Collection[str]) -> float:

@@ -67,10 +67,10 @@ def compare_range(
     if low is None and high is None:
         return missing("no number is asked for: give `count`, or `low` and `high`")
     if low is None:
-        asked = f"at most {high}"
+        expected = f"at most {high}"
     elif high is None:
-        asked = f"at least {low}"
+        expected = f"at least {low}"
     else:
-        asked = f"{low} to {high}"
+        expected = f"{low} to {high}"
     in_range = (low or 0) <= n and (high is None or n <= high)
-    return in_range, f"{n} {plural} found, {asked} required"
+    return in_range, f"{n} {plural} found, {expected} required"

@@ -51,9 +51,9 @@ def _compare_with_others(i: int, all_grams: Sequence[frozenset[tuple[str, ...]]]
     if not grams:
         return 0.0, "an empty answer"
     similarities = []
-    for j, others in enumerate(all_grams):
-        if j != i and others:
-            similarities.append(len(grams & others) / len(grams | others))
+    for j, other_grams in enumerate(all_grams):
+        if j != i and other_grams:
+            similarities.append(len(grams & other_grams) / len(grams | other_grams))
     if not similarities:
         return missing(f"none of the {len(all_grams) - 1} other answers has words to compare with")
     if against == "nearest":

@@ -153,12 +153,12 @@ def _drop_runs_of_short_lines(lines: Sequence[str], most_entries: int) -> list[s
     if sum(0 < len(tokenize(line)) <= _SHORT_ENTRY for line in lines) > most_entries:
         texts = list(lines)  # a word in each line: not the lines of a paragraph
     sentences = [sentence for text in texts for sentence in split_sentences(text) if tokenize(sentence)]
-    kept: list[str] = []
+    kept_sentences: list[str] = []
     for is_short, run in groupby(sentences, key=lambda sentence: len(tokenize(sentence)) <= _SHORT_ENTRY):
         run_sentences = list(run)
         if not is_short or len(run_sentences) <= most_entries:
-            kept += run_sentences
-    return kept
+            kept_sentences += run_sentences
+    return kept_sentences
 
 
 def _is_list(statement: str, most_entries: int) -> bool:

@@ -129,11 +129,11 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
             except ValueError:
                 return False, f"{match[0]!r} is no date"
     right = [match.span() for match in matches]
-    others = [
+    other_dates = [
         match[0]
         for match in _date_pattern().finditer(source)
         if not any(start <= match.start() and match.end() <= end for start, end in right)
     ]
-    if others:
-        return False, f"{others[0]!r} is not in the format {format}"
+    if other_dates:
+        return False, f"{other_dates[0]!r} is not in the format {format}"
     return bool(right), f"{len(right)} date(s) in the format {format}"

@@ -51,8 +51,8 @@ def find_truths(truth: Truth | None, metadata: Mapping[str, Any]) -> Truths:
             values = _read_values(holder.get(name))
             if values:
                 return Truths(values, f"{prefix}{name}")
-    there = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
-    return Truths((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {there}")
+    keys = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
+    return Truths((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {keys}")
 
 
 def _read_mapping(value: Any) -> Mapping[str, Any] | None:

@@ -66,9 +66,9 @@ class GammaSummary:
                 squares = self._squares.setdefault(group.names[k], np.zeros(2))
                 squares += np.nansum(before[:, k] ** 2), np.nansum(after[:, k] ** 2)
         if record.taken is not None:
-            taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
+            taken_out = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
             for d, attribute in enumerate(record.attribute_names):
-                self._taken.setdefault(attribute, Moments()).merge(Moments(int(used.sum()), float(taken[d])))
+                self._taken.setdefault(attribute, Moments()).merge(Moments(int(used.sum()), float(taken_out[d])))
 
     def result(self) -> dict[str, Any]:
         """Points by step, for the criteria that most groups have."""
@@ -79,14 +79,14 @@ class GammaSummary:
             for d, attribute in enumerate(attributes)
             for k, criterion in enumerate(criteria)
         }
-        taken = [self._taken[name].mean if name in self._taken else None for name in attributes]
+        taken_means = [self._taken[name].mean if name in self._taken else None for name in attributes]
         shares = [(name, 1.0 - after / before) for name, (before, after) in self._squares.items() if after < before]
         shares.sort(key=lambda share: -share[1])
         return {
             "attributes": attributes,
             "criteria": criteria,
             "points": points,
-            "taken": taken,
+            "taken": taken_means,
             "shares": [list(share) for share in shares[:_MOST_CRITERIA]],
         }
 

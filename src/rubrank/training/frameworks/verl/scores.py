@@ -230,9 +230,9 @@ def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: Reward
     usages = []
     for rollouts in groups:
         judged = [rollout for rollout in rollouts if "judges" in rollout]
-        asked = sum(rollout["judges"]["asked"] for rollout in judged)
+        requested = sum(rollout["judges"]["asked"] for rollout in judged)
         lost = sum(rollout["judges"]["lost"] for rollout in judged)
-        judgments.append(Judgment(asked=asked, lost=lost))
+        judgments.append(Judgment(asked=requested, lost=lost))
         usages += [rollout["spent"] for rollout in judged if rollout["spent"]]
     if not any("judges" in rollout for rollouts in groups for rollout in rollouts):
         return None
