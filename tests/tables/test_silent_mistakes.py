@@ -352,6 +352,22 @@ def test_a_rollout_that_was_not_asked_is_not_missing(tmp_path):
     assert "Taste          1/1" in CliRunner().invoke(app, command).stdout
 
 
+@pytest.mark.parametrize(
+    ("verb", "option", "value"),
+    [
+        (verb, option, value)
+        for verb in (["fuse"], ["explain", "--group", "q"], ["replay"], ["robustness"])
+        for option, value in [("--group-column", "nope"), ("--weight", "Nope=2"), ("--global-quality", "Nope")]
+    ],
+)
+def test_a_wrong_option_for_a_score_file_is_named(tmp_path, verb, option, value):
+    group = GroupScores("q", (CriterionData("A"), CriterionData("B")), np.eye(2), (("", ""),) * 2)
+    ScoreTable((group,)).write(tmp_path / "scores.jsonl")
+    refused = CliRunner().invoke(app, [*verb, str(tmp_path / "scores.jsonl"), option, value])
+    assert refused.exit_code == 2
+    assert f"{option} must be" in refused.stderr
+
+
 def test_criteria_of_other_rubrics_are_not_missing():
     groups = [GroupScores(name, (CriterionData(name),), np.ones((2, 1)), (("",),) * 2) for name in ("A", "B")]
     assert "0 scores missing" in repr(ScoreTable(tuple(groups)))

@@ -28,10 +28,10 @@ import polars as pl
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.cluster import check_can_split, fuse_on_ray
 from rubrank.fusion.options import (
+    check_changes,
     check_criterion_names,
     collect_criterion_changes,
     drop_ignored_penalties,
-    find_option_name,
     has_rlvr2,
     is_local,
     make_fuse_rule,
@@ -217,16 +217,15 @@ def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_or
             whole_batches=not is_local(rule),
         )
         scores = FileScores(layout, options, rule, columns.batch)
-        for name, change in changes.items():
-            if name not in layout.names:
-                raise UnknownName.of(_OWNER, find_option_name(change), name, layout.names)
+        check_changes(_OWNER, changes, layout.names)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
-        layout = score_file.layout(attributes=options.attribute_names, any_order=any_order)
+        layout = score_file.layout(columns, any_order=any_order)
         score_table, row_order = score_file.score_table(layout)
         if columns.named_criteria is not None:
             score_table = score_table.only(columns.named_criteria)
+        check_changes(_OWNER, changes, score_table.criteria)
         score_table = score_table.with_changes(changes)
         scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
     _check_margins(scores)

@@ -179,10 +179,13 @@ def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]
     return changes
 
 
-def find_option_name(change: Mapping[str, Any]) -> str:
-    """The option that changed a criterion, for error messages."""
-    first = next(iter(change))
-    return {"direction": "lower", "layer": str(change.get("layer"))}.get(first, first)
+def check_changes(owner: str, changes: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> None:
+    """Raise, with the option that changes it, for a criterion that the table does not have."""
+    for name, change in changes.items():
+        if name not in names:
+            first = next(iter(change))
+            option = {"direction": "lower", "layer": str(change.get("layer"))}.get(first, first)
+            raise UnknownName.of(owner, option, name, names)
 
 
 def make_table_criterion(options: FuseOptions, name: str) -> str | CriterionData:

@@ -88,9 +88,14 @@ class ScoreFile:
                 criteria.setdefault(criterion.name, criterion)
         return criteria
 
-    def layout(self, *, attributes: Sequence[str] = (), any_order: bool = False) -> Layout:
-        """The columns of the file; cells are checked."""
-        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=attributes)
+    def layout(self, asked: Columns | None = None, *, any_order: bool = False) -> Layout:
+        """The columns of the file; cells are checked. asked: may add attributes, but not group the rows otherwise."""
+        asked = asked or Columns()
+        if tuple(asked.group or ("group",)) != ("group",):
+            allowed = "'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group"
+            got = ", ".join(map(repr, asked.group))
+            raise InvalidInput(str(self.table.path), "group", allowed, got, "", field="group_column")
+        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=asked.attributes)
         if RUBRIC not in self.table.frame.columns:
             raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
         return find_layout(self.table, columns, any_order=any_order)
@@ -383,7 +388,7 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     columns = columns or Columns()
     score_file = open_score_file(source)
     if score_file is not None:
-        layout = score_file.layout(attributes=columns.attributes, any_order=True)
+        layout = score_file.layout(columns, any_order=True)
         table, order = score_file.score_table(layout, with_reasons=True)
         if columns.named_criteria is not None:
             table = table.only(columns.named_criteria)

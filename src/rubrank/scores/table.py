@@ -204,7 +204,7 @@ class ScoreTable(Framed):
         """The table with some of its criteria."""
         for name in names:
             if name not in self.criteria:
-                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
+                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria, field="criteria")
         groups = []
         for group in self.groups:
             columns = [k for k, name in enumerate(group.names) if name in names]

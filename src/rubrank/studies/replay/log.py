@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import check_criterion_names, collect_criterion_changes, refuse_gate_options
+from rubrank.fusion.options import check_changes, check_criterion_names, collect_criterion_changes, refuse_gate_options
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, to_score_table
@@ -88,7 +88,9 @@ def read_logged(
 
 def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
     """The table with what the options say about its criteria, and its batch with the attributes that they name."""
-    table = logged.table.with_changes(collect_criterion_changes(options))
+    changes = collect_criterion_changes(options)
+    check_changes("replay", changes, logged.table.criteria)
+    table = logged.table.with_changes(changes)
     values = logged.attributes
     names = logged.attribute_names
     if options.attributes:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import UnknownName, only_our_errors
-from rubrank.fusion.options import collect_criterion_changes
+from rubrank.fusion.options import check_changes, collect_criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
 from rubrank.records.agreement import mean_or_nan, rank_rewards, share_of_same_sides, spearman_by_group
@@ -81,7 +81,9 @@ def robustness(
     """
     check_input("robustness", rules, table, step)
     options = FuseOptions() if options is None else options
-    table = table.with_changes(collect_criterion_changes(options))
+    changes = collect_criterion_changes(options)
+    check_changes("robustness", changes, table.criteria)
+    table = table.with_changes(changes)
     all_transforms = list(transforms) or _list_transforms(table, criteria, MAPS if maps is None else maps)
 
     def batch_of(scores: ScoreTable) -> ScoreBatch:
