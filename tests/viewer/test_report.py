@@ -19,7 +19,10 @@ from typer.testing import CliRunner
 import rubrank
 import rubrank.viewer
 from rubrank.cli.app import app
+from rubrank.drafting.draft import draft_rubric
 from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import ItemScore
+from rubrank.evaluation.runs import EvalRun, write_run
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.unfold import explain
@@ -247,7 +250,7 @@ def test_a_training_folder_is_named_and_read_as_one_run(tmp_path: Path, demo_rec
         assert "<title>rubrank report: cold-start</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_rollouts_are_graded_and_other_files_are_sent_elsewhere(tmp_path: Path) -> None:
+def test_rollouts_are_graded_first(tmp_path: Path) -> None:
     rows = [{"prompt": "p", "response": "word " * n} for n in (2, 9)]
     rollouts = tmp_path / "rollouts.jsonl"
     rollouts.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -260,10 +263,70 @@ def test_rollouts_are_graded_and_other_files_are_sent_elsewhere(tmp_path: Path) 
 
     refused = run(rollouts, "-o", tmp_path / "other.html")
     assert (refused.exit_code, "--rubric FILE" in refused.output) == (2, True)
-    drafted = tmp_path / "rubrics.jsonl"
-    drafted.write_text('{"prompt": "p", "rubric": {}, "draft": {"items": []}}\n', encoding="utf-8")
-    refused = run(drafted, "-o", tmp_path / "other.html")
-    assert (refused.exit_code, f"rubrank view {drafted}" in " ".join(refused.output.split())) == (2, True)
+
+
+def write_draft_file(path: Path, *prompts: str) -> Path:
+    rows = [draft_rubric(prompt, activate=False).to_row() for prompt in prompts]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_scored_run(path: Path, model: str, correct: int) -> Path:
+    """A run of 40 items, of which some are correct."""
+    scores = tuple(ItemScore(str(n), {"correct": float(n < correct)}) for n in range(40))
+    write_run(EvalRun("frames", model, {"context": "oracle"}, scores, {"accuracy": correct / 40}), path)
+    return path
+
+
+def test_drafted_rubrics_are_written_as_one_page(tmp_path: Path) -> None:
+    drafted = write_draft_file(tmp_path / "rubrics.jsonl", "Use at most 30 words. <b>", "Reply in French. \ud800")
+    done = run(drafted, "-o", tmp_path / "page.html", "--json")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert json.loads(done.stdout)["drafts"] == 2
+    assert json.loads(done.stdout)["bytes"] == len(page.encode())
+    assert "<mark>Use at most 30 words.</mark> &lt;b&gt;" in page
+    assert "Reply in French.</mark> ?" in page, "a lone surrogate is replaced"
+    assert "<title>rubrank report: rubrics.jsonl</title>" in page
+    assert '<a href="#row-2">' in page
+    assert "<main id=row-2>" in page
+    assert not re.search(r"(src|href)=.?(https?:)?/", page), "nothing is loaded"
+
+
+def test_runs_of_eval_are_written_as_benchmarks_alone(tmp_path: Path) -> None:
+    write_scored_run(tmp_path / "runs" / "a" / "frames.json", "a", 10)
+    other = write_scored_run(tmp_path / "other" / "frames.json", "b", 30)
+    done = run(tmp_path / "runs", "--eval", other, "--title", "Two models", "-o", tmp_path / "page.html", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["scored_runs"] == 2
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r'id="data-([\w-]+)">([^<]+)<', page))
+    assert sorted(blocks) == ["evaluation", "state"]
+    evaluation = unpack(base64.b64decode(blocks["evaluation"]))
+    assert [(row["model"], row["points"][0]) for row in evaluation["rows"]] == [("a", 25.0), ("b", 75.0)]
+    state = unpack(base64.b64decode(blocks["state"]))
+    assert (state["runs"], state["has_evaluation"], state["title"]) == ([], True, "Two models")
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        (("--rule", "gdpo"), "--rule"),
+        (("--rubric", "chat"), "--rubric"),
+        (("--group-column", "a"), "--group-column"),
+        (("--set", "text_limit=9"), "--set text_limit"),
+    ],
+)
+def test_a_source_without_groups_refuses_options_of_groups(tmp_path: Path, line: tuple[str, ...], option: str) -> None:
+    drafted = write_draft_file(tmp_path / "rubrics.jsonl", "Why?")
+    scored = write_scored_run(tmp_path / "frames.json", "a", 10)
+    for source in (drafted, scored):
+        refused = run(source, *line, "-o", tmp_path / "page.html")
+        assert refused.exit_code == 2
+        assert f"{option} must be left out for a source without groups" in " ".join(refused.output.split())
+        assert not (tmp_path / "page.html").exists()
+    refused = run(drafted, "--eval", scored, "-o", tmp_path / "page.html")
+    assert "--eval must be left out" in " ".join(refused.output.split())
 
 
 def test_a_group_as_the_page_reads_it(demo_records: list[GroupRecord]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +13,13 @@ import pytest
 from browser import NEEDS_BROWSER
 from cases import is_thorough
 
+from rubrank.drafting.draft import draft_rubric
+from rubrank.evaluation.benchmark import ItemScore
+from rubrank.evaluation.runs import EvalRun
+from rubrank.evaluation.table import report_data
 from rubrank.records.record import GroupRecord
 from rubrank.records.unfold import explain
-from rubrank.viewer.report import write_report
+from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
 from rubrank.viewer.states import State, find_states
 
 pytestmark = NEEDS_BROWSER
@@ -279,6 +284,48 @@ def test_benchmarks_are_drawn_if_some_were_run(driver: Any, tmp_path: Path, demo
     assert len(page.find(f"{part} .plot")) == 1
     assert "32 of 32 scored" in page.text(part)
     assert page.complaints() == []
+
+
+def test_a_run_of_eval_alone_opens_at_its_benchmarks(driver: Any, tmp_path: Path) -> None:
+    scores = tuple(ItemScore(str(n), {"correct": float(n % 2)}) for n in range(10))
+    run = EvalRun("frames", "<i>a</i>", {"context": "oracle"}, scores, {"accuracy": 0.5})
+    write_evaluation_report(report_data([run]), tmp_path / "benchmarks.html", title="One run")
+    page = Page(driver, tmp_path / "benchmarks.html")
+    assert [link.text for link in page.find("#nav a")] == ["Benchmarks"]
+    assert "<i>a</i>" in page.text("#evaluation")
+    assert "50.00" in page.text("#evaluation")
+    assert page.find("#evaluation .bar-span")
+    assert page.driver.title == "One run"
+    page.run("location.hash = '#view=groups&group=3'")
+    page.until(lambda: page.run("return document.documentElement.dataset.view") == "evaluation")
+    assert page.complaints() == []
+
+
+def test_drafted_rubrics_open_at_the_prompt_of_the_address(driver: Any, tmp_path: Path) -> None:
+    drafts = tmp_path / "rubrics.jsonl"
+    prompts = ("Use at most 30 words.", EVIL[1], "Reply in French.")
+    lines = [json.dumps(draft_rubric(prompt, activate=False).to_row()) + "\n" for prompt in prompts]
+    drafts.write_text("".join(lines), encoding="utf-8")
+    write_draft_report(drafts, tmp_path / "drafts.html", title="Drafts")
+    address = (tmp_path / "drafts.html").as_uri()
+
+    def shown() -> tuple[list[str], list[str]]:
+        headings = [e.text for e in driver.find_elements("css selector", ".prompt h2") if e.is_displayed()]
+        return headings, [e.text for e in driver.find_elements("css selector", "nav a[aria-current]")]
+
+    driver.get("about:blank")
+    driver.get(address)
+    assert shown() == (["Prompt 1 of 3"], [prompts[0]])
+    driver.find_elements("css selector", "nav a")[2].click()
+    assert shown() == (["Prompt 3 of 3"], [prompts[2]])
+    driver.get("about:blank")
+    driver.get(address + "#row-2")
+    assert shown() == (["Prompt 2 of 3"], [prompts[1]])
+    driver.get("about:blank")
+    driver.get(address + "#row-9")
+    assert shown()[0] == ["Prompt 1 of 3"], "an address that names no prompt"
+    assert driver.title == "Drafts"
+    assert driver.get_log("browser") == []
 
 
 def test_nothing_is_written_into_the_address_by_itself(page: Page) -> None:

@@ -2,8 +2,10 @@
 
     drafts = read_drafts("rubrics.jsonl")
     make_page(drafts, 0)                 HTML: the first prompt, its criteria, where they come from, what was measured
+    make_offline_page(drafts, …)         HTML: all prompts in one page, for `rubrank report rubrics.jsonl`
 
-The page is plain HTML without scripts. The words of the prompt that state a criterion are marked.
+The page is plain HTML. The words of the prompt that state a criterion are marked. In the offline page the style sheet
+shows the prompt that the address names (`#row-3`), or the first; a few lines of script mark its link in the list.
 """
 
 from __future__ import annotations
@@ -20,6 +22,17 @@ from rubrank.tables.rows import read_rows
 
 _LONGEST_LINE = 70  # characters of a prompt in the list
 _LISTED = 500  # prompts that the list shows around the chosen one
+OFFLINE_SCRIPT = """
+function markLink() {
+  const shown = document.querySelector("main:target") || document.querySelector("main");
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === `#${shown.id}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+addEventListener("load", markLink);
+addEventListener("hashchange", markLink);
+"""
 _FIGURES = {
     "decided": "pairs decided",
     "kappa": "κ of a second look",
@@ -62,6 +75,33 @@ def read_style() -> str:
 
 def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
     """The page with one draft in full, and links to the others."""
+    first = max(0, min(number - _LISTED // 2, len(drafts) - _LISTED))
+    listed = range(first, min(len(drafts), first + _LISTED))
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Drafted rubrics</title>"
+        '<meta name=viewport content="width=device-width"><link rel=stylesheet href="/draft.css">',
+        f"<nav aria-label=Prompts><h1>Drafted rubrics</h1>{_list_prompts(drafts, listed, number, '/?row=')}</nav>",
+        f"<main>{_show_draft(drafts, number)}</main></html>",
+    ]
+    return "".join(parts)
+
+
+def make_offline_page(drafts: Sequence[Mapping[str, Any]], title: str, policy: str) -> str:
+    """The page with all drafts, which needs no server. policy: its content security policy."""
+    links = _list_prompts(drafts, range(len(drafts)), 0, "#row-")
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        f'<meta name=viewport content="width=device-width"><link rel=icon href="data:,"><style>{read_style()}</style>',
+        f"<nav aria-label=Prompts><h1>{escape(title)}</h1>{links}</nav>",
+    ]
+    parts += [f"<main id=row-{n + 1}>{_show_draft(drafts, n)}</main>" for n in range(len(drafts))]
+    parts.append(f"<script>{OFFLINE_SCRIPT}</script></html>")
+    return "\n".join(parts)
+
+
+def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
+    """One prompt and its rubric."""
     row = drafts[number]
     draft = row["draft"]
     items = draft["items"]
@@ -72,23 +112,20 @@ def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
     if draft.get("prompt_version"):
         facts.append(f"writers' prompts version {draft['prompt_version']}")
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Drafted rubrics</title>"
-        '<meta name=viewport content="width=device-width"><link rel=stylesheet href="/draft.css">',
-        f"<nav aria-label=Prompts><h1>Drafted rubrics</h1>{_list_prompts(drafts, number)}</nav>",
-        f"<main><section class=prompt><h2>Prompt {number + 1} of {len(drafts)}</h2>",
+        f"<section class=prompt><h2>Prompt {number + 1} of {len(drafts)}</h2>",
         f"<div class=text>{_mark_evidence(str(row.get('prompt', '')), items)}</div></section>",
         f"<section class=rubric><h2>Rubric</h2><p class=facts>{escape('; '.join(facts))}</p>",
         _make_table(row, items),
         _describe_notes(draft),
-        "</section></main></html>",
+        "</section>",
     ]
     return "".join(parts)
 
 
-def _list_prompts(drafts: Sequence[Mapping[str, Any]], chosen: int) -> str:
-    first = max(0, min(chosen - _LISTED // 2, len(drafts) - _LISTED))
+def _list_prompts(drafts: Sequence[Mapping[str, Any]], listed: range, chosen: int, link: str) -> str:
+    """The first lines of some prompts. link: what comes before the number of a prompt in its address."""
     entries = []
-    for number in range(first, min(len(drafts), first + _LISTED)):
+    for number in listed:
         row = drafts[number]
         lines = str(row.get("prompt", "")).strip().splitlines() or [""]
         dropped = sum(not item.get("kept", True) for item in row["draft"]["items"])
@@ -97,7 +134,7 @@ def _list_prompts(drafts: Sequence[Mapping[str, Any]], chosen: int) -> str:
         line = escape(lines[0])
         if len(lines[0]) > _LONGEST_LINE:
             line = escape(lines[0][:_LONGEST_LINE].rstrip()) + "…"
-        entries.append(f'<li value={number + 1}><a href="/?row={number + 1}"{current}>{line}</a>{note}')
+        entries.append(f'<li value={number + 1}><a href="{link}{number + 1}"{current}>{line}</a>{note}')
     return f"<ol>{''.join(entries)}</ol>"
 
 

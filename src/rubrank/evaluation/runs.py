@@ -288,6 +288,16 @@ def read_run(path: str | Path) -> EvalRun:
         raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
 
 
+def find_runs(path: Path) -> list[EvalRun]:
+    """Scored runs of a file or a folder; empty if it holds none."""
+    if path.is_file() and path.suffix != ".json":
+        return []
+    try:
+        return read_runs([path])
+    except RubrankError:
+        return []
+
+
 def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
     """Read run files, and all JSON files in folders except those of Inspect's log folders."""
     files: list[Path] = []

@@ -29,7 +29,8 @@ def make_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) 
         row = request.query_params.get("row", "1")
         if not row.isdecimal() or not 1 <= int(row) <= len(drafts):
             return Response(f"row: 1 to {len(drafts)}", 404)
-        return Response(make_page(drafts, int(row) - 1), media_type="text/html")
+        # A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
+        return Response(make_page(drafts, int(row) - 1).encode("utf-8", "replace"), media_type="text/html")
 
     def show_style(request: Request) -> Response:
         return Response(read_style(), media_type="text/css")

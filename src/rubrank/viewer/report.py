@@ -13,6 +13,9 @@ content policy allows its own script and style by their hashes, and inline image
 
 Groups are packed 64 to a block. If these blocks take more than `budget_mb`, all texts are cut to a lower limit,
 computed from their lengths and from how well they compress; numbers, reasons and explanations are never cut.
+
+Scored runs of `eval` become the same page with its Benchmarks alone (`write_evaluation_report`); drafted rubrics have
+a page of their own (`write_draft_report`).
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ import numpy as np
 
 from rubrank._files import atomic_write
 from rubrank.drafting.lint import lint_rubric
+from rubrank.drafting.page import OFFLINE_SCRIPT, make_offline_page, read_drafts, read_style
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.records.files import name_runs, read_records
 from rubrank.records.record import GroupRecord
@@ -142,18 +146,14 @@ def write_report(
     texts = {"limit": packer.text_limit, "limit_asked": text_limit, "cut": packer.count_cut()}
     run = _describe_run(index, name or heading)
     blocks = {
-        "state": {
-            "title": heading,
-            "runs": [run],
-            "rules": [],
-            "has_evaluation": bool(evaluation and evaluation["rows"]),
-            "embedded": {"groups_per_block": _GROUPS_PER_BLOCK},
-        },
+        "state": _describe_page(heading, [run], evaluation),
         "index": index.list_rows(),
         "scores": {name: index.list_scores(name) for name in run["criteria"]},
         "curves": to_plain_numbers({"name": run["name"], **make_curves(index), "table": make_step_table(index)}),
-        "summary": {**figures, "texts": texts, "evaluation": to_plain_numbers(evaluation)},
+        "summary": {**figures, "texts": texts},
     }
+    if evaluation:
+        blocks["evaluation"] = to_plain_numbers(evaluation)
     size = _write_page(Path(output), heading, blocks, packer.blocks)
     return ReportSummary(
         path=Path(output),
@@ -165,6 +165,39 @@ def write_report(
         text_limit=packer.text_limit,
         cut_texts=texts["cut"],
     )
+
+
+@only_our_errors
+def write_evaluation_report(evaluation: Mapping[str, Any], output: str | Path, *, title: str) -> int:
+    """Write the Benchmarks of scored runs, which have no groups, to one HTML file; returns its size in bytes.
+
+    evaluation: what `rubrank.evaluation.table.report_data` makes of the runs.
+    """
+    blocks = {"state": _describe_page(title, [], evaluation), "evaluation": to_plain_numbers(evaluation)}
+    return _write_page(Path(output), title, blocks, group_blocks=())
+
+
+@only_our_errors
+def write_draft_report(source: str | Path, output: str | Path, *, title: str) -> tuple[int, int]:
+    """Write all rubrics of a file of `rubrank draft` to one HTML file; returns how many, and its size in bytes."""
+    drafts = read_drafts(Path(source))
+    page = make_offline_page(drafts, title, _make_policy(OFFLINE_SCRIPT, read_style()))
+    with atomic_write(Path(output)) as partial:
+        # A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
+        partial.write_bytes(page.encode("utf-8", "replace"))
+    return len(drafts), Path(output).stat().st_size
+
+
+def _describe_page(
+    title: str, runs: Sequence[Mapping[str, Any]], evaluation: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        "title": title,
+        "runs": runs,
+        "rules": [],
+        "has_evaluation": bool(evaluation and evaluation["rows"]),
+        "embedded": {"groups_per_block": _GROUPS_PER_BLOCK},
+    }
 
 
 def _describe_run(index: Index, name: str) -> dict[str, Any]:
@@ -300,11 +333,9 @@ def _write_page(output: Path, title: str, blocks: Mapping[str, Any], group_block
     """Write the file and return its size in bytes."""
     style = read_asset("style.css")
     script = make_script()
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(script, style)}">\n<style>{style}</style>'
     )
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>'
     page = read_asset("index.html")
     page = page.replace("<title>rubrank view</title>", f"<title>{html.escape(title)}</title>")
     page = re.sub(r"<!-- served -->.*?<!-- /served -->", lambda _: head, page, flags=re.DOTALL)
@@ -324,6 +355,14 @@ def _write_page(output: Path, title: str, blocks: Mapping[str, Any], group_block
 def _make_block(name: str, block: bytes) -> str:
     encoded = base64.b64encode(block).decode("ascii")
     return f'<script type="application/gzip" id="data-{name}">{encoded}</script>\n'
+
+
+def _make_policy(script: str, style: str) -> str:
+    """A content policy that allows one script and one style sheet by their hashes, inline images, and no network."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rubrank._files import require_file
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
+from rubrank.evaluation.runs import EvalRun, find_runs
 from rubrank.fusion.options import is_local, make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.records.files import record_files, write_records
@@ -30,9 +31,6 @@ from rubrank.rollouts.rollout import Group
 from rubrank.tables.columns import Columns
 from rubrank.tables.sources import find_files, format_of
 from rubrank.viewer.run import check_source
-
-if TYPE_CHECKING:
-    from rubrank.evaluation.runs import EvalRun
 
 _FIRST_GROUPS = 4  # graded before the page opens, so that a wrong rubric is refused at once
 _GROUPS_AT_ONCE = 16
@@ -136,7 +134,7 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
             remedy = "Change the rule, weights and gates on the page, or fuse again with `rubrank record`."
             raise InvalidInput("view", name, "given with rollouts or scores", f"records: {path}", remedy)
         return OpenedSource(path, path)
-    evaluation = _read_evaluation(path)
+    evaluation = find_runs(path)
     if evaluation:
         return OpenedSource(path, evaluation=evaluation)
     if path.is_dir():
@@ -192,15 +190,3 @@ def _read_graded_by_own_rubrics(path: Path, options: OpenOptions, score_problem:
         remedy = f"Name the rubric: rubrank view {path} --rubric FILE."
         raise InvalidInput("view", str(path), "rollouts with a rubric", "rollouts without one", remedy)
     return groups
-
-
-def _read_evaluation(path: Path) -> list[EvalRun]:
-    """Scored runs of a file or a folder; empty if it holds none."""
-    from rubrank.evaluation.runs import read_runs
-
-    if path.is_file() and path.suffix != ".json":
-        return []
-    try:
-        return read_runs([path])
-    except RubrankError:
-        return []

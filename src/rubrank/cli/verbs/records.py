@@ -1,7 +1,7 @@
 """The verbs about records, which hold everything between the scores of a group and its rewards.
 
 rubrank record SCORES -o RECORDS      make them from scores
-rubrank report RECORDS -o FILE        one HTML file
+rubrank report ANYTHING -o FILE       the page of `view` as one HTML file
 rubrank view ANYTHING…                a live page: records, scores, rollouts, runs of eval, drafted rubrics
 rubrank export RECORDS --to mlflow    send them to an experiment tracker
 rubrank alarm RECORDS                 signs of reward hacking in a run
@@ -10,6 +10,7 @@ rubrank alarm RECORDS                 signs of reward hacking in a run
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,7 +93,12 @@ def record(
 
 
 def report(
-    records: Source,
+    records: Annotated[
+        str,
+        typer.Argument(
+            help="Records, a training folder, scores, rollouts (with --rubric), a scored run of eval, drafted rubrics."
+        ),
+    ],
     options: FuseOptions,
     where: WhereOptions,
     size: SizeOptions,
@@ -113,25 +119,45 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write a report of fused groups: one HTML file that works offline.
+    """Write the page of `rubrank view` as one HTML file that works offline.
 
     Rollouts are graded by --rubric first, and scores are fused as the options say; records are shown as they are.
+    Drafted rubrics and scored runs of `rubrank eval` have pages without groups.
     """
     from rubrank._files import check_output_path
-    from rubrank.evaluation.runs import read_runs
+    from rubrank.drafting.page import is_draft_file
+    from rubrank.evaluation.runs import find_runs, read_runs
     from rubrank.evaluation.table import report_data
-    from rubrank.records.files import name_runs
+    from rubrank.records.files import is_records, name_runs
     from rubrank.rubrics.rubric import load_rubric
-    from rubrank.viewer.report import write_report
+    from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
 
     check_output_path(output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report")
+    heading = title or f"rubrank report: {name_runs([Path(records)])[0]}"
+    options_of_groups: dict[str, Any] = {"rubric": rubric, "judges": judges, "rollouts": rollouts}
+    for settings in (options, where, size):
+        options_of_groups.update(dict.fromkeys(sorted(settings.model_fields_set), True))
+    if is_draft_file(Path(records)):
+        _refuse_options(records, "drafted rubrics", {**options_of_groups, "evaluated": evaluated})
+        drafts, size_in_bytes = write_draft_report(records, output, title=heading)
+        _print_written(output, {"drafts": drafts}, counted(drafts, "drafted rubric"), size_in_bytes, as_json)
+        return
+    scored_runs = [] if is_records(Path(records)) else find_runs(Path(records))
+    if scored_runs:
+        _refuse_options(records, "a scored run of `eval`", options_of_groups)
+        if evaluated:
+            scored_runs += read_runs(evaluated)
+        size_in_bytes = write_evaluation_report(report_data(scored_runs), output, title=heading)
+        count = len(scored_runs)
+        _print_written(output, {"scored_runs": count}, counted(count, "scored run"), size_in_bytes, as_json)
+        return
     if rubric is not None:
         load_rubric(rubric)  # a wrong rubric is refused before anything is read
     grading = Grading(rubric, judges)
     summary = write_report(
         _read_records(records, rollouts, where, options, grading),
         output,
-        title=title or f"rubrank report: {name_runs([Path(records)])[0]}",
+        title=heading,
         text_limit=size.text_limit,
         budget_mb=size.budget,
         measure=size.measure,
@@ -147,6 +173,15 @@ def report(
     print(", ".join(parts) + cut, file=sys.stderr)
 
 
+def _print_written(output: Path, counts: Mapping[str, int], text: str, size_in_bytes: int, as_json: bool) -> None:
+    """Print what went into a page without groups."""
+    if as_json:
+        print_json({"path": output, **counts, "bytes": size_in_bytes})
+        return
+    print(output)
+    print(f"{text}, {size_in_bytes / 1e3:,.0f} kB", file=sys.stderr)
+
+
 def _read_records(
     source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions, grading: Grading
 ) -> Any:
@@ -157,7 +192,6 @@ def _read_records(
     from rubrank.scores.files import match_own_texts, match_rollouts
     from rubrank.studies.replay.log import make_batch, read_logged
 
-    _refuse_other_files(Path(source))
     rule = make_fuse_rule(options)
     if is_records(Path(source)):
         for name in sorted(options.model_fields_set):
@@ -182,22 +216,12 @@ def _read_records(
     return record_table(table, rule, groups=texts, batch=batch)
 
 
-def _refuse_other_files(path: Path) -> None:
-    """Raise for what `view` shows and a report cannot."""
-    from rubrank.drafting.page import is_draft_file
-
-    allowed = "records, scores, or rollouts with `rubric`"
-    if is_draft_file(path):
-        raise InvalidInput("report", "records", allowed, f"drafted rubrics: {path}", f"Open them: rubrank view {path}.")
-    if path.suffix == ".json" or (path.is_dir() and not any(path.glob("*.jsonl*")) and any(path.glob("*.json"))):
-        from rubrank.evaluation.runs import read_runs
-
-        try:
-            read_runs([path])
-        except RubrankError:
-            return  # no scored run: the reader of scores says what is wrong
-        remedy = f"Open it with rubrank view {path}, or add it to a report of records with --eval {path}."
-        raise InvalidInput("report", "records", allowed, f"a scored run of `eval`: {path}", remedy)
+def _refuse_options(source: str, kind: str, given: Mapping[str, Any]) -> None:
+    """Raise if an option is given that has no effect on a source without groups."""
+    for name, value in given.items():
+        if value:
+            allowed = "left out for a source without groups"
+            raise InvalidInput("report", name, allowed, f"{kind}: {source}", "", field=name)
 
 
 def _read_rollouts(source: str, where: WhereOptions) -> list[Group]:

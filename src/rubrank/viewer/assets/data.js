@@ -102,8 +102,7 @@ export class EmbeddedData {
   async scores(run, criterion) { return (await unpack(byId("data-scores")))[criterion]; }
   async curves() { return [await unpack(byId("data-curves"))]; }
   async summary() { return unpack(byId("data-summary")); }
-
-  async evaluation() { return (await this.summary()).evaluation; }
+  async evaluation() { return unpack(byId("data-evaluation")); }
 
   async group(run, g, changes) {
     const groups = await this.block(Math.floor(g / this.perBlock));
