@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -306,6 +307,21 @@ def _sent(served, *pieces):
         return answer
 
 
+def test_malformed_requests_do_not_fill_the_log(served):
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("uvicorn.error")
+    logger.addHandler(handler)
+    try:
+        for request in (b"nonsense\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"):
+            assert _sent(served, request).startswith(b"HTTP/1.1 400")
+        _sent(served, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: websocket\r\n\r\n")
+    finally:
+        logger.removeHandler(handler)
+    assert not lines
+
+
 def test_compressed_bodies_are_refused(served):
     refused(served.call("/slime", raw=b"x", headers={"Content-Encoding": "gzip"}), 415)
 
@@ -351,7 +367,7 @@ def test_a_body_that_is_refused_is_not_waited_for(tmp_path):
     assert b"connection: close" in answer.lower()
 
 
-def test_a_trainer_that_cannot_complete_its_groups_is_told_so(tmp_path):
+def test_a_trainer_that_cannot_complete_its_groups_is_told_so(tmp_path, caplog):
     """slime keeps 64 samples in flight: with larger steps every group would be scored incomplete."""
     with serving(tmp_path, deadline=0.05, group_size=4, window=4) as served:
         statuses = []
@@ -359,6 +375,7 @@ def test_a_trainer_that_cannot_complete_its_groups_is_told_so(tmp_path):
             statuses.append(served.call("/slime", {"prompt": f"p{n}", "response": "One two three."})[0])
         assert statuses == [200, 200, 200, 503, 503, 503]
         assert "rubrank_starved_total 3.0" in served.call("/metrics")[1]
+        assert len([line for line in caplog.messages if "in flight" in line]) == 1
         calls = [{"prompt": "whole", "response": f"Text number {i}."} for i in range(4)]
         with ThreadPoolExecutor(4) as pool:
             whole = list(pool.map(lambda body: served.call("/slime", body), calls))

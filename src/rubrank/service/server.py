@@ -273,7 +273,7 @@ def make_server(
         http=partial(LimitedProtocol, limits),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
-        log_level="warning",
+        log_level="error",  # a warning is a line for every malformed request, which any caller can send
         access_log=False,
         server_header=False,
         proxy_headers=False,

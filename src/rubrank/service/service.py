@@ -38,6 +38,8 @@ from rubrank.training.shapes.arrivals import ArrivingPairs, merge_rollouts
 from rubrank.training.state import drop_half_record
 
 _log = logging.getLogger("rubrank.service")
+_LOG_PAUSE = 60.0
+"""Seconds between two lines about starved groups."""
 _DIGEST_BYTES = 16
 _MOST_UNSAVED = 1000  # results that are kept in memory while the disk is full
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
@@ -100,6 +102,7 @@ class Service:
         self._pairs: dict[int, ArrivingPairs] = {}
         """Cohort → pairs of its samples that are judged before the cohort is complete."""
         self._recent: deque[bool] = deque(maxlen=config.window)
+        self._starved_logged = -math.inf
         """For each of the last groups of single samples: was it complete?"""
         self._warm_up = asyncio.create_task(self._prepare())
 
@@ -300,7 +303,10 @@ class Service:
             return
         self.metrics.count("starved")
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
-        _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
+        now = time.monotonic()
+        if now - self._starved_logged >= _LOG_PAUSE:  # every sample of a step may be refused
+            self._starved_logged = now
+            _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
         remedy = (
             "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together),"
             " or sample fewer groups at a time."
