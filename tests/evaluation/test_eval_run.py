@@ -248,3 +248,10 @@ def test_the_exit_code_says_whether_everything_that_was_wanted_is_finished(monke
     assert done.exit_code == code, done.output
     for message in (*result.skipped, *result.failed):
         assert message in done.output
+
+
+def test_a_benchmark_without_data_is_skipped_with_the_flag_that_loads_it(tmp_path):
+    command = ["eval", "run", "--model", "m", "--only", "ifeval", "--data", str(tmp_path), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1
+    assert "load it from the hub: --hub" in done.stderr

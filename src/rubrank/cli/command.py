@@ -121,7 +121,7 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        text = describe_error(error, ctx) if isinstance(error, InvalidInput) else _show_flags(str(error), ctx)
+        text = describe_error(error, ctx) if isinstance(error, InvalidInput) else show_flags(str(error), ctx)
         say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
@@ -159,8 +159,8 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
 def describe_error(error: InvalidInput, ctx: Any) -> str:
     """The error as the user of a verb reads it: with flags instead of options, and the verb instead of functions."""
     verb = ctx.command_path.partition(" ")[2]
-    allowed = _show_flags(error.allowed, ctx)
-    remedy = _show_flags(error.remedy, ctx)
+    allowed = show_flags(error.allowed, ctx)
+    remedy = show_flags(error.remedy, ctx)
     flag = None if error.field is None else _flag_of(error.field, ctx)
     owner = error.owner
     is_verb = owner.removeprefix("rubrank ") == verb
@@ -172,7 +172,7 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
     return str(InvalidInput(owner, flag or error.parameter, allowed, error.got, remedy))
 
 
-def _show_flags(text: str, ctx: Any) -> str:
+def show_flags(text: str, ctx: Any) -> str:
     """The text with flags instead of options in backquotes: `criteria=A,B` → --criteria A,B."""
 
     def show(match: re.Match[str]) -> str:

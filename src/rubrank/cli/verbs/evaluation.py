@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rubrank.cli.command import add_verb
+from rubrank.cli.command import add_verb, show_flags
 from rubrank.cli.common import AsJson, Force, split_pairs
 from rubrank.cli.terminal import number, print_json, print_line, table
 
@@ -143,6 +143,7 @@ def compare(
 
 
 def run(
+    context: typer.Context,
     model: Annotated[str, typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names.")],
     suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
     only: Annotated[str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")] = None,
@@ -183,7 +184,7 @@ def run(
     if result.table is not None:
         _print_table(result.table)
     for message in (*result.skipped, *result.failed):
-        typer.echo(f"rubrank: {message}", err=True)
+        typer.echo(f"rubrank: {show_flags(message, context)}", err=True)
     # A benchmark of the default suite may lack its data; one that was named or started must be finished.
     if result.table is None or result.failed or (only is not None and result.skipped):
         raise typer.Exit(1)
