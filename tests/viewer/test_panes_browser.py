@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -174,8 +175,10 @@ def click_label(page: Any, name: str) -> None:
 def test_verdicts_are_accepted_and_rejected(driver: Any, viewer: Viewer, folder: Path) -> None:
     page = Page(driver, viewer, "#group=2&rollout=1")
     scores = make_run(1, 0.0)[2].scores[1]
+    page.run("document.querySelector('[aria-label=\"Accept: Facts\"]').focus()")
     click_label(page, "Accept: Facts")
     assert page.until(lambda: len(page.texts(".label-buttons [aria-pressed=true]")) == 1)
+    assert page.run("return document.activeElement.ariaLabel") == "Accept: Facts"  # the keyboard stays where it was
     click_label(page, "Reject: Tone")
     assert page.until(lambda: page.texts(".label-buttons .chip") == ["corrected"])
     labels = read_scores(folder / "labels.jsonl")["q2 (step 0)"]
@@ -224,6 +227,48 @@ def test_curves_are_smoothed_zoomed_and_lead_to_groups(driver: Any, viewer: View
     assert page.until(lambda: "step=4" in page.run("return location.hash"))
     page.becomes("#groups .status", "8 of 48 groups")
     assert page.complaints() == []
+
+
+def test_a_drag_zooms_even_if_it_ends_outside_the_chart(driver: Any, viewer: Viewer) -> None:
+    from selenium.webdriver import ActionChains
+
+    page = Page(driver, viewer, "#view=steps")
+    svg = driver.find_elements("css selector", "#steps .plot svg")[0]
+    page.run("arguments[0].scrollIntoView({ block: 'center' })", svg)
+    width = svg.rect["width"]
+    drag = ActionChains(driver).move_to_element(svg).click_and_hold()
+    drag.move_by_offset(int(width * 0.2), 3).move_by_offset(int(width * 0.5), 0).release().perform()
+    assert page.until(lambda: "from=2&to=5" in page.run("return location.hash"))
+    assert page.run("return document.documentElement.dataset.view") == "steps", "the drag is not a click on a point"
+    assert page.run("return String(getSelection())") == ""
+    assert page.complaints() == []
+
+
+def test_a_number_out_of_range_is_brought_back(driver: Any, folder: Path) -> None:
+    lengths = {"attribute_names": ("n",), "attributes": ((10.0,), (20.0,), (30.0,), (40.0,))}
+    write_records(folder / "c" / "records.jsonl", [make_run(1, 0.0)[0].model_copy(update=lengths)])
+    find = "const field = [...document.querySelectorAll('[data-key]')].find((f) => f.dataset.key === arguments[0]); "
+    write = find + "field.value = arguments[1]; field.dispatchEvent(new Event('change'));"
+    with served(folder / "c" / "records.jsonl") as viewer:
+        page = Page(driver, viewer, "#group=0")
+        page.run("document.querySelector('.what-if').open = true")
+        for key, typed, shown in (("lam", "2", "1"), ("lam", "3", "1"), ("weight Facts", "-1", "0")):
+            page.run(write, key, typed)
+            page.until(lambda: not page.run("return document.querySelector('.group').ariaBusy"))
+            assert page.run(find + "return field.value", key) == shown
+        assert '"lam":1' in unquote(page.run("return location.hash"))
+        assert page.complaints() == []
+
+
+def test_a_range_without_points_says_so_and_can_be_left(driver: Any, folder: Path) -> None:
+    records = [record.model_copy(update={"step": 10 * (record.step or 0)}) for record in make_run(1, 0.0)]
+    write_records(folder / "d" / "records.jsonl", records)
+    with served(folder / "d" / "records.jsonl") as viewer:
+        page = Page(driver, viewer, "#view=steps&from=12&to=18")
+        assert "No points between these steps." in page.text("#steps")
+        page.run("[...document.querySelectorAll('#steps button')].find((b) => b.textContent === 'Whole run').click()")
+        assert page.until(lambda: page.texts("#steps .plot figcaption"))
+        assert page.complaints() == []
 
 
 @pytest.mark.skipif(not AXE, reason="needs axe-core: npm pack axe-core, and AXE_PATH=…/axe.min.js")

@@ -186,6 +186,8 @@ function followPointer(svg, readout, lines, { x, y, write, stepAt }, options) {
   svg.append(selection, dot);
   const candidates = lines.flatMap((line) => line.points.map((point) => [point, line]));
   let dragStart = null; // in the plot's coordinates
+  let wasDragged = false; // the click at the end of a drag opens no step
+  const clampToPlot = (place) => Math.min(PLOT.width - PLOT.right, Math.max(PLOT.left, place));
 
   const placeOf = (event) => {
     const box = svg.getBoundingClientRect();
@@ -210,26 +212,33 @@ function followPointer(svg, readout, lines, { x, y, write, stepAt }, options) {
     readout.textContent = `${name}step ${step}: ${write(mean)}${interval}`;
     if (dragStart !== null && options.onZoom) {
       const [pointerX] = placeOf(event);
-      const width = Math.abs(pointerX - dragStart);
-      fill(selection, { x: Math.min(pointerX, dragStart), width, visibility: "visible" }, []);
+      const end = clampToPlot(pointerX);
+      fill(selection, { x: Math.min(end, dragStart), width: Math.abs(end - dragStart), visibility: "visible" }, []);
     }
   });
   svg.addEventListener("pointerdown", (event) => {
-    if (event.pointerType === "mouse") [dragStart] = placeOf(event);
+    if (event.pointerType !== "mouse" || event.button !== 0 || !options.onZoom) return;
+    [dragStart] = placeOf(event);
+    wasDragged = false;
+    svg.setPointerCapture(event.pointerId); // a drag may end outside the chart
   });
-  svg.addEventListener("pointerleave", () => {
+  svg.addEventListener("pointercancel", () => {
     dragStart = null;
     selection.setAttribute("visibility", "hidden");
+  });
+  svg.addEventListener("pointerup", (event) => {
+    if (dragStart === null) return;
+    const [start, end] = [dragStart, placeOf(event)[0]];
+    dragStart = null;
+    selection.setAttribute("visibility", "hidden");
+    wasDragged = Math.abs(end - start) >= SHORTEST_DRAG;
+    if (wasDragged) {
+      const steps = [start, end].map((place) => stepAt(clampToPlot(place))).sort((a, b) => a - b);
+      options.onZoom(Math.floor(steps[0]), Math.ceil(steps[1]));
+    }
   });
   svg.addEventListener("click", (event) => {
-    const [end] = placeOf(event);
-    const start = dragStart;
-    dragStart = null;
-    selection.setAttribute("visibility", "hidden");
-    if (start !== null && Math.abs(end - start) >= SHORTEST_DRAG && options.onZoom) {
-      const steps = [start, end].map(stepAt).sort((a, b) => a - b);
-      options.onZoom(Math.floor(steps[0]), Math.ceil(steps[1]));
-    } else if (options.onStep) {
+    if (!wasDragged && options.onStep) {
       const [[step], line] = nearest(event);
       options.onStep(step, line);
     }

@@ -16,6 +16,7 @@ export async function drawCompare(section, runs, app) {
   const openStep = (step, line) => app.navigate({ view: "groups", run: line.run, ...groupsOfStep(step, runs[line.run]) });
   const steps = runs.flatMap((run) => run.steps).sort((a, b) => a - b);
   const curves = plots(runs, app, openStep);
+  const hasCurves = runs.some((run) => run.steps.length > 1);
   replaceChildren(section,
     h("h2", {}, "Runs compared"),
     h("div", { class: "controls" },
@@ -23,7 +24,7 @@ export async function drawCompare(section, runs, app) {
       choice("against", names, String(second), pick("second"))),
     differenceView(differences, runs[first].name, runs[second].name),
     h("h3", {}, "Curves"),
-    curves.length > 0 ? [curveControls(app, steps), curves] : h("p", { class: "muted" }, "No run has several steps."),
+    hasCurves ? [curveControls(app, steps, curves), curves] : h("p", { class: "muted" }, "No run has several steps."),
     sharedView(shared, runs, first, second));
 }
 

@@ -21,7 +21,7 @@ export function editView({ group, changes, rules, isLive, apply, isOpen, onToggl
     h("div", { class: "what-if-bar" },
       isLive && ruleChoice(group, changes, rules, change),
       isLive && group.attribute_names && lambdaField(changes, change),
-      isChanged && h("button", { type: "button", onclick: () => apply(writeGroupChanges({})) }, "As recorded")),
+      isChanged && h("button", { type: "button", "data-key": "as recorded", onclick: () => apply(writeGroupChanges({})) }, "As recorded")),
     (group.notes || []).map((note) => h("p", { class: "muted" }, note)),
     !canWeigh && h("p", { class: "muted" }, "This report cannot compute other rewards for this rule; `rubrank view` can."),
     canWeigh && criteriaFields(group, changes, isLive, change));
@@ -35,7 +35,11 @@ function ruleChoice(group, changes, rules, change) {
 
 /** λ: the share of a positive influence of the attributes that is taken out. */
 function lambdaField(changes, change) {
-  const set = (event) => change({ lam: event.target.value === "" ? undefined : Number(event.target.value) });
+  const set = (event) => {
+    const text = event.target.value;
+    if (text !== "") event.target.value = Math.min(1, Math.max(0, Number(text)));
+    change({ lam: text === "" ? undefined : Number(event.target.value) });
+  };
   const hint = "The share of the attributes' positive influence that is taken out: 0 nothing, 1 all of it";
   const input = h("input", {
     type: "number", min: 0, max: 1, step: 0.05, value: changes.lam ?? "", placeholder: "as recorded", "data-key": "lam", onchange: set,
@@ -57,7 +61,8 @@ function criteriaFields(group, changes, isLive, change) {
     const setWeight = (event) => {
       const { [name]: _, ...others } = changes.weights || {};
       const text = event.target.value;
-      change({ weights: text === "" ? others : { ...others, [name]: Math.max(0, Number(text)) } });
+      if (text !== "") event.target.value = Math.max(0, Number(text));
+      change({ weights: text === "" ? others : { ...others, [name]: Number(event.target.value) } });
     };
     const setLayer = (event) => {
       const { [name]: _, ...others } = changes.layers || {};

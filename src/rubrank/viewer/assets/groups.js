@@ -190,9 +190,12 @@ export class GroupBrowser {
       onToggle: (isOpen) => { this.isEditing = isOpen; },
     });
     const putLabel = async (i, criterion, score) => {
-      const label = { run: app.address.run, g, rollout: i, criterion, score };
-      this.view.group.labels = await app.data.label(label);
-      this.view.drawRollout();
+      const { view } = this;
+      view.group.labels = await app.data.label({ run: app.address.run, g, rollout: i, criterion, score });
+      if (this.view !== view) return; // another group was opened meanwhile
+      const focusedName = this.rolloutPane.contains(document.activeElement) ? document.activeElement.ariaLabel : null;
+      view.drawRollout();
+      if (focusedName) this.rolloutPane.querySelector(`[aria-label="${CSS.escape(focusedName)}"]`)?.focus({ preventScroll: true });
       this.drawSave();
     };
     const canLabel = !app.data.isLive || app.labels;

@@ -15,7 +15,7 @@ export function drawSteps(section, run, app) {
   replaceChildren(section,
     h("h2", {}, run.name),
     stepTiles(run, app.run),
-    curves.length > 0 && curveControls(app, run.steps),
+    run.steps.length > 1 && curveControls(app, run.steps, curves),
     curves,
     stepTable(run, (changes) => app.navigate(changes)));
 }
@@ -30,7 +30,7 @@ export function groupsOfStep(step, run) {
 const SMOOTHINGS = [["", "none"], ["3", "3 points"], ["5", "5 points"], ["11", "11 points"], ["25", "25 points"]];
 
 /** Smoothing and the range of steps, for all charts at once; both are part of the address. */
-export function curveControls(app, steps) {
+export function curveControls(app, steps, curves) {
   const { address } = app;
   const setNumber = (key) => (event) => app.navigate({ [key]: event.target.value === "" ? undefined : Number(event.target.value) }, true);
   const stepField = (title, key, placeholder) => h("label", { class: "field narrow" },
@@ -43,7 +43,9 @@ export function curveControls(app, steps) {
     stepField("From step", "from", String(steps[0] ?? "")),
     stepField("to step", "to", String(steps[steps.length - 1] ?? "")),
     isZoomed && h("button", { type: "button", onclick: wholeRun }, "Whole run"),
-    h("p", { class: "muted" }, "Drag over a chart to zoom. Click a point to see its groups."));
+    h("p", { class: "muted" }, curves.length > 0
+      ? "Drag over a chart to zoom. Click a point to see its groups."
+      : "No points between these steps."));
 }
 
 function stepTiles(run, state) {
