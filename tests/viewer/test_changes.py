@@ -59,6 +59,14 @@ def test_a_weight_is_that_of_a_table_with_this_weight(graded: tuple[list[Group],
     assert changed.reward != pytest.approx(records[2].reward)
 
 
+def test_lambda_without_a_positive_influence_says_that_it_changes_nothing(demo_records: list[GroupRecord]) -> None:
+    record = demo_records[0]
+    assert record.attribute_names
+    assert not np.any(np.array(record.shrunk) > 0.0)
+    (note,) = fuse_changed(record, Changes(lam=0.5)).notes
+    assert "no attribute has a positive influence" in note
+
+
 @pytest.mark.parametrize("lam", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("pool", ["batch", "group"])
 def test_lambda_is_that_of_a_batch_fused_with_it(lam: float, pool: str) -> None:

@@ -97,6 +97,10 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
         rule = _with_control(rule, record, changes.lam)
     if changes.lam is not None and not record.attribute_names:
         notes.append("λ changes nothing: the record has no attributes.")
+    elif changes.lam is not None and record.shrunk is not None and record.pool != "group":
+        shape = (len(record.weights), len(record.attribute_names))
+        if not (to_array(record.shrunk, shape) > 0.0).any():
+            notes.append("λ changes nothing: no attribute has a positive influence on a criterion.")
     if changes.layers and not isinstance(rule, Gated):
         rule = Gated(rule)
         notes.append(f"A gate was added to the rule: {rule.name}.")
