@@ -119,7 +119,7 @@ def test_explained() -> None:
     said = [[NAN, 1, 0.75, NAN], [0, NAN, 0.5, NAN], [0.25, 0.5, NAN, NAN], [NAN] * 4]
     scores = [[1, NAN], [0, NAN], [1, NAN], [0, NAN]]
     result = rlvr2(criteria=["Facts", "Taste"])(scores, outcomes={"Taste": said})
-    assert "  Taste: beats 1, 2 → +0.44" in result.explain(0).splitlines()
+    assert "  Taste: beats 1; ahead of 2 (0.75) → +0.44" in result.explain(0).splitlines()
     assert "  Taste: not compared" in result.explain(3).splitlines()
     assert result[0].outcomes[0, 2, 1] == 0.75
     assert result[0].flags == ("missing: Taste (1)",)

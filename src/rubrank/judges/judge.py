@@ -356,19 +356,20 @@ class Judge(_Confidential):
         return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
-@dataclass(eq=False)
+@dataclass
 class Spending:
     """What the calls of some judges have cost so far in this process, and what those in flight may still cost.
 
     Near the limit fewer calls are sent at a time: a call is sent beside others only if all of them together stay
     within the limit, even if every reply is as long as allowed. So at most one call exceeds it.
+    Nothing is compared: judges with the same settings are equal, however much they have spent.
     """
 
-    cost: float = 0.0
-    reserved: float = 0.0
+    cost: float = field(default=0.0, compare=False)
+    reserved: float = field(default=0.0, compare=False)
     """Estimated cost of the calls in flight."""
-    in_flight: int = 0
-    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False)
+    in_flight: int = field(default=0, compare=False)
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False, compare=False)
 
     async def reserve(self, estimate: float, most_cost: float) -> bool:
         """Wait until a call of this estimated cost may be sent; False if the limit is reached."""
@@ -399,8 +400,11 @@ class Spending:
         self._wake_next()
 
     def _wake_next(self) -> None:
-        if self._waiting:
-            self._waiting.popleft().set_result(None)
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # a cancelled call may not have left the queue yet
+                future.set_result(None)
+                return
 
 
 class Judges(_Confidential):
