@@ -53,10 +53,14 @@ _OTHER_TEXTS = pattern(
     any_word("essays articles stories letters reports summaries texts posts poems speeches"),
     r"\b",
 )
-# "the difference between a 5-paragraph essay and a report", "how to structure a 500-word essay"
+# "the difference between a 5-paragraph essay and a report", "how to structure a 500-word essay", "compare a 250-word
+# abstract with a paper"; "review the book in a 200-word essay" asks for one
 _SUCH_TEXTS_BEFORE = pattern(
     r"\b(?:differences? between|what (?:is|makes|counts as)|purpose of|structure of|history of)\b[^.,;:]*$",
     r"|\b(?:how|ways?|tips|advice|best way)\b[^.,;:]{0,30}\b(?:write|writing|structure|plan|format|outline)\b[^.,;:]*$",
+    r"|\b(?:compar(?:e|ing)|contrast|evaluat(?:e|ing)|grad(?:e|es|ing)|review|assess|judge|analy[sz]e|edit|proofread|shorten",
+    r"|expand|translate|define|read|reads|reading)\b",
+    r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$",
 )
 _OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
 _LIMIT = pattern(r"\blimit|maximum|max\b")

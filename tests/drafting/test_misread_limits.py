@@ -1,4 +1,4 @@
-"""A limit under a negation is never turned around: it compiles to the limit that is meant, or to nothing."""
+"""Limits that are easily misread: under a negation, or of a text that the prompt only speaks of."""
 
 import pytest
 
@@ -40,3 +40,28 @@ def test_a_lower_limit_never_becomes_an_upper_one(prompt):
 def test_a_negation_of_something_else_changes_nothing(prompt):
     relations = [constraint.params.get("relation") for constraint in compile_prompt(prompt)]
     assert "more than" in relations
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Compare a 250-word abstract with a full paper.",
+        "Explain how teachers grade a 300-word summary.",
+        "Why do editors reading a 900-word column lose interest?",
+        "Shorten a 400-word notice to its main point.",
+    ],
+)
+def test_the_length_of_another_text_is_not_asked_for(prompt):
+    assert compile_prompt(prompt) == []
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Review the film in a 200-word essay.",
+        "Read the poem below and write a 200-word reply.",
+        "Compare cats with dogs in a 200-word text.",
+    ],
+)
+def test_a_text_that_is_asked_for_has_its_length(prompt):
+    assert [constraint.params.get("count") for constraint in compile_prompt(prompt)] == [200]
