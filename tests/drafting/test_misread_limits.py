@@ -49,9 +49,12 @@ def test_a_negation_of_something_else_changes_nothing(prompt):
         "Explain how teachers grade a 300-word summary.",
         "Why do editors reading a 900-word column lose interest?",
         "Shorten a 400-word notice to its main point.",
+        "Our style guide says headlines must be under 60 characters. Why do publishers do this?",
+        "My essay has 3 paragraphs and the teacher wants 5. What should I add?",
+        "Explain why all caps emails feel rude.",
     ],
 )
-def test_the_length_of_another_text_is_not_asked_for(prompt):
+def test_what_the_prompt_only_speaks_of_is_not_asked_for(prompt):
     assert compile_prompt(prompt) == []
 
 
@@ -61,6 +64,8 @@ def test_the_length_of_another_text_is_not_asked_for(prompt):
         "Review the film in a 200-word essay.",
         "Read the poem below and write a 200-word reply.",
         "Compare cats with dogs in a 200-word text.",
+        "Explain why the sky is blue in a 200-word text.",
+        "My teacher wants an essay on tides, and you must write a 200-word draft.",
     ],
 )
 def test_a_text_that_is_asked_for_has_its_length(prompt):

@@ -67,6 +67,9 @@ _NARRATION = pattern(
         """
     ),
     r"\b(?!.*\b(?:please|need|want|should|must|like you|forbidden to|prohibited to|important to)\b)",
+    # "My essay has 3 paragraphs"
+    r"|^\W*(?:my|our|his|her|their)\s+(?:[\w'-]+\s+){1,3}?(?:has|have|had|contains|contained|is|was)\b",
+    r"(?!.*\b(?:please|need|want|should|must|like you|to be|required|limited)\b)",
 )
 # Case matters: "Return the result as JSON." is no code.
 _CODE_LINE = re.compile(
@@ -95,7 +98,8 @@ _REPORTED = pattern(
     r"(?:told|asked|instructed|ordered|forced|advised|said|says|recommend(?:s|ed)|argues?|claims?|wants|wanted|demands?",
     r"|demanded|expects|expected|insists|insisted|requires|prefers|requested)\b",
 )
-_WISH = pattern(r"\b(?:please|need|want|should|must|like you|help me)\b")
+# "Our style guide says headlines are short" is the guide's demand; "my teacher wants 500 words, help me" the user's.
+_OWN_WISH = pattern(r"\b(?:please|like you|help me|i (?:need|want)|you (?:need|should|must)|your)\b")
 
 
 # "If you do not know, say so in five words."; "If possible, use five words." asks for them
@@ -107,7 +111,7 @@ def is_request(sentence: Sentence) -> bool:
     text = sentence.text
     if _CODE_LINE.search(sentence.original) or _CONDITION.search(text):
         return False
-    if _NARRATION.search(text) or (_REPORTED.search(text) and not _WISH.search(text)):
+    if _NARRATION.search(text) or (_REPORTED.search(text) and not _OWN_WISH.search(text)):
         return False
     if _PROGRAM.search(text) and not _ABOUT_RESPONSE.search(text):
         return False
@@ -130,7 +134,9 @@ _SETTING = pattern(
     rf"\b(?:a|an|the|some)\s+(?:\w+\s)?(?!{RESPONSE}\b)\w+\s+(?:where|in which)\b",
     r"(?:(?!\b(?:your|the) (?:response|answer|story|text)\b)[^.;:])*",
 )
-# "why JSON does not allow trailing commas": a fact to explain
+# "why all caps emails feel rude": a fact to explain; "why the sky is blue in 50 words" ends with a request
+_REASON = pattern(r"\bwhy\s+(?:(?!\b(?:and|but|you|your|in|with|using|within|as|under|without)\b)[^.,;:⟨])*")
+# "why JSON does not allow trailing commas": likewise
 _NEGATIVE_FACT = pattern(
     r"\b(?:why|whether|the fact that)\s+(?:(?!\b(?:and|but|you|your)\b)[^.,;:])*?",
     r"\b(?:does|do|did|is|are|was|were|can|must|may|should|has|have)(?:n't| not)\b(?:(?!\band\b)[^.,;:])*",
@@ -141,7 +147,8 @@ def hide_story(text: str) -> str:
     """The sentence without what it only speaks of: a story's content, a place's rules, a fact to explain."""
     text = _STORY.sub("about ⟨m⟩", text)
     text = _SETTING.sub("⟨m⟩", text)
-    return _NEGATIVE_FACT.sub("⟨m⟩", text)
+    text = _NEGATIVE_FACT.sub("⟨m⟩", text)
+    return _REASON.sub("⟨m⟩ ", text)
 
 
 _CLAUSE_START = re.compile(r"[.;:,]|\band\b|\bbut\b")
