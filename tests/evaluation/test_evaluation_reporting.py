@@ -69,9 +69,10 @@ def records(tmp_path):
     return scores
 
 
-def shown(page):
-    packed = re.search(r'id="data-summary">([^<]*)<', page.read_text(encoding="utf-8"))
-    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
+def read_block(page, name):
+    """A block of data that the page embeds; None if it has no such block."""
+    packed = re.search(rf'id="data-{name}">([^<]*)<', page.read_text(encoding="utf-8"))
+    return None if packed is None else json.loads(gzip.decompress(base64.b64decode(packed[1])))
 
 
 def test_the_report_shows_the_table(tmp_path, records):
@@ -80,11 +81,14 @@ def test_the_report_shows_the_table(tmp_path, records):
     command = ["report", str(records), "--group-column", "group", "-o", str(page)]
     done = CliRunner().invoke(app, [*command, "--eval", str(tmp_path / "runs")])
     assert done.exit_code == 0, done.output
-    assert shown(page)["evaluation"]["rows"] == [{"model": "<b>a</b>", "points": [50.0, 50.0, 50.0]}]
+    (row,) = read_block(page, "evaluation")["rows"]
+    assert (row["model"], row["points"]) == ("<b>a</b>", [50.0, 50.0, 50.0])
+    assert read_block(page, "state")["has_evaluation"]
     assert "<b>a</b>" not in page.read_text(encoding="utf-8")
     without = CliRunner().invoke(app, [*command, "--force"])
     assert without.exit_code == 0, without.output
-    assert shown(page)["evaluation"] is None
+    assert read_block(page, "evaluation") is None
+    assert not read_block(page, "state")["has_evaluation"]
 
 
 def test_the_report_says_which_file_is_no_run(tmp_path, records):

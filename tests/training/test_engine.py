@@ -91,7 +91,8 @@ def test_a_rollout_about_which_nothing_is_known_is_nan_but_a_stopped_one_is_zero
     assert step.rewards[0][1] == 0.0
     assert step.metrics["rubrank/unknown"] == pytest.approx(1 / 3)
     assert step.metrics["rubrank/judge/missing"] == 0.5
-    assert step.metrics["rubrank/Kind/missing"] == pytest.approx(2 / 3)
+    # The stopped one was never asked about, so its score is not missing.
+    assert step.metrics["rubrank/Kind/missing"] == pytest.approx(1 / 3)
 
 
 def test_a_rollout_that_something_is_known_about_is_not_nan():
