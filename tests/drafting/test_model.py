@@ -48,7 +48,7 @@ def writers_at(tmp_path, server):
 def find(tmp_path, constraints, prompt=PROMPT, compiled=(), **answers):
     with Server(script(constraints, **answers)) as server:
         task = ModelTask(prompt, compiled)
-        (found,) = find_with_model([task], writers_at(tmp_path, server), load_templates()).found
+        (found,) = find_with_model([task], writers_at(tmp_path, server), load_templates()).findings
         bodies = [asked.body for asked in server.completions]
     return found, bodies
 
@@ -131,7 +131,7 @@ def test_what_the_rules_compiled_is_not_added_again(tmp_path):
 )
 def test_broken_replies_give_nothing(tmp_path, text):
     with Server([Answer(text)]) as server:
-        (found,) = find_with_model([ModelTask(PROMPT)], writers_at(tmp_path, server), load_templates()).found
+        (found,) = find_with_model([ModelTask(PROMPT)], writers_at(tmp_path, server), load_templates()).findings
     assert not found.constraints
     assert not found.library
 

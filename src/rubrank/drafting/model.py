@@ -1,17 +1,17 @@
 """Let a model find what the rules miss: constraints of a prompt, and criteria of the library that fit its task.
 
-    (found,) = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates).found
-    found.constraints     [FoundConstraint("FormatRequirement", {"format": "numbered"}, "Give the reply as an …")]
-    found.library         ["CoreIntentMatch"]
+    (findings,) = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates).findings
+    findings.constraints  [FoundConstraint("FormatRequirement", {"format": "numbered"}, "Give the reply as an …")]
+    findings.library      ["CoreIntentMatch"]
 
-A model's word is not taken for it. A constraint is used only if
+The model's output is not trusted. A constraint is used only if
 
     schema       its verifier is one of COMPILABLE, and the parameters fit that verifier's JSON Schema
-    evidence     its words stand in the prompt, where it instructs: not in a quotation, in code or in material
-    parameters   its numbers and strings stand in the prompt, too
-    entailed     said in words again, a second model (or the same, asked anew) says that the prompt asks for it
-    told apart   from those words alone a model writes a text that fulfils them and one that does not, and the verifier
-                 passes the first and fails the second
+    evidence     the words it quotes occur in the prompt as an instruction: not in a quotation, in code or in material
+    parameters   its numbers and strings follow from the prompt
+    entailed     it is described in words from its parameters, and the last writer confirms that the prompt asks for it
+    told apart   from the quoted words alone the last writer writes a text that fulfils it and one that does not, and
+                 the verifier passes the first and fails the second
 
 Everything else is listed with the reason.
 """
@@ -96,8 +96,8 @@ class FoundConstraint:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the model found in one prompt."""
+class ModelFindings:
+    """What the model finds in one prompt."""
 
     constraints: Sequence[FoundConstraint] = ()
     library: Sequence[str] = ()
@@ -109,37 +109,39 @@ class Found:
 
 
 @dataclass
-class FindingResult:
-    """What was found in every prompt, and what it cost."""
+class ModelResult:
+    """What the model finds in every prompt, and what it costs."""
 
-    found: list[Found] = field(default_factory=list)
+    findings: list[ModelFindings] = field(default_factory=list)
     account: Account | None = None
 
 
 def find_with_model(
     tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None = None
-) -> FindingResult:
+) -> ModelResult:
     """Ask the first writer about every prompt; the last one checks what it says."""
     return runtime().run(_find_all(tasks, writers, templates, progress))
 
 
 async def _find_all(
     tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None
-) -> FindingResult:
+) -> ModelResult:
     async with AsyncExitStack() as stack:
         clients = await open_clients(writers, writers.judges, stack, None)
-        found = await gather_with_progress(
+        findings = await gather_with_progress(
             [_find_one(task, writers.judges, clients, templates) for task in tasks], progress
         )
-        return FindingResult(found, clients.account())
+        return ModelResult(findings, clients.account())
 
 
-async def _find_one(task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates) -> Found:
+async def _find_one(
+    task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
+) -> ModelFindings:
     writer = writers[0]
     message = fill_compile_prompt(task.prompt, task.compiled, templates)
     data, problem = await ask_json(clients.asker_of(writer), message, "compile", schema=make_schema())
     if problem:
-        return Found(problems=[f"{writer.name}: {problem}"])
+        return ModelFindings(problems=[f"{writer.name}: {problem}"])
     entries = data.get("constraints")
     constraints = []
     for entry in entries[:MOST_CONSTRAINTS] if isinstance(entries, list) else []:
@@ -150,7 +152,7 @@ async def _find_one(task: ModelTask, writers: Sequence[Judge], clients: JudgeCli
     names = data.get("library")
     library = [name for name in names if name in list_library()] if isinstance(names, list) else []
     chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
-    return Found(checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version)
+    return ModelFindings(checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version)
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric, make_unique
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
-from rubrank.drafting.model import Found, ModelTask, find_with_model
+from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
 from rubrank.drafting.names import name_criterion, name_question
 from rubrank.drafting.prompts import PromptRow
 from rubrank.drafting.writers import Progress, WritingTask, WrittenItem, WrittenItems, load_templates, write_items
@@ -122,7 +122,8 @@ def draft_rubrics(
         report("finding constraints"),
     )
     rubrics = [
-        _add_found(rubric, found, activate=activate) for rubric, found in zip(rubrics, model_result.found, strict=True)
+        _add_findings(rubric, findings, activate=activate)
+        for rubric, findings in zip(rubrics, model_result.findings, strict=True)
     ]
     tasks = [
         WritingTask(row.prompt, row.reference, responses[row.prompt].texts if row.prompt in responses else ())
@@ -152,11 +153,11 @@ def draft_rubrics(
     return DraftResult(rubrics, Account.merge(accounts))
 
 
-def _add_found(rubric: DraftedRubric, found: Found, *, activate: bool) -> DraftedRubric:
-    """The rubric with the constraints and criteria of the library that a model found."""
+def _add_findings(rubric: DraftedRubric, findings: ModelFindings, *, activate: bool) -> DraftedRubric:
+    """The rubric with the constraints and criteria of the library that a model findings."""
     items = list(rubric.items)
     names = {item.name for item in items}
-    for constraint in found.constraints:
+    for constraint in findings.constraints:
         name = name_criterion(constraint.verifier, constraint.params)
         criterion: dict[str, Any] = {"name": make_unique(name, names), "verifier": constraint.verifier}
         if constraint.params:
@@ -174,12 +175,14 @@ def _add_found(rubric: DraftedRubric, found: Found, *, activate: bool) -> Drafte
                 prompt_version=constraint.prompt_version,
             )
         )
-    for name in found.library if activate else ():
+    for name in findings.library if activate else ():
         if name not in names:
             names.add(name)
             item = DraftedItem({"name": name, "verifier": "judge"}, "activated by a model")
-            items.append(replace(item, writer=found.writer, model=found.model, prompt_version=found.prompt_version))
-    notes = {**rubric.notes, "problems": list(found.problems)} if found.problems else rubric.notes
+            items.append(
+                replace(item, writer=findings.writer, model=findings.model, prompt_version=findings.prompt_version)
+            )
+    notes = {**rubric.notes, "problems": list(findings.problems)} if findings.problems else rubric.notes
     return replace(rubric, items=items, notes=notes)
 
 

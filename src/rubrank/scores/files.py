@@ -88,14 +88,14 @@ class ScoreFile:
                 criteria.setdefault(criterion.name, criterion)
         return criteria
 
-    def layout(self, asked: Columns | None = None, *, any_order: bool = False) -> Layout:
-        """The columns of the file; cells are checked. asked: may add attributes, but not group the rows otherwise."""
-        asked = asked or Columns()
-        if tuple(asked.group or ("group",)) != ("group",):
+    def layout(self, requested: Columns | None = None, *, any_order: bool = False) -> Layout:
+        """The columns of the file; cells are checked. requested: may add attributes, but not change the groups."""
+        requested = requested or Columns()
+        if tuple(requested.group or ("group",)) != ("group",):
             allowed = "'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group"
-            got = ", ".join(map(repr, asked.group))
+            got = ", ".join(map(repr, requested.group))
             raise InvalidInput(str(self.table.path), "group", allowed, got, "", field="group_column")
-        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=asked.attributes)
+        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=requested.attributes)
         if RUBRIC not in self.table.frame.columns:
             raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
         return find_layout(self.table, columns, any_order=any_order)

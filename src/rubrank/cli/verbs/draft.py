@@ -151,7 +151,7 @@ def _show_estimate(
         else:
             say(f"{counted(len(rows), 'prompt')}: no writers, so no calls")
         return
-    texts = {prompt: known.texts for prompt, known in responses.items()}
+    texts = {prompt: known_responses.texts for prompt, known_responses in responses.items()}
     usual = estimate_draft(rows, writers, judges, texts, templates, **USUAL)
     most = estimate_draft(rows, writers, judges, texts, templates, **MOST)
     if as_json:

@@ -41,7 +41,7 @@ class JudgedQuestion(Benchmark):
     right_verdict: ClassVar[str]
 
     def read_verdict(self, reply: str) -> str | None:
-        """The verdict in a judge's reply; None if it has no verdict, or several."""
+        """The verdict in a judge's reply; None if it cannot be read. Benchmarks differ in how several count."""
         raise NotImplementedError
 
     def read_published_verdict(self, text: str) -> str | None:
@@ -53,7 +53,7 @@ class JudgedQuestion(Benchmark):
         return {"correct": float(verdict == self.right_verdict)}
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """The verdict in the row."""
+        """The score from the verdict in the row; None if the row has no verdict."""
         text = next((row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None)
         if text is None:
             return None
@@ -85,10 +85,11 @@ _LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
 
 
 def read_grade(text: str, compat: str) -> str | None:
-    """A, B or C; None if a reply contains no grade, or two.
+    """The grade in a judge's reply: A, B or C.
 
     compat="upstream" reads a grade as the authors' scripts do: the first A, B or C anywhere in the reply, so that
-    "CORRECT" is a C. "fixed" takes a single letter, or the word itself.
+    "CORRECT" is a C; C if there is none. "fixed" takes a single letter or a grade word; None if there is no grade, or
+    if there are two.
     """
     if compat == "upstream":
         match = re.search(r"[ABC]", text)
