@@ -50,11 +50,19 @@ def _colour_difference(match: re.Match[str]) -> str:
 
 # ---- a page for every criterion ------------------------------------------------------------------------------------
 
-_DECIDED_BY = {"rule": "a program", "judge": "a judge", "both": "a program, or a judge if the program is not sure"}
+_DECIDED_BY = {
+    "rule": "a program",
+    "judge": "a judge",
+    "both": "a program, or a judge if the program is not sure",
+}
 _VALUES = {"binary": "0 or 1", "ternary": "0, 0.5 or 1"}
 _LABEL = r"\b(?:Passes|Fails|Missing|Not\s+covered|[Uu]pstream)(?: \([^)]*\))?:"
 """What a sentence or line of a docstring begins with, such as "Passes:" or "Fails (0):"."""
-_PROMPT_SECTIONS = {"counts": "What counts", "ignore": "What does not count", "edges": "Special cases"}
+_PROMPT_SECTIONS = {
+    "counts": "What counts",
+    "ignore": "What does not count",
+    "edges": "Special cases",
+}
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -81,7 +89,13 @@ def _criteria_index(entries: list[CriterionEntry]) -> str:
     for entry in entries:
         if entry.family != family:
             family = entry.family
-            lines += ["", f"## {family}", "", "| criterion | decided by | checks |", "|---|---|---|"]
+            lines += [
+                "",
+                f"## {family}",
+                "",
+                "| criterion | decided by | checks |",
+                "|---|---|---|",
+            ]
         lines.append(
             f"| [{entry.name}]({_page_name(entry)}.md) | {_DECIDED_BY[entry.how]} | {_in_prose(entry.checks)} |"
         )
@@ -156,7 +170,14 @@ def _example_table(cases: Sequence[Mapping[str, Any]]) -> list[str]:
         text = case.get("text")
         params = ", ".join(f"{name}={value!r}" for name, value in (case.get("params") or {}).items())
         shown = _shown_response(text[:160]) if isinstance(text, str) else "a conversation"
-        rows.append((shown, _in_cell(params[:160]), str(case.get("value")), _in_cell(str(case.get("note") or ""))))
+        rows.append(
+            (
+                shown,
+                _in_cell(params[:160]),
+                str(case.get("value")),
+                _in_cell(str(case.get("note") or "")),
+            )
+        )
     titles = ("response", "parameters", "value", "note")
     columns = [column for column in range(len(titles)) if any(row[column] for row in rows)]
     table = [[titles[column] for column in columns], ["---"] * len(columns)]

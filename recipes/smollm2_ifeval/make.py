@@ -22,7 +22,11 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 SEED = 20261116
-FORMS = ("Write one or two sentences about {}.", "Describe {} to a child.", "Say briefly why people care about {}.")
+FORMS = (
+    "Write one or two sentences about {}.",
+    "Describe {} to a child.",
+    "Say briefly why people care about {}.",
+)
 TRAINED = (
     "tea",
     "bridges",
@@ -85,14 +89,32 @@ class Constraint(NamedTuple):
 
 CONSTRAINTS = (
     Constraint("punctuation:no_comma", {}, "Do not use any commas."),
-    Constraint("change_case:english_lowercase", {}, "Use small letters only; no capital letters are allowed."),
     Constraint(
-        "length_constraints:number_words", {"relation": "less than", "num_words": 25}, "Use fewer than 25 words."
+        "change_case:english_lowercase",
+        {},
+        "Use small letters only; no capital letters are allowed.",
+    ),
+    Constraint(
+        "length_constraints:number_words",
+        {"relation": "less than", "num_words": 25},
+        "Use fewer than 25 words.",
     ),
     Constraint("startend:quotation", {}, "Put your whole answer in double quotation marks."),
-    Constraint("startend:end_checker", {"end_phrase": "That is all."}, 'End with exactly these words: "That is all."'),
-    Constraint("detectable_format:title", {}, "Begin with a title in double angular brackets, such as <<joy>>."),
-    Constraint("keywords:existence", {"keywords": ["always", "simple"]}, 'Use the words "always" and "simple".'),
+    Constraint(
+        "startend:end_checker",
+        {"end_phrase": "That is all."},
+        'End with exactly these words: "That is all."',
+    ),
+    Constraint(
+        "detectable_format:title",
+        {},
+        "Begin with a title in double angular brackets, such as <<joy>>.",
+    ),
+    Constraint(
+        "keywords:existence",
+        {"keywords": ["always", "simple"]},
+        'Use the words "always" and "simple".',
+    ),
     Constraint("keywords:forbidden_words", {"forbidden_words": ["the"]}, 'Do not use the word "the".'),
 )
 # Two that one answer can hardly meet together are not asked together.

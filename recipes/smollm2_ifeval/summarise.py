@@ -28,7 +28,10 @@ from rubrank.studies.statistics import Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
 SHOWN = 12
-EVERYWHERE = ("count:unique_word_count", "Subject")  # asked of every prompt; the others are its constraints
+EVERYWHERE = (
+    "count:unique_word_count",
+    "Subject",
+)  # asked of every prompt; the others are its constraints
 SCORE = "rubrank/score"  # rows bring their criteria, which have no lines of their own
 LOGGED = (
     "step",
@@ -149,7 +152,13 @@ def _draw_held_out(axis: Any, shares: Mapping[str, Any]) -> None:
         points = [(int(part.split()[1]), at) for part, at in shares[name].items() if part.startswith("step")]
         low = [at["value"] - at["low"] for _, at in points]
         high = [at["high"] - at["value"] for _, at in points]
-        axis.errorbar([x for x, _ in points], [at["value"] for _, at in points], [low, high], label=name, capsize=3)
+        axis.errorbar(
+            [x for x, _ in points],
+            [at["value"] for _, at in points],
+            [low, high],
+            label=name,
+            capsize=3,
+        )
     axis.set_title("met by held-out answers, 95% intervals")
     _finish(axis)
 
@@ -173,7 +182,12 @@ def answers_of(run: Path) -> str:
     for records in list(by_prompt.values())[::every]:
         lines.append(f"**{_asked(records[min(records)])}**")
         for step in (min(records), max(records)):
-            lines += ["", f"step {step}: {_met(records[step])}", "", *_quoted(records[step].responses[0])]
+            lines += [
+                "",
+                f"step {step}: {_met(records[step])}",
+                "",
+                *_quoted(records[step].responses[0]),
+            ]
         lines.append("")
     return "\n".join(lines)
 

@@ -53,7 +53,10 @@ def tokenizer() -> Any:
     from transformers import PreTrainedTokenizerFast
 
     raw = Tokenizer(models.BPE())
-    cut = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    cut = [
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    ]
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.Sequence(cut), decoders.ByteLevel()
     alphabet = [chr(code) for code in range(33, 127)] + ["Ġ", "Ċ"]
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -148,7 +151,11 @@ def write_rows(path: Path, pairs: list[tuple[int, int]]) -> None:
         {
             "prompt": [{"role": "user", "content": question(a, b)}],
             "rubric": [
-                {"name": "Right", "verifier": "startend:end_checker", "params": {"end_phrase": f"It is {add(a, b)}."}}
+                {
+                    "name": "Right",
+                    "verifier": "startend:end_checker",
+                    "params": {"end_phrase": f"It is {add(a, b)}."},
+                }
             ],
         }
         for a, b in pairs

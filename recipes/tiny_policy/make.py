@@ -40,12 +40,18 @@ def tokenizer() -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    ascii_bytes = [chr(code) for code in range(33, 127)] + ["Ġ", "Ċ"]  # how byte-level tokenizers write space, newline
+    ascii_bytes = [chr(code) for code in range(33, 127)] + [
+        "Ġ",
+        "Ċ",
+    ]  # how byte-level tokenizers write space, newline
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=128, special_tokens=["<|pad|>", "<|end|>"], show_progress=False, initial_alphabet=ascii_bytes
+        vocab_size=128,
+        special_tokens=["<|pad|>", "<|end|>"],
+        show_progress=False,
+        initial_alphabet=ascii_bytes,
     )
     raw.train_from_iterator(QUERIES, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<|pad|>", eos_token="<|end|>", padding_side="left")

@@ -29,7 +29,12 @@ def verl_row(row: dict[str, Any], index: int, source: str, split: str) -> dict[s
     if rubric is None and row.get("instruction_id_list"):
         rubric = {name: row.get(name) for name in ("instruction_id_list", "kwargs")}
     rest = {name: value for name, value in row.items() if name not in (*PROMPTS, *RUBRICS)}
-    about = {"split": split, "index": index, "rubric": None if rubric is None else _text(rubric), "row": _text(rest)}
+    about = {
+        "split": split,
+        "index": index,
+        "rubric": None if rubric is None else _text(rubric),
+        "row": _text(rest),
+    }
     return {
         "prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
         "data_source": str(row.get("data_source") or source),

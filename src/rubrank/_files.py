@@ -35,9 +35,16 @@ _MIN_FREE_SPACE = 1 << 20  # bytes
 # have at most 255 bytes. Earlier versions left out the host.
 _NAME_CHARACTERS = 40
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<host>[A-Za-z0-9-]*)\.)?(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
-_ABANDONED_SECONDS = 86400.0  # age of a temporary file from another machine, whose processes cannot be checked
+# age of a temporary file from another machine, whose processes cannot be checked
+_ABANDONED_SECONDS = 86400.0
 # The phrases with which operating systems and libraries report a full disk.
-_DISK_FULL = ("no space left", "disk quota exceeded", "file too large", "disk full", "database or disk is full")
+_DISK_FULL = (
+    "no space left",
+    "disk quota exceeded",
+    "file too large",
+    "disk full",
+    "database or disk is full",
+)
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
@@ -62,12 +69,16 @@ def require_file(
             with path.open("rb"):
                 return path
     except FileNotFoundError:
-        raise error_type(owner, parameter, "a file that can be read", "no such file", remedy) from None
+        raise error_type(
+            owner, parameter, "a file that can be read", "no such file", remedy
+        ) from None
     except OSError as error:
         got = (error.strerror or str(error)).lower()
         raise error_type(owner, parameter, "a file that can be read", got, remedy) from None
     except ValueError:  # a zero byte in the name
-        raise error_type(repr(str(path)), "the file", "a file that can be read", "no such file", "") from None
+        raise error_type(
+            repr(str(path)), "the file", "a file that can be read", "no such file", ""
+        ) from None
     raise error_type(owner, parameter, "a file", "a folder", remedy)
 
 
@@ -99,7 +110,9 @@ def suffix_error(
 def open_bytes(path: Path) -> Any:
     """Open a file to read its bytes, decompressed if its name says that it is compressed."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # closes the file too, which a GzipFile over an open file does not
+        return gzip.open(
+            path, "rb"
+        )  # closes the file too, which a GzipFile over an open file does not
     return decompress_file(path.open("rb"), path)
 
 
@@ -157,7 +170,9 @@ def import_zstandard(path: Path) -> Any:
         import zstandard
     except ImportError:
         remedy = "Run `pip install zstandard`, or decompress it."
-        raise InvalidInput(str(path), "the file", "readable with what is installed", "zstd", remedy) from None
+        raise InvalidInput(
+            str(path), "the file", "readable with what is installed", "zstd", remedy
+        ) from None
     return zstandard
 
 
@@ -193,7 +208,9 @@ def read_text(path: str | Path) -> str:
 
 
 @contextmanager
-def explain_read_errors(path: str | Path, error_type: type[InvalidInput] = InvalidInput) -> Iterator[None]:
+def explain_read_errors(
+    path: str | Path, error_type: type[InvalidInput] = InvalidInput
+) -> Iterator[None]:
     """Raise errors of decoding and decompression as errors about this file."""
     try:
         yield
@@ -201,10 +218,15 @@ def explain_read_errors(path: str | Path, error_type: type[InvalidInput] = Inval
         raise encoding_error(path, error_type=error_type) from None
     except Exception as error:
         # zstandard may not be installed, so its error class is checked by name.
-        is_damage = isinstance(error, EOFError | zlib.error | gzip.BadGzipFile) or type(error).__name__ == "ZstdError"
+        is_damage = (
+            isinstance(error, EOFError | zlib.error | gzip.BadGzipFile)
+            or type(error).__name__ == "ZstdError"
+        )
         if not is_damage:
             raise
-        raise error_type(str(path), "the file", "readable to its end", str(error), "Copy it again.") from None
+        raise error_type(
+            str(path), "the file", "readable to its end", str(error), "Copy it again."
+        ) from None
 
 
 def encoding_error(
@@ -242,7 +264,9 @@ def check_output_path(
         if isinstance(source, str | Path) and _is_same_file(target, Path(source)):
             raise InvalidInput(owner, option, "another file than the input", str(path), "")
     if target.is_file() and not force:
-        raise InvalidInput(owner, option, "a new file", f"{path}, which exists", "Use `force=true` to replace it.")
+        raise InvalidInput(
+            owner, option, "a new file", f"{path}, which exists", "Use `force=true` to replace it."
+        )
     check_folder(path, owner=owner, what=option)
     return target
 
@@ -327,7 +351,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         with temporary.open("rb") as file:
-            os.fsync(file.fileno())  # otherwise a power cut can leave the new name with half of its content
+            os.fsync(
+                file.fileno()
+            )  # otherwise a power cut can leave the new name with half of its content
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
@@ -336,12 +362,16 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     except UnicodeEncodeError as error:
         got = ascii(error.object[max(0, error.start - 20) : error.end + 20])
         remedy = "Change the id or name, or write .jsonl, which escapes it."
-        raise InvalidInput(str(path), "the output", "text without lone surrogates", got, remedy) from None
+        raise InvalidInput(
+            str(path), "the output", "text without lone surrogates", got, remedy
+        ) from None
     except Exception as error:
         # Libraries report a full disk with different errors, so the message is checked.
         if not any(phrase in str(error).lower() for phrase in _DISK_FULL):
             raise
         remedy = "What was there before is unchanged. Free some space, and run it again."
-        raise InvalidInput(str(path), "the output", "on a disk with room left", "a full disk", remedy) from None
+        raise InvalidInput(
+            str(path), "the output", "on a disk with room left", "a full disk", remedy
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)

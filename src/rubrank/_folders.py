@@ -120,7 +120,9 @@ def _empty_folder(top: int) -> None:
             try:
                 for inner_name in os.listdir(folder):
                     if not _delete_file(inner_name, folder):
-                        os.rename(inner_name, f"{prefix}-{moved}", src_dir_fd=folder, dst_dir_fd=top)
+                        os.rename(
+                            inner_name, f"{prefix}-{moved}", src_dir_fd=folder, dst_dir_fd=top
+                        )
                         moved += 1
             finally:
                 os.close(folder)

@@ -65,12 +65,18 @@ def _announce(path: str) -> None:
     global _has_announced
     if not _has_announced:
         _has_announced = True
-        text = f"rubrank: compiling numeric kernels, once for this machine; they are cached in {path}"
+        text = (
+            f"rubrank: compiling numeric kernels, once for this machine; they are cached in {path}"
+        )
         print(text, file=sys.stderr, flush=True)
 
 
 def _clear(cache: Any, error: Exception) -> None:
-    _log.warning("the cache of compiled code in %s is damaged (%s) and will be rebuilt", cache.cache_path, error)
+    _log.warning(
+        "the cache of compiled code in %s is damaged (%s) and will be rebuilt",
+        cache.cache_path,
+        error,
+    )
     with suppress(Exception):
         cache.flush()
 

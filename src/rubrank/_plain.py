@@ -47,7 +47,13 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
             characters += len(item)
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
-                raise InvalidInput(owner, parameter, f"mappings of at most {MOST_KEYS:,} keys", f"{len(item):,}", "")
+                raise InvalidInput(
+                    owner,
+                    parameter,
+                    f"mappings of at most {MOST_KEYS:,} keys",
+                    f"{len(item):,}",
+                    "",
+                )
             stack.extend((child, depth + 1) for pair in item.items() for child in pair)
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
             if len(item) > most:
@@ -58,11 +64,19 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
         if values > most:
             raise _too_many(owner, parameter, most, None)
         if characters > MOST_TEXT:
-            raise InvalidInput(owner, parameter, f"at most {MOST_TEXT >> 20} million characters of text", "more", "")
+            raise InvalidInput(
+                owner,
+                parameter,
+                f"at most {MOST_TEXT >> 20} million characters of text",
+                "more",
+                "",
+            )
 
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
-    return InvalidInput(owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", "")
+    return InvalidInput(
+        owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", ""
+    )
 
 
 class Immutable(BaseModel):
@@ -141,8 +155,13 @@ def explain_complaints(
     where: the file or function, which becomes the owner. page: the documentation that the remedy refers to.
     An InvalidInput that a validator raised keeps its message.
     """
-    complaints = _merge_alternatives([complaint for complaint in error.errors() if not _is_consequence(complaint)])
-    return [_explain_complaint(complaint, where, model, page) for complaint in complaints[:_MOST_COMPLAINTS]]
+    complaints = _merge_alternatives(
+        [complaint for complaint in error.errors() if not _is_consequence(complaint)]
+    )
+    return [
+        _explain_complaint(complaint, where, model, page)
+        for complaint in complaints[:_MOST_COMPLAINTS]
+    ]
 
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -175,7 +194,9 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
     """
     by_value: dict[Any, list[Any]] = {}
     for number, complaint in enumerate(complaints):
-        tried = next((i for i, part in enumerate(complaint["loc"]) if _BRANCH.fullmatch(str(part))), None)
+        tried = next(
+            (i for i, part in enumerate(complaint["loc"]) if _BRANCH.fullmatch(str(part))), None
+        )
         if tried is None:
             by_value[number] = [complaint]
         else:
@@ -192,10 +213,16 @@ def _merge(alternatives: list[Any]) -> Any:
     place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
     if len(place) > tried:  # the value has this type, and something inside it is wrong
         return {**deepest, "loc": place}
-    return {**deepest, "loc": place, "allowed": " or ".join(dict.fromkeys(map(describe_allowed, alternatives)))}
+    return {
+        **deepest,
+        "loc": place,
+        "allowed": " or ".join(dict.fromkeys(map(describe_allowed, alternatives))),
+    }
 
 
-def _explain_complaint(complaint: Any, where: str, model: type[BaseModel], page: str) -> InvalidInput:
+def _explain_complaint(
+    complaint: Any, where: str, model: type[BaseModel], page: str
+) -> InvalidInput:
     inner = complaint.get("ctx", {}).get("error")
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
@@ -212,7 +239,11 @@ def _explain_complaint(complaint: Any, where: str, model: type[BaseModel], page:
         remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
         return UnknownName(where, place, describe_allowed(complaint), got, remedy)
     return InvalidInput(
-        where, place or model.__name__.lower(), describe_allowed(complaint), got, f"See `rubrank help {page}`."
+        where,
+        place or model.__name__.lower(),
+        describe_allowed(complaint),
+        got,
+        f"See `rubrank help {page}`.",
     )
 
 
@@ -363,7 +394,9 @@ def find_similar_names(names: Iterable[str]) -> tuple[str, str] | None:
         text = name
         if not text.isascii():
             text = unicodedata.normalize("NFKC", text)
-            text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+            text = "".join(
+                character for character in text if unicodedata.category(character) != "Cf"
+            )
         earlier_name = first.setdefault(" ".join(text.casefold().split()), name)
         if earlier_name != name:
             return earlier_name, name

@@ -58,7 +58,9 @@ def import_module(name: str) -> None:
     """Import a module of the user's, also from the current directory. Raises InvalidInput if that fails."""
     allowed = "the name of a module, such as my_checks or my_package.checks"
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-        remedy = "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
+        remedy = (
+            "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
+        )
         raise InvalidInput("import", "module", allowed, repr(name), remedy)
     current_folder = os.getcwd()
     if current_folder not in sys.path and "" not in sys.path:
@@ -66,7 +68,9 @@ def import_module(name: str) -> None:
     _packages.add(name.partition(".")[0])
     try:
         importlib.import_module(name)
-    except InvalidInput:  # the module registers something that is refused; the message already names it
+    except (
+        InvalidInput
+    ):  # the module registers something that is refused; the message already names it
         raise
     except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"
@@ -123,7 +127,9 @@ def importable_home() -> str:
     a function registers.
     """
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rubrank":
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rubrank"
+    ):
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__", "__main__"))
     is_top_level = frame.f_code.co_name == "<module>"
@@ -135,7 +141,9 @@ def is_from_library(thing: Any) -> bool:
     return find_home(thing)[0].split(".")[0] == "rubrank"
 
 
-def check_free(kind: str, name: object, thing: Any, find: Callable[[str], Any], reserved: bool = False) -> str:
+def check_free(
+    kind: str, name: object, thing: Any, find: Callable[[str], Any], reserved: bool = False
+) -> str:
     """Return `name` if `thing` may be registered under it; raise InvalidInput if not.
 
     kind: such as "rule", for messages. find: returns the object that is registered under a name, or None.
@@ -145,7 +153,9 @@ def check_free(kind: str, name: object, thing: Any, find: Callable[[str], Any], 
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
     registered = find(name)
-    if not is_from_library(thing) and (reserved or (registered is not None and is_from_library(registered))):
+    if not is_from_library(thing) and (
+        reserved or (registered is not None and is_from_library(registered))
+    ):
         raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
     if registered is not None and find_home(registered) != find_home(thing):
         where = ".".join(find_home(registered))
@@ -163,8 +173,14 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
         return  # functions written in C have no signature to check
     else:
         return
-    allowed = f"one that can be called with ({', '.join(names)})" if names else "a class that needs no arguments"
-    raise InvalidInput(kind, "function", allowed, describe_object(thing), "See `rubrank help extending`.")
+    allowed = (
+        f"one that can be called with ({', '.join(names)})"
+        if names
+        else "a class that needs no arguments"
+    )
+    raise InvalidInput(
+        kind, "function", allowed, describe_object(thing), "See `rubrank help extending`."
+    )
 
 
 def is_async(thing: Any) -> bool:

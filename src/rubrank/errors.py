@@ -29,7 +29,18 @@ from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from types import UnionType
-from typing import Annotated, Any, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 _MOST_NAMES = 40  # nobody reads a longer list of allowed names
 _MOST_OTHERS = 9  # further errors that are quoted in full after the first one
@@ -52,7 +63,14 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
     """
 
     def __init__(
-        self, owner: str, parameter: str, allowed: str, got: str, remedy: str, *, field: str | None = None
+        self,
+        owner: str,
+        parameter: str,
+        allowed: str,
+        got: str,
+        remedy: str,
+        *,
+        field: str | None = None,
     ) -> None:
         super().__init__(owner, parameter, allowed, got, remedy)
         self.owner = owner
@@ -73,7 +91,9 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
 
     def with_owner(self, owner: str) -> Self:
         """A copy of this error with another owner."""
-        return type(self)(owner, self.parameter, self.allowed, self.got, self.remedy, field=self.field)
+        return type(self)(
+            owner, self.parameter, self.allowed, self.got, self.remedy, field=self.field
+        )
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
         """A copy of this error that also lists `others`, found at the same time, after its remedy."""
@@ -89,7 +109,15 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
     """An unknown name; the remedy suggests the nearest known name."""
 
     @classmethod
-    def of(cls, owner: str, parameter: str, name: object, known: Iterable[str], *, field: str | None = None) -> Self:
+    def of(
+        cls,
+        owner: str,
+        parameter: str,
+        name: object,
+        known: Iterable[str],
+        *,
+        field: str | None = None,
+    ) -> Self:
         """The error for `name`. known: all names that would have been accepted; the remedy suggests the nearest."""
         names = sorted(known)
         similar = get_close_matches(str(name), names, n=1)
@@ -111,7 +139,9 @@ def optional_package(name: str, owner: str, install: str = "") -> Any:
         return import_module(name)
     except ImportError:
         remedy = f"Run `pip install {install or name}`."
-        raise InvalidInput(owner, f"the package {name}", "installed", "no such package", remedy) from None
+        raise InvalidInput(
+            owner, f"the package {name}", "installed", "no such package", remedy
+        ) from None
 
 
 class BadTable(InvalidInput):
@@ -125,7 +155,9 @@ class SolverError(RubrankError, ArithmeticError):
 class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
     """More scores are missing than `ceiling` allows, or all of them; `reasons` counts the most frequent ones."""
 
-    def __init__(self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...]) -> None:
+    def __init__(
+        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...]
+    ) -> None:
         super().__init__(missing, asked, ceiling, reasons)
         self.missing = missing
         self.asked = asked
@@ -134,7 +166,11 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
-        limit = "all of them" if self.missing == self.asked else f"`most_missing` allows {self.ceiling:.1%}"
+        limit = (
+            "all of them"
+            if self.missing == self.asked
+            else f"`most_missing` allows {self.ceiling:.1%}"
+        )
         share = f"{self.missing / self.asked:.1%}"
         return f"grade: {self.missing:,} of {self.asked:,} scores are missing ({share}; {limit}); most often: {why}."
 
@@ -146,7 +182,13 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
     """
 
     def __init__(
-        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...], spent: str, remedy: str
+        self,
+        missing: int,
+        asked: int,
+        ceiling: float,
+        reasons: tuple[tuple[str, int], ...],
+        spent: str,
+        remedy: str,
     ) -> None:
         super().__init__(missing, asked, ceiling, reasons, spent, remedy)
         self.missing = missing
@@ -244,12 +286,16 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
             name, hint, value = wrong
             got = f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})"
-            raise InvalidInput(function.__name__, name, f"of type {_describe_type(hint)}", got, "") from error
+            raise InvalidInput(
+                function.__name__, name, f"of type {_describe_type(hint)}", got, ""
+            ) from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             got = f"a name of {len(str(error.filename)):,} characters"
-            raise InvalidInput(function.__name__, "the file", "a name that the system accepts", got, "") from None
+            raise InvalidInput(
+                function.__name__, "the file", "a name that the system accepts", got, ""
+            ) from None
 
     return guarded
 
@@ -334,7 +380,9 @@ def refuses_wrong_kinds(cls: _C) -> _C:
         except InvalidInput as error:
             if error.owner != "__init__":
                 raise
-            raise error.with_owner(cls.__name__) from error.__cause__  # the message should name the class
+            raise error.with_owner(
+                cls.__name__
+            ) from error.__cause__  # the message should name the class
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
@@ -355,8 +403,14 @@ def _was_raised_inside(error: BaseException) -> bool:
 
 def is_library_file(name: str) -> bool:
     """Does this file belong to rubrank, Python or an installed package?"""
-    is_compiled = not os.path.isabs(name)  # extension modules, such as numpy.random, have relative names
-    return is_compiled or name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY)) or "site-packages" in name
+    is_compiled = not os.path.isabs(
+        name
+    )  # extension modules, such as numpy.random, have relative names
+    return (
+        is_compiled
+        or name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
+        or "site-packages" in name
+    )
 
 
 def counted(number: int, noun: str) -> str:

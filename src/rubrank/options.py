@@ -19,7 +19,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 from pydantic import (
     BaseModel,
@@ -55,7 +65,11 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
 def read_options(
-    model: type[_ModelT], owner: str, values: Mapping[str, Any], page: str = "frameworks", strict: bool = False
+    model: type[_ModelT],
+    owner: str,
+    values: Mapping[str, Any],
+    page: str = "frameworks",
+    strict: bool = False,
 ) -> _ModelT:
     """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
 
@@ -168,7 +182,9 @@ class GateOptions(Options):
     floor: float = option(0.5, "Factor at a low-quality mean of 0.", ge=0.0, le=1.0)
     shape: GateShape = option("linear", "Shape of the factor between 0 and the threshold.")
     missing: GateMissing = option("pass", "What a missing score of a gate criterion does.")
-    lift: float = option(0.25, "Reward of the worst rollout that passes; 0 is the paper's gate.", ge=0.0, lt=1.0)
+    lift: float = option(
+        0.25, "Reward of the worst rollout that passes; 0 is the paper's gate.", ge=0.0, lt=1.0
+    )
 
 
 class AttributeOptions(Options):
@@ -176,10 +192,15 @@ class AttributeOptions(Options):
 
     name: str = option(..., "Name of the attribute, such as tokens or markdown.")
     attenuate: float | None = option(
-        None, "Share of a positive influence that is taken out; by default all influence is removed.", ge=0.0, le=1.0
+        None,
+        "Share of a positive influence that is taken out; by default all influence is removed.",
+        ge=0.0,
+        le=1.0,
     )
     draw: Draw = option("fixed", "How the share is drawn for each group.")
-    start: int | str = option(0, "First step at which it is controlled; in a training job also a share, such as 70%.")
+    start: int | str = option(
+        0, "First step at which it is controlled; in a training job also a share, such as 70%."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -198,7 +219,9 @@ class AttributeOptions(Options):
         is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         is_share = percent is not None and float(percent[1]) <= 100.0
         if not is_step and not is_share:
-            raise InvalidInput("options", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%.")
+            raise InvalidInput(
+                "options", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%."
+            )
         return value
 
     def start_step(self, steps: int | None) -> int:
@@ -209,19 +232,25 @@ class AttributeOptions(Options):
             remedy = "Only `rubrank train` knows how long a run is."
             raise InvalidInput("options", "start", "a step ≥ 0", repr(self.start), remedy)
         share = float(self.start.rstrip("% ")) / 100.0
-        return math.ceil(share * steps - 1e-6)  # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up
+        return math.ceil(
+            share * steps - 1e-6
+        )  # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up
 
 
 def _accept_objects(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Check plain data; let a `Gate`, an `Attribute` or a `Control` through, which checked itself when it was made."""
-    is_data = value is None or isinstance(value, str | int | float | list | tuple | Mapping | Options)
+    is_data = value is None or isinstance(
+        value, str | int | float | list | tuple | Mapping | Options
+    )
     return validate({} if value is None else value) if is_data else value
 
 
 class RewardOptions(Options):
     """How scores become rewards."""
 
-    rule: Any = option("rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + adds the gate.", "RULE")
+    rule: Any = option(
+        "rlvr2+", "The rule, such as rlvr2+, gdpo+ or focal:gamma=2; + adds the gate.", "RULE"
+    )
     gate: Annotated[GateOptions, WrapValidator(_accept_objects)] = option(
         GateOptions(), "Constants of the gate: threshold, floor, shape, missing, lift."
     )
@@ -231,7 +260,9 @@ class RewardOptions(Options):
         "NAME",
     )
     adjust: str = option(
-        "remove", "For attributes that do not say it: remove, or attenuate:0.5[:fixed|bernoulli|uniform].", "RULE"
+        "remove",
+        "For attributes that do not say it: remove, or attenuate:0.5[:fixed|bernoulli|uniform].",
+        "RULE",
     )
     pool: Pool | None = option(
         None,
@@ -239,28 +270,45 @@ class RewardOptions(Options):
         "paper. Default: batch for tables, run for trainers.",
     )
     adjust_criteria: tuple[str, ...] | Literal["all"] | None = option(
-        None, "Criteria whose verdicts are adjusted, or all. Default: those that no program decided.", "NAME"
+        None,
+        "Criteria whose verdicts are adjusted, or all. Default: those that no program decided.",
+        "NAME",
     )
-    prior: float = option(1.0, "Precision of the prior on utilities.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
-    attribute_prior: float = option(1.0, "Precision of the prior on influences.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR)
-    span: Span = option("model", "Utilities as fitted, or each criterion's span (unit) or deviation (sd) scaled to 1.")
+    prior: float = option(
+        1.0, "Precision of the prior on utilities.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR
+    )
+    attribute_prior: float = option(
+        1.0, "Precision of the prior on influences.", ge=SMALLEST_PRIOR, le=LARGEST_PRIOR
+    )
+    span: Span = option(
+        "model",
+        "Utilities as fitted, or each criterion's span (unit) or deviation (sd) scaled to 1.",
+    )
     wins: Wins = option(
-        "ordinal", "ordinal: only who is better counts. graded: larger differences of the scores count more."
+        "ordinal",
+        "ordinal: only who is better counts. graded: larger differences of the scores count more.",
     )
     tau: float = option(
-        0.5, "With graded wins: share of the width from which a difference counts fully.", gt=0.0, le=1.0
+        0.5,
+        "With graded wins: share of the width from which a difference counts fully.",
+        gt=0.0,
+        le=1.0,
     )
     width: Width = option(
-        "domain", "With graded wins: the width of the domain, or the range of the run's recent scores."
+        "domain",
+        "With graded wins: the width of the domain, or the range of the run's recent scores.",
     )
     scale: Scale = option(
-        "ranking", "ranking: rewards from 0 to 1. utility: advantages, small where the criteria disagree."
+        "ranking",
+        "ranking: rewards from 0 to 1. utility: advantages, small where the criteria disagree.",
     )
     edition: Edition | None = option(
-        None, "paper: the paper's settings: span model, wins ordinal, lift 0, no control, or pool group if asked for."
+        None,
+        "paper: the paper's settings: span model, wins ordinal, lift 0, no control, or pool group if asked for.",
     )
     outcomes: Outcomes = option(
-        "hard", "hard: compare scores. soft: compare how likely each level is, where judges said so."
+        "hard",
+        "hard: compare scores. soft: compare how likely each level is, where judges said so.",
     )
     retest: dict[str, float] = option(
         {},
@@ -269,14 +317,20 @@ class RewardOptions(Options):
         "NAME=NUMBER",
     )
     seed: int = option(0, "Seed of the draws of attenuate.")
-    penalties: Penalties = option("rank", "Under a rule without +: rank by low-quality criteria, or ignore them.")
+    penalties: Penalties = option(
+        "rank", "Under a rule without +: rank by low-quality criteria, or ignore them."
+    )
 
     @field_validator("rule")
     @classmethod
     def _check_rule(cls, value: Any) -> Any:
         if not isinstance(value, str) and not callable(value):
             raise InvalidInput(
-                "options", "rule", "a name such as 'rlvr2+', or a rule", repr(value), "See `rubrank help rules`."
+                "options",
+                "rule",
+                "a name such as 'rlvr2+', or a rule",
+                repr(value),
+                "See `rubrank help rules`.",
             )
         return value
 
@@ -285,7 +339,9 @@ class RewardOptions(Options):
     def _check_retest(cls, value: dict[str, float]) -> dict[str, float]:
         for name, deviation in value.items():
             if not 0.0 <= deviation < math.inf:
-                raise InvalidInput("options", "retest", "finite and ≥ 0", f"{deviation:g} for {name!r}", "")
+                raise InvalidInput(
+                    "options", "retest", "finite and ≥ 0", f"{deviation:g} for {name!r}", ""
+                )
         return value
 
     @field_validator("attributes", mode="before")
@@ -317,7 +373,9 @@ class RewardOptions(Options):
     def with_attributes(self, names: Iterable[str]) -> Self:
         """The same options with these attributes; one that was set already keeps what is done about it."""
         attributes_by_name = {attribute.name: attribute for attribute in self.attributes}
-        attributes = tuple(attributes_by_name.get(name, AttributeOptions(name=name)) for name in names)
+        attributes = tuple(
+            attributes_by_name.get(name, AttributeOptions(name=name)) for name in names
+        )
         return self.model_copy(update={"attributes": attributes})
 
     def adjustment_of(self, attribute: AttributeOptions) -> tuple[float, Draw] | None:
@@ -333,19 +391,27 @@ class FuseOptions(RewardOptions):
     """Options for a table of scores: those of a reward, and what the table leaves open about its criteria."""
 
     weight: dict[str, float] = option({}, "Weight of a criterion, > 0; repeatable.", "NAME=NUMBER")
-    margin: dict[str, float] = option({}, "Differences of at most this much are ties; repeatable.", "NAME=NUMBER")
+    margin: dict[str, float] = option(
+        {}, "Differences of at most this much are ties; repeatable.", "NAME=NUMBER"
+    )
     domain: dict[str, tuple[float, float]] = option(
-        {}, "Scale of a criterion in a table without a rubric, by default 0:1; repeatable.", "NAME=LOW:HIGH"
+        {},
+        "Scale of a criterion in a table without a rubric, by default 0:1; repeatable.",
+        "NAME=LOW:HIGH",
     )
     lower: tuple[str, ...] = option((), "Criterion on which lower is better; repeatable.", "NAME")
     global_quality: tuple[str, ...] = option(
-        (), "Criterion that must have its best score: otherwise the reward is 0; repeatable.", "NAME"
+        (),
+        "Criterion that must have its best score: otherwise the reward is 0; repeatable.",
+        "NAME",
     )
     low_quality: tuple[str, ...] = option(
         (), "Criterion that reduces the reward if its score is below 1; repeatable.", "NAME"
     )
     # Not an option of trainers: in the file of a training job, `model` is the policy.
-    model: Any = option("bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own.")
+    model: Any = option(
+        "bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own."
+    )
 
     @field_validator("weight", "margin")
     @classmethod
@@ -355,7 +421,9 @@ class FuseOptions(RewardOptions):
             if not math.isfinite(number) or number < 0.0 or (is_weight and number == 0.0):
                 allowed = "finite and > 0" if is_weight else "finite and ≥ 0"
                 remedy = "Leave out a criterion that should not count." if is_weight else ""
-                raise InvalidInput("options", info.field_name, allowed, f"{number:g} for {name!r}", remedy)
+                raise InvalidInput(
+                    "options", info.field_name, allowed, f"{number:g} for {name!r}", remedy
+                )
         return value
 
     @model_validator(mode="after")
@@ -371,11 +439,15 @@ class FuseOptions(RewardOptions):
     def _split_domains(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {name: text.split(":") if isinstance(text, str) else text for name, text in value.items()}
+        return {
+            name: text.split(":") if isinstance(text, str) else text for name, text in value.items()
+        }
 
     @field_validator("domain")
     @classmethod
-    def _check_domains(cls, value: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    def _check_domains(
+        cls, value: dict[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
         for name, (low, high) in value.items():
             if not -math.inf < low < high < math.inf:
                 allowed = "LOW:HIGH, two finite numbers of which the second is larger"
@@ -387,13 +459,23 @@ class FuseOptions(RewardOptions):
 class EngineOptions(RewardOptions):
     """Options of a reward that grades rollouts itself, step after step: those of trainers and of the service."""
 
-    rubric: Any = option(None, "Criteria applied to every response: a file, a preset, or the criteria themselves.")
-    judges: Any = option(None, "Judges for criteria that no program decides: a file, or its content.")
-    workers: int | None = option(0, "Worker processes; 0 grades in the trainer's own process.", ge=0)
+    rubric: Any = option(
+        None, "Criteria applied to every response: a file, a preset, or the criteria themselves."
+    )
+    judges: Any = option(
+        None, "Judges for criteria that no program decides: a file, or its content."
+    )
+    workers: int | None = option(
+        0, "Worker processes; 0 grades in the trainer's own process.", ge=0
+    )
     cache: Any = option(None, "Cache file of verdicts.")
-    records: Any = option(None, "File to which every group of every step is appended: .jsonl, .jsonl.gz or .jsonl.zst.")
+    records: Any = option(
+        None,
+        "File to which every group of every step is appended: .jsonl, .jsonl.gz or .jsonl.zst.",
+    )
     alarm: Literal["warn", "stop", "off"] = option(
-        "warn", "At signs of reward hacking: log a warning, also stop the run (TRL only), or look for none."
+        "warn",
+        "At signs of reward hacking: log a warning, also stop the run (TRL only), or look for none.",
     )
     thinking: Thinking = option(
         "auto",

@@ -213,8 +213,12 @@ class Store:
         outcomes: list[_Outcome] = []
         try:
             results = self._commit(requests)
-            outcomes += [(waiter, result, None) for waiter, result in zip(waiters, results, strict=True)]
-        except Exception:  # a full disk, a bad value, …: each caller gets the error of its own request
+            outcomes += [
+                (waiter, result, None) for waiter, result in zip(waiters, results, strict=True)
+            ]
+        except (
+            Exception
+        ):  # a full disk, a bad value, …: each caller gets the error of its own request
             for request, waiter in zip(requests, waiters, strict=True):
                 try:
                     result = self._commit([request])[0]
@@ -309,7 +313,9 @@ class Store:
         if version != self._version and not is_new:
             raise sqlite3.DatabaseError("it belongs to another program or another version")
 
-    def _replace_if_damaged(self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None) -> bool:
+    def _replace_if_damaged(
+        self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None
+    ) -> bool:
         """Replace the file if it is damaged; False if it is not. failed: the connection that raised the error."""
         if self.read_only or not is_damaged(self.path, error):
             return False
@@ -433,7 +439,11 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- damage
@@ -441,7 +451,9 @@ if hasattr(os, "register_at_fork"):
 
 def is_damaged(path: str | Path, error: Exception) -> bool:
     """Does this error mean that a SQLite file is damaged? False for a text file, which never was a database."""
-    if not isinstance(error, sqlite3.DatabaseError) or not any(word in str(error) for word in _DAMAGE):
+    if not isinstance(error, sqlite3.DatabaseError) or not any(
+        word in str(error) for word in _DAMAGE
+    ):
         return False
     try:
         with open(path, "rb") as file:
@@ -451,7 +463,9 @@ def is_damaged(path: str | Path, error: Exception) -> bool:
     if b"\x00" in start:
         return True
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)  # incremental: a character may be cut off at the end
+        codecs.getincrementaldecoder("utf-8")().decode(
+            start
+        )  # incremental: a character may be cut off at the end
     except UnicodeDecodeError:
         return True
     return False
@@ -467,5 +481,7 @@ def set_aside(path: str | Path, name: str) -> Path:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    _log.warning("%s: %s is damaged; it was renamed to %s, and a new file is started", name, path, aside.name)
+    _log.warning(
+        "%s: %s is damaged; it was renamed to %s, and a new file is started", name, path, aside.name
+    )
     return aside

@@ -150,14 +150,22 @@ def run_seeds(
                 rows = [(*key, value) for key, value in measurements.means().items()]
                 rows.append(("cost", "processor_seconds", seconds))
                 table = pl.DataFrame(rows, schema=["phase", "metric", "value"], orient="row")
-                key = {"family": family, "arm": arm, "digest": plan.digest(family, arm), "seed": seed}
+                key = {
+                    "family": family,
+                    "arm": arm,
+                    "digest": plan.digest(family, arm),
+                    "seed": seed,
+                }
                 table = table.select(*(pl.lit(value).alias(name) for name, value in key.items()), pl.all())
                 target = result_path(plan, family, arm, seed, work)
                 partial = target.with_suffix(".unfinished")
                 table.write_parquet(partial)
                 partial.rename(target)
             count += len(missing)
-            print(f"{family}, seed {seed}: {len(missing)} arms, {seconds:.1f} s of a core each", file=sys.stderr)
+            print(
+                f"{family}, seed {seed}: {len(missing)} arms, {seconds:.1f} s of a core each",
+                file=sys.stderr,
+            )
     return count
 
 

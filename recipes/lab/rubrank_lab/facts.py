@@ -30,7 +30,15 @@ from functools import lru_cache
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import BINARY, TERNARY, UNIT, Domain, discrete
-from rubrank_lab.family import Answer, Family, draw_normal, join_parts, list_tokens, split_thoughts, write_prompt
+from rubrank_lab.family import (
+    Answer,
+    Family,
+    draw_normal,
+    join_parts,
+    list_tokens,
+    split_thoughts,
+    write_prompt,
+)
 
 VERBS = ("make", "need", "fear", "hold", "seek", "lose")
 _NOUNS: Mapping[str, str] = {
@@ -72,7 +80,21 @@ DECORATIONS: Mapping[str, str] = {
 }
 """Markdown that is one token each; bold is put round a noun."""
 _OTHER_WORDS = (
-    *("about", "give", "facts", "mention", "and", "avoid", "end", "with", CLOSING, "title", "as", "list", "in"),
+    *(
+        "about",
+        "give",
+        "facts",
+        "mention",
+        "and",
+        "avoid",
+        "end",
+        "with",
+        CLOSING,
+        "title",
+        "as",
+        "list",
+        "in",
+    ),
     *("order", "no", "commas", "short", "2", "3", "4", "need", "here", "you", "go", "sure"),
 )
 
@@ -327,7 +349,11 @@ def assess(task: Task, answer: Answer) -> dict[str, float]:
 
 # ------------------------------------------------------------------------------------------------ criteria, and a judge
 
-JUDGE_LIKES: Mapping[str, tuple[float, float]] = {"Accuracy": (0.2, 0.1), "Helpful": (0.15, 0.3), "Clear": (0.0, 0.5)}
+JUDGE_LIKES: Mapping[str, tuple[float, float]] = {
+    "Accuracy": (0.2, 0.1),
+    "Helpful": (0.15, 0.3),
+    "Clear": (0.0, 0.5),
+}
 """Judged criterion → what a unit of length and of Markdown is worth to the judge, on a scale from 0 to 1."""
 JUDGE_NOISE = 0.1
 _PROGRAM = "LabCriterion"

@@ -36,7 +36,15 @@ from functools import lru_cache
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import TERNARY, UNIT, Domain
-from rubrank_lab.family import Answer, Family, draw_normal, join_parts, list_tokens, split_thoughts, write_prompt
+from rubrank_lab.family import (
+    Answer,
+    Family,
+    draw_normal,
+    join_parts,
+    list_tokens,
+    split_thoughts,
+    write_prompt,
+)
 
 ACTIONS = ("chop", "boil", "fry", "mix", "bake", "grate")
 _ITEMS: Mapping[str, str] = {
@@ -64,8 +72,37 @@ TIP = "tip: taste it."
 MARKUP = ("\n## ", "\n- ", "\n> ", " *yum*", "\n\n---\n")
 """Markdown that is one token each; bold is put round an item."""
 _OTHER_WORDS = (
-    *("for", "use", "items", "with", "and", "no", "add", "a", "tip", "taste", "it", "say", "the", "time", "be"),
-    *("brief", "x", "is", "minutes", "welcome", "to", "my", "kitchen", "raw", *map(str, range(1, 13)), "20", "40"),
+    *(
+        "for",
+        "use",
+        "items",
+        "with",
+        "and",
+        "no",
+        "add",
+        "a",
+        "tip",
+        "taste",
+        "it",
+        "say",
+        "the",
+        "time",
+        "be",
+    ),
+    *(
+        "brief",
+        "x",
+        "is",
+        "minutes",
+        "welcome",
+        "to",
+        "my",
+        "kitchen",
+        "raw",
+        *map(str, range(1, 13)),
+        "20",
+        "40",
+    ),
 )
 _WORDS = (*DISHES, *_ALL_ITEMS, *ACTIONS, *FILLERS, *_OTHER_WORDS)
 _MARKS = ("<think>", "</think>\n", "\n", ".", ",", ":", "!", " **", "**", *MARKUP)
@@ -285,7 +322,11 @@ def assess(task: Task, answer: Answer) -> dict[str, float]:
 
 # ------------------------------------------------------------------------------------------------ criteria, and a judge
 
-JUDGE_LIKES: Mapping[str, tuple[float, float]] = {"Method": (0.2, 0.1), "Helpful": (0.15, 0.25), "Sound": (0.25, 0.0)}
+JUDGE_LIKES: Mapping[str, tuple[float, float]] = {
+    "Method": (0.2, 0.1),
+    "Helpful": (0.15, 0.25),
+    "Sound": (0.25, 0.0),
+}
 """Judged criterion → what a unit of length and of Markdown is worth to the judge, on a scale from 0 to 1."""
 JUDGE_NOISE = 0.12
 JUDGE_LEAST, JUDGE_RANGE, JUDGE_DRIFT = 6.0, 2.0, 1.0 / 64

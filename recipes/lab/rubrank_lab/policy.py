@@ -78,7 +78,10 @@ def make_policy(family: Family, folder: Path, shape: Shape, seed: int = 0) -> No
         optimizer.step()
         schedule.step()
         if step % 50 == 0 or step == shape.steps - 1:
-            print(f"supervised step {step} of {shape.steps}: loss {float(loss.detach()):.3f}", flush=True)
+            print(
+                f"supervised step {step} of {shape.steps}: loss {float(loss.detach()):.3f}",
+                flush=True,
+            )
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     make_tokenizer(family).save_pretrained(unfinished)
     model.save_pretrained(unfinished)

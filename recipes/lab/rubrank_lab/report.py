@@ -17,7 +17,15 @@ import polars as pl
 from rubrank.fusion.control.student_t import student_t_975
 from rubrank_lab.cells import Plan, load_cells, load_starts
 from rubrank_lab.statistics import Comparison, Effects, compare, estimate_effects
-from rubrank_lab.tunnel import GROUP, PROMPTS, STEPS, TRAINERS_DEFAULT, WORLDS, share_of_best, summarise
+from rubrank_lab.tunnel import (
+    GROUP,
+    PROMPTS,
+    STEPS,
+    TRAINERS_DEFAULT,
+    WORLDS,
+    share_of_best,
+    summarise,
+)
 
 REFERENCE = "weighted mean+"
 """The rival that matters: a gated weighted mean is what most people would use."""
@@ -255,7 +263,10 @@ def _write_choice(plan: Plan, families: Sequence[FamilyResult], tunnel: TunnelRe
     rows = []
     for arm, share in choice.worst.items():
         of_families = [f"{result.share(arm):.0%}" for result in families]
-        of_tunnel = [f"{tunnel.mean(arm):.0%}", f"{tunnel.worst(arm):.0%} ({tunnel.worst_world(arm)})"]
+        of_tunnel = [
+            f"{tunnel.mean(arm):.0%}",
+            f"{tunnel.worst(arm):.0%} ({tunnel.worst_world(arm)})",
+        ]
         rows.append([arm, f"{share:.0%}", *of_families, *of_tunnel])
     outcome = f"By this criterion **{choice.tied[0]}** wins ({choice.worst[choice.tied[0]]:.0%})"
     if len(choice.tied) > 1:
@@ -315,7 +326,16 @@ def _write_family(result: FamilyResult) -> list[str]:
         qualities = [f"{row['held_out']:.3f}", f"{row['last_quarter']:.3f}", f"{mean:.3f}"]
         measured = [f"{row['thinking']:.1f}", f"{row['markers']:.2f}", f"{row['gate']:.1%}"]
         rows.append([arm, str(row["seeds"]), *qualities, *difference, *measured])
-    header = ["arm", "seeds", "held out", "last quarter", "mean", f"mean minus {REFERENCE}", "p", "p, Holm"]
+    header = [
+        "arm",
+        "seeds",
+        "held out",
+        "last quarter",
+        "mean",
+        f"mean minus {REFERENCE}",
+        "p",
+        "p, Holm",
+    ]
     header += ["thinking, words", "Markdown markers", "gates passed"]
     effects = result.effects
     note = _paragraph(f"""

@@ -94,7 +94,15 @@ def compare(effects: Effects, reference: str) -> list[Comparison]:
         raw.append((arm, difference, error, two_sided_p(difference, error, effects.freedom)))
     adjusted = adjust_holm([p for *_, p in raw])
     return [
-        Comparison(arm, difference, error, difference - reach * error, difference + reach * error, p, p_holm)
+        Comparison(
+            arm,
+            difference,
+            error,
+            difference - reach * error,
+            difference + reach * error,
+            p,
+            p_holm,
+        )
         for (arm, difference, error, p), p_holm in zip(raw, adjusted, strict=True)
     ]
 

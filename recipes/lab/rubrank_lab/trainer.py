@@ -84,7 +84,11 @@ def make_rows(family: Family) -> tuple[list[TaskRow], list[TaskRow]]:
 
 
 def train_arms(
-    family: Family, policy: Path, arms: Mapping[str, Mapping[str, Any]], seed: int, steps: int = STEPS
+    family: Family,
+    policy: Path,
+    arms: Mapping[str, Mapping[str, Any]],
+    seed: int,
+    steps: int = STEPS,
 ) -> dict[str, Measurements]:
     """Train all arms with one seed. arms: name → options of `RewardEngine`."""
     torch.set_num_threads(1)
@@ -134,7 +138,11 @@ def grade(family: Family, row: TaskRow, answers: Sequence[Answer]) -> np.ndarray
 
 
 def reward(
-    engine: RewardEngine, rows: Sequence[TaskRow], answers: Sequence[Answer], tables: Sequence[np.ndarray], step: int
+    engine: RewardEngine,
+    rows: Sequence[TaskRow],
+    answers: Sequence[Answer],
+    tables: Sequence[np.ndarray],
+    step: int,
 ) -> list[float]:
     """Rewards of all answers of a step."""
     groups = []

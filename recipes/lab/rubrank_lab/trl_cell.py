@@ -27,7 +27,15 @@ from rubrank.verifiers.domain import Domain
 from rubrank_lab.facts import FACTS
 from rubrank_lab.family import Answer
 from rubrank_lab.network import Network
-from rubrank_lab.trainer import GROUP, PROMPTS_PER_STEP, STEPS, Measurements, TaskRow, make_rows, measure_held_out
+from rubrank_lab.trainer import (
+    GROUP,
+    PROMPTS_PER_STEP,
+    STEPS,
+    Measurements,
+    TaskRow,
+    make_rows,
+    measure_held_out,
+)
 
 
 @cache
@@ -58,7 +66,11 @@ class LabJudge:
         for i, k in np.argwhere(question.wanted).tolist():
             rollout, criterion = question.group.rollouts[i], question.criteria[k]
             call = absolute_call(criterion, rollout, language="en")
-            verdict = {"reasoning": "by a script", "finding": "", "verdict": _score(rollout, criterion.name)}
+            verdict = {
+                "reasoning": "by a script",
+                "finding": "",
+                "verdict": _score(rollout, criterion.name),
+            }
             reply = Reply(json.dumps(verdict), finish_reason="stop", model="script")
             scores[i, criterion.name] = read_absolute(reply, criterion, call=call)
         return Judgment(scores, asked=len(scores), lost=0)
@@ -73,7 +85,12 @@ def make_rubric(row: TaskRow) -> dict[str, Any]:
             domain = criterion.domain.kind
         elif criterion.domain.kind == "discrete":
             domain = list(criterion.domain.values)
-        entry = {"name": criterion.name, "weight": criterion.weight, "domain": domain, "layer": criterion.layer}
+        entry = {
+            "name": criterion.name,
+            "weight": criterion.weight,
+            "domain": domain,
+            "layer": criterion.layer,
+        }
         if criterion.depends:
             entry["depends"] = [name for name, _ in criterion.depends]
         if criterion.verifier:
@@ -99,7 +116,10 @@ def train_with_trl(
         for row in trained:
             file.write(json.dumps({"prompt": row.task.prompt, "rubric": json.dumps(make_rubric(row))}) + "\n")
     endpoint = {"base_url": "http://script.invalid/v1", "model": "script"}
-    judges = {"judges": [{"name": "script", "kind": "lab", "endpoints": [endpoint]}], "cache": str(folder / "c.sqlite")}
+    judges = {
+        "judges": [{"name": "script", "kind": "lab", "endpoints": [endpoint]}],
+        "cache": str(folder / "c.sqlite"),
+    }
     rubrank.grade(  # makes the cache that `cache_only` asks for, so that nobody calls the endpoint
         [{"prompt": trained[0].task.prompt, "responses": ["<think>so</think>\nso."]}],
         [{"name": "Accuracy", "question": "Accuracy?", "domain": {"low": 0, "high": 10}}],

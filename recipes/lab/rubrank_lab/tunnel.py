@@ -98,27 +98,66 @@ WORLDS: tuple[World, ...] = (
     _change("compressed", "the judge uses 6 to 9 of 0 to 10", scale=(0.6, 0.9)),
     _change("heavy tails", "one verdict in ten is arbitrary", heavy_tails=True),
     _change("drift", "the judge's scale moves by 30% over the run", scale=(0.2, 0.7), drift=0.3),
-    _change("scale by prompt", "range and level of the judge's scores differ by prompt", scale_by_prompt=True),
+    _change(
+        "scale by prompt",
+        "range and level of the judge's scores differ by prompt",
+        scale_by_prompt=True,
+    ),
     _change("missing", "40% of the judge's scores are missing", missing=0.4),
     _change("noise", "the judge's noise is four times as large", noise=0.4),
-    _change("skewed importance", "one wish weighs 8, the others 1", wish_weights=(8.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
-    _change("rare passes", "wishes are met by 3 to 10% at the start", wish_rates=(0.03, 0.04, 0.05, 0.06, 0.08, 0.1)),
-    _change("saturated", "all wishes but one are met by 95%", wish_rates=(0.3, 0.95, 0.95, 0.95, 0.95, 0.97)),
+    _change(
+        "skewed importance",
+        "one wish weighs 8, the others 1",
+        wish_weights=(8.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+    ),
+    _change(
+        "rare passes",
+        "wishes are met by 3 to 10% at the start",
+        wish_rates=(0.03, 0.04, 0.05, 0.06, 0.08, 0.1),
+    ),
+    _change(
+        "saturated",
+        "all wishes but one are met by 95%",
+        wish_rates=(0.3, 0.95, 0.95, 0.95, 0.95, 0.97),
+    ),
     _change("yes/no only", "no judge, yes/no criteria only", judged=False, idle_styles=0),
     _change("no styles", "no criterion that counts nothing", idle_styles=0),
     _change("idle styles", "six continuous criteria that count nothing", idle_styles=6),
     _change("real styles", "three continuous criteria that count", idle_styles=0, real_styles=3),
     _change(
-        "narrow styles", "they count, and use a tenth of their scale", idle_styles=0, real_styles=3, style_range=0.1
+        "narrow styles",
+        "they count, and use a tenth of their scale",
+        idle_styles=0,
+        real_styles=3,
+        style_range=0.1,
     ),
-    _change("narrow idle styles", "they count nothing, and use a tenth of their scale", style_range=0.1, idle_styles=4),
+    _change(
+        "narrow idle styles",
+        "they count nothing, and use a tenth of their scale",
+        style_range=0.1,
+        idle_styles=4,
+    ),
     _change("prerequisites", "each second wish counts only with the one before", prerequisites=True),
-    _change("strong bias", "the judge's liking is three times as strong", length_bias=0.24, markup_bias=0.18),
+    _change(
+        "strong bias",
+        "the judge's liking is three times as strong",
+        length_bias=0.24,
+        markup_bias=0.18,
+    ),
     _change("no bias", "the judge likes neither length nor Markdown", length_bias=0.0, markup_bias=0.0),
     _change(
-        "bias by prompt", "the judge's liking differs by prompt", length_bias=0.08, markup_bias=0.06, bias_varies=True
+        "bias by prompt",
+        "the judge's liking differs by prompt",
+        length_bias=0.08,
+        markup_bias=0.06,
+        bias_varies=True,
     ),
-    _change("length is quality", "length is truly good, and only the judge sees it", length_bias=0.0, length_value=2.0),
+    _change(
+        "length is quality",
+        "length is truly good, and only the judge sees it",
+        length_bias=0.0,
+        length_value=2.0,
+    ),
     _change("many gated", "half of the responses fail the gate at the start", clean_rate=0.5),
     _change(
         "everything",
@@ -361,7 +400,9 @@ def run_tunnel(
             rows += [(world.name, arm, seed, float(end[seed] - start)) for seed in range(seeds)]
         report(f"{done} of {len(worlds)}: {world.name}")
     return pl.DataFrame(
-        rows, schema={"world": pl.String, "arm": pl.String, "seed": pl.Int16, "gain": pl.Float32}, orient="row"
+        rows,
+        schema={"world": pl.String, "arm": pl.String, "seed": pl.Int16, "gain": pl.Float32},
+        orient="row",
     )
 
 

@@ -59,11 +59,13 @@ app = typer.Typer(
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")] = Path(
-        "out/demo_rewards.jsonl"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the rewards go, as JSON lines.")
+    ] = Path("out/demo_rewards.jsonl"),
     force: Force = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show all groups, and two rewards in full.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show all groups, and two rewards in full.")
+    ] = False,
 ) -> None:
     """Run the main steps on bundled rollouts: grade, fuse, gate, explain, and write a report."""
     from rubrank.cli.demo.demo import demo as run
@@ -107,7 +109,8 @@ def _show_version(has_flag: bool) -> None:
 def main(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
     modules: Annotated[
         list[str] | None,

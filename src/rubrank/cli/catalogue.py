@@ -77,7 +77,8 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     if not words:
         return entries
     is_negated = (
-        any(word in _NEGATIONS for word in words) or re.search("不要|不能|禁止|没有|不得", search or "") is not None
+        any(word in _NEGATIONS for word in words)
+        or re.search("不要|不能|禁止|没有|不得", search or "") is not None
     )
     subjects = [word for word in words if word not in _NEGATIONS] or words
     relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
@@ -94,7 +95,10 @@ _NEGATIONS = word_set("no not without avoid never none don")
 
 def _forbids(entry: CriterionEntry) -> bool:
     words = _stems(f"{entry.name} {' '.join(_keywords().get(entry.name, ()))}")
-    return not {"forbidden", "avoid", "no", "without", "exclud", "bann"}.isdisjoint(words) or "Forbidden" in entry.name
+    return (
+        not {"forbidden", "avoid", "no", "without", "exclud", "bann"}.isdisjoint(words)
+        or "Forbidden" in entry.name
+    )
 
 
 def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
@@ -108,7 +112,10 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     texts = (
         (3.0, f"{entry.name} {spaced_name} {entry.family}"),
         (2.0, " ".join(keywords)),
-        (1.0, f"{entry.checks} {entry.doc} {' '.join(parameter.type for parameter in entry.parameters)}"),
+        (
+            1.0,
+            f"{entry.checks} {entry.doc} {' '.join(parameter.type for parameter in entry.parameters)}",
+        ),
     )
     stems = [(points, text, _stems(text)) for points, text in texts]
     total = 0.0
@@ -117,10 +124,14 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
             points
             for points, text, stems_of_text in stems
             if word in stems_of_text
-            or (len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text))  # "dat" (date) begins "data"
+            or (
+                len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text)
+            )  # "dat" (date) begins "data"
             or (not word.isascii() and word in text)
         ]
-        if not word.isascii() and any(not keyword.isascii() and keyword in word for keyword in keywords):
+        if not word.isascii() and any(
+            not keyword.isascii() and keyword in word for keyword in keywords
+        ):
             points.append(2.0)  # 多语言 for 语言
         if not points:
             return 0.0
@@ -128,7 +139,9 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     return total
 
 
-_ENDING = re.compile(r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$")
+_ENDING = re.compile(
+    r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$"
+)
 
 
 def _stems(text: str) -> list[str]:
@@ -138,7 +151,9 @@ def _stems(text: str) -> list[str]:
 
 @cache
 def _keywords() -> dict[str, list[str]]:
-    return dict(load_yaml((files("rubrank") / "rubrics" / "keywords.yaml").read_text(encoding="utf-8")))
+    return dict(
+        load_yaml((files("rubrank") / "rubrics" / "keywords.yaml").read_text(encoding="utf-8"))
+    )
 
 
 def describe(name: str) -> CriterionEntry:
@@ -146,8 +161,14 @@ def describe(name: str) -> CriterionEntry:
     names = _all_names()
     if name not in names:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
-        remedy = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`rubrank criteria` lists them."
-        raise UnknownName("criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy)
+        remedy = (
+            f"Did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else "`rubrank criteria` lists them."
+        )
+        raise UnknownName(
+            "criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy
+        )
     return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
 
 
@@ -157,9 +178,18 @@ def write_yaml_line(entry: CriterionEntry) -> str:
     >>> write_yaml_line(describe("BulletCount"))
     '- {name: BulletCount, params: {count: 3}}'
     """
-    params = next((example.get("params") or {} for example in entry.examples if example.get("kind") == "pass"), {})
+    params = next(
+        (
+            example.get("params") or {}
+            for example in entry.examples
+            if example.get("kind") == "pass"
+        ),
+        {},
+    )
     criterion = {"name": entry.name, "params": params} if params else {"name": entry.name}
-    text: str = yaml.safe_dump(criterion, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**6)
+    text: str = yaml.safe_dump(
+        criterion, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**6
+    )
     if "\n" in text.strip():  # a text with line breaks: as JSON, which is YAML too
         text = json.dumps(criterion, ensure_ascii=False)
     return f"- {text.strip()}"

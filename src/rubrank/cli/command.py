@@ -66,7 +66,9 @@ class Verb(TyperCommand):
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
                 continue
             if parameter.name in names_so_far:
-                flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+                flag = next(
+                    (name for name in parameter.opts if name.startswith("--")), parameter.opts[0]
+                )
                 raise InvalidInput("options", flag, "given once", "two values", "")
             names_so_far.add(parameter.name)
 
@@ -100,7 +102,10 @@ class VerbGroup(TyperGroup):
 
 
 def add_verb(
-    app: typer.Typer, function: Callable[..., None], name: str | None = None, flags: Sequence[str] = ()
+    app: typer.Typer,
+    function: Callable[..., None],
+    name: str | None = None,
+    flags: Sequence[str] = (),
 ) -> None:
     """Add a function to a command line.
 
@@ -121,11 +126,19 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        text = describe_error(error, ctx) if isinstance(error, InvalidInput) else show_flags(str(error), ctx)
+        text = (
+            describe_error(error, ctx)
+            if isinstance(error, InvalidInput)
+            else show_flags(str(error), ctx)
+        )
         say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
-        say(f"rubrank: interrupted; {error}" if str(error) else "rubrank: interrupted, nothing was written")
+        say(
+            f"rubrank: interrupted; {error}"
+            if str(error)
+            else "rubrank: interrupted, nothing was written"
+        )
         raise typer.Exit(130) from None
     except BrokenPipeError:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
@@ -164,7 +177,9 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
     flag = None if error.field is None else _flag_of(error.field, ctx)
     owner = error.owner
     is_verb = owner.removeprefix("rubrank ") == verb
-    has_words_only = all(word.isidentifier() for word in owner.split(" "))  # a file would have a dot or a slash
+    has_words_only = all(
+        word.isidentifier() for word in owner.split(" ")
+    )  # a file would have a dot or a slash
     if is_verb or _FUNCTION.fullmatch(owner) or (flag and has_words_only):
         owner = verb
     elif flag:
@@ -195,7 +210,9 @@ def _flag_of(field: str, ctx: Any) -> str | None:
     for name in (field, _OTHER_NAMES.get(field)):
         for parameter in ctx.command.params:
             if parameter.name == name and parameter.param_type_name == "option":
-                return next((flag for flag in parameter.opts if flag.startswith("--")), as_flag(field))
+                return next(
+                    (flag for flag in parameter.opts if flag.startswith("--")), as_flag(field)
+                )
     keys = getattr(ctx.command, "setting_keys", ())
     return f"--set {field}" if field.partition(".")[0] in keys else None
 

@@ -22,15 +22,26 @@ _GROUP_COLUMN = (
 )
 _CRITERIA = "Columns that are criteria, as a,b,c, or all. Not needed for a table with a column `scores` or a rubric."
 _LONG = "The table has one row per score instead of one per rollout; detected by default."
-_TABLE_COLUMN = "Column of a field in a long table: criterion, score, response or reason; repeatable."
+_TABLE_COLUMN = (
+    "Column of a field in a long table: criterion, score, response or reason; repeatable."
+)
 _LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
-FUSION_FLAGS = ("rule", "criteria", "attributes", "weight", "global_quality", "low_quality", "group_column")
+FUSION_FLAGS = (
+    "rule",
+    "criteria",
+    "attributes",
+    "weight",
+    "global_quality",
+    "low_quality",
+    "group_column",
+)
 """Settings of a fusion that have their own flag; all others are set by --set or a file."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Overwrite an existing output; inputs are never overwritten.")
+    bool,
+    typer.Option("--force", help="Overwrite an existing output; inputs are never overwritten."),
 ]
 CriteriaFlag: TypeAlias = Annotated[
     str | None, typer.Option("--criteria", metavar="NAMES", help=_CRITERIA, show_default=False)
@@ -48,18 +59,27 @@ Column: TypeAlias = Annotated[
     ),
 ]
 Engine: TypeAlias = Annotated[
-    Literal["local", "ray"], typer.Option("--engine", help="Run on this machine or on Ray (rubrank help scale).")
+    Literal["local", "ray"],
+    typer.Option("--engine", help="Run on this machine or on Ray (rubrank help scale)."),
 ]
 Address: TypeAlias = Annotated[
     str | None,
-    typer.Option("--address", help="Address of a Ray cluster; by default one on this machine.", show_default=False),
+    typer.Option(
+        "--address",
+        help="Address of a Ray cluster; by default one on this machine.",
+        show_default=False,
+    ),
 ]
 Long: TypeAlias = Annotated[bool, typer.Option("--long", help=_LONG)]
 TableColumn: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--column", metavar="FIELD=COLUMN", help=_TABLE_COLUMN, show_default=False)
+    list[str] | None,
+    typer.Option("--column", metavar="FIELD=COLUMN", help=_TABLE_COLUMN, show_default=False),
 ]
 Source: TypeAlias = Annotated[
-    str, typer.Argument(help="Scores in any format that fuse reads, or a file of records (rubrank help data).")
+    str,
+    typer.Argument(
+        help="Scores in any format that fuse reads, or a file of records (rubrank help data)."
+    ),
 ]
 
 
@@ -99,7 +119,9 @@ class WhereOptions(Options):
 class TableOptions(WhereOptions):
     """The same for `fuse` and `explain`, which also read batches."""
 
-    batch_column: str | None = option(None, "Column that names the batch, such as the training step.")
+    batch_column: str | None = option(
+        None, "Column that names the batch, such as the training step."
+    )
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
 
     def columns(self, options: FuseOptions | None = None) -> Columns:
@@ -116,7 +138,10 @@ def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
 
 
 def table_columns(
-    group_column: Sequence[str] | None, long: bool, column: Sequence[str] | None, criteria: str | None
+    group_column: Sequence[str] | None,
+    long: bool,
+    column: Sequence[str] | None,
+    criteria: str | None,
 ) -> Columns:
     """The columns of a table of scores, from the flags of a verb."""
     where = WhereOptions(
@@ -128,7 +153,9 @@ def table_columns(
     return where.columns()
 
 
-def rollout_columns(column: Sequence[str] | None, group_column: Sequence[str] | None) -> dict[str, Any]:
+def rollout_columns(
+    column: Sequence[str] | None, group_column: Sequence[str] | None
+) -> dict[str, Any]:
     """The columns of rollouts that the user has named, as `read_rollouts` takes them."""
     columns: dict[str, Any] = split_pairs(column, "column")
     if group_column:
@@ -136,7 +163,9 @@ def rollout_columns(column: Sequence[str] | None, group_column: Sequence[str] | 
     return columns
 
 
-def split_pairs(texts: Sequence[str] | None, field: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
+def split_pairs(
+    texts: Sequence[str] | None, field: str, form: str = "FIELD=COLUMN"
+) -> dict[str, str]:
     """Read texts of the form NAME=VALUE. field, form: the option and its form, for errors."""
     pairs = {}
     for text in texts or ():
@@ -171,7 +200,11 @@ def _use_config(context: typer.Context, path: Path | None) -> Path | None:
     """Use the values of a file as defaults of the flags, which the command line overrides."""
     if path is None or context.resilient_parsing:
         return path
-    options = {parameter.name: parameter for parameter in context.command.params if parameter.name != "config"}
+    options = {
+        parameter.name: parameter
+        for parameter in context.command.params
+        if parameter.name != "config"
+    }
     defaults = {}
     for name, value in read_config(path, options).items():
         if isinstance(value, dict):

@@ -61,7 +61,9 @@ def show_summary(summary: Summary) -> None:
         print_line(line)
     _show_first_rewards(summary)
     _show_criteria(summary)
-    print_line(f"{_describe_size(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}")
+    print_line(
+        f"{_describe_size(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}"
+    )
     for line in _describe_rubric(summary):
         print_line(line)
     if summary.left_out and not summary.graded:
@@ -127,7 +129,9 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
 
 def _scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
     """Index and name of the criteria on which the group has a score; other criteria belong to other queries."""
-    return [(k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)]
+    return [
+        (k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)
+    ]
 
 
 def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
@@ -140,8 +144,18 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
         return
     rows = []
     for k, name in _scored_criteria(group):
-        cells = [_format_signed(group.values[i, k]) if _is_decided(group, i, k) else "–" for i in rollouts]
-        rows.append([name, f"{group.weights[k]:g}", f"{round(group.effective_weights[k], 2) + 0.0:.0%}", *cells])
+        cells = [
+            _format_signed(group.values[i, k]) if _is_decided(group, i, k) else "–"
+            for i in rollouts
+        ]
+        rows.append(
+            [
+                name,
+                f"{group.weights[k]:g}",
+                f"{round(group.effective_weights[k], 2) + 0.0:.0%}",
+                *cells,
+            ]
+        )
     rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
     rows += [[name, "", "", *cells] for name, *cells in rewards]
     headings = ["criterion", "weight", "share", *map(str, rollouts)]
@@ -176,7 +190,10 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
             }
             for k, name in enumerate(names)
         ],
-        "rollouts": [_rollout_as_json(group, i) for i in (range(len(group.reward)) if rollout is None else (rollout,))],
+        "rollouts": [
+            _rollout_as_json(group, i)
+            for i in (range(len(group.reward)) if rollout is None else (rollout,))
+        ],
     }
     return json.dumps(plain(data), ensure_ascii=False)
 
@@ -186,7 +203,10 @@ def _coefficients_as_json(group: FusedGroup, k: int) -> dict[str, Any]:
         return {}
     values_by_name = {name: getattr(group, name)[k] for name in ("gamma", "se", "shrunk", "taken")}
     return {
-        **{name: dict(zip(group.attribute_names, values, strict=True)) for name, values in values_by_name.items()},
+        **{
+            name: dict(zip(group.attribute_names, values, strict=True))
+            for name, values in values_by_name.items()
+        },
         "groups": group.n[k],
         "pool": group.pool,
     }
@@ -197,9 +217,16 @@ def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
     data: dict[str, Any] = {
         "rollout": i,
         "scores": dict(zip(group.criteria, group.scores[i], strict=True)),
-        "outcomes": {name: _count_outcomes(group.outcomes[i, :, k], i) for k, name in enumerate(group.criteria)},
-        "utilities": dict(zip(group.criteria, np.where(is_decided, group.utilities[i], np.nan), strict=True)),
-        "values": dict(zip(group.criteria, np.where(is_decided, group.values[i], np.nan), strict=True)),
+        "outcomes": {
+            name: _count_outcomes(group.outcomes[i, :, k], i)
+            for k, name in enumerate(group.criteria)
+        },
+        "utilities": dict(
+            zip(group.criteria, np.where(is_decided, group.utilities[i], np.nan), strict=True)
+        ),
+        "values": dict(
+            zip(group.criteria, np.where(is_decided, group.values[i], np.nan), strict=True)
+        ),
         "fused": group.fused[i],
         "ranking": group.ranking[i],
         "reward": group.reward[i],

@@ -31,13 +31,22 @@ def show_replay(result: Replay, winners: bool) -> None:
     ):
         matrix(title, numbered, result.names, [[number(x) for x in row] for row in values])
     _show_by_criterion(
-        "Weights in effect: share in the variance of the reward", result, lambda rule: rule.effective, True
+        "Weights in effect: share in the variance of the reward",
+        result,
+        lambda rule: rule.effective,
+        True,
     )
     _show_by_criterion(
-        "Influence: 1 − Spearman with and without the criterion", result, lambda rule: rule.influence, False
+        "Influence: 1 − Spearman with and without the criterion",
+        result,
+        lambda rule: rule.influence,
+        False,
     )
     if result.attributes:
-        cells = [[number(rule.follows[d], "+.2f") for rule in result.rules] for d in range(len(result.attributes))]
+        cells = [
+            [number(rule.follows[d], "+.2f") for rule in result.rules]
+            for d in range(len(result.attributes))
+        ]
         matrix("The reward follows: Spearman within groups", result.attributes, result.names, cells)
     if winners:
         _show_winners(result)
@@ -49,13 +58,22 @@ def _show_rewards(result: Replay) -> None:
         low, _, middle, _, high = (f"{x:.2f}" for x in rule.quantiles)
         flat = str(int(rule.no_signal.sum()))
         shape = histogram(rule.reward.tolist())
-        rows.append([str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"])
+        rows.append(
+            [str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"]
+        )
     size = counted(len(result.groups), "group"), counted(len(result.rules[0].reward), "rollout")
     title = f"{', '.join(size)}, {counted(result.step, 'group')} a step"
-    table(title, ("", "rule", "rewards", "least", "median", "most", "no signal", "µs a step"), rows, words=3)
+    table(
+        title,
+        ("", "rule", "rewards", "least", "median", "most", "no signal", "µs a step"),
+        rows,
+        words=3,
+    )
 
 
-def _show_by_criterion(title: str, result: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool) -> None:
+def _show_by_criterion(
+    title: str, result: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool
+) -> None:
     """Print criteria × rules; if there are too many criteria, those with the largest weights."""
     order = list(range(len(result.criteria)))
     if len(order) > MOST_ROWS:
@@ -74,7 +92,10 @@ def _show_winners(result: Replay) -> None:
     winners = np.stack([rule.winner for rule in result.rules])
     disputed = np.flatnonzero((winners != winners[0]).any(0)).tolist()
     if disputed:
-        cells = [["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in result.rules] for g in disputed]
+        cells = [
+            ["–" if rule.winner[g] < 0 else str(rule.winner[g]) for rule in result.rules]
+            for g in disputed
+        ]
         title = "Winners: the number of the rollout, – for a tie"
         matrix(title, [result.groups[g] for g in disputed], result.names, cells)
     same = len(result.groups) - len(disputed)
@@ -85,7 +106,9 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
     """Print the paper's table, and the means over criteria."""
     headings = ("criterion", "map", "rule", "groups", "same sign %", "Spearman")
     title = "Before and after one criterion is mapped"
-    table(title, headings, _without_repeats([_cells(row) for row in rows]), words=3, most=_MOST_MAPPED)
+    table(
+        title, headings, _without_repeats([_cells(row) for row in rows]), words=3, most=_MOST_MAPPED
+    )
     if means:
         cells = _without_repeats([_cells(row) for row in means])
         table("Means over the groups of all criteria", headings, cells, words=3)
@@ -111,7 +134,14 @@ def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _cells(row: RobustnessRow) -> tuple[str, ...]:
-    return (row.criterion, row.map, row.rule, str(row.groups), number(100.0 * row.signs), number(row.spearman, ".4f"))
+    return (
+        row.criterion,
+        row.map,
+        row.rule,
+        str(row.groups),
+        number(100.0 * row.signs),
+        number(row.spearman, ".4f"),
+    )
 
 
 def show_overhead(rows: Sequence[Overhead], batch: ScoreBatch) -> None:

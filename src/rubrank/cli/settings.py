@@ -36,16 +36,24 @@ def as_flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[Callable[..., None], tuple[str, ...]]:
+def take_settings(
+    function: Callable[..., None], flags: Sequence[str]
+) -> tuple[Callable[..., None], tuple[str, ...]]:
     """The function with flags instead of its option models, and the keys of --set.
 
     A function without a parameter of type `Options` is returned unchanged.
     """
     hints = typing.get_type_hints(function, include_extras=True)
-    models = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Options)}
+    models = {
+        name: hint
+        for name, hint in hints.items()
+        if isinstance(hint, type) and issubclass(hint, Options)
+    }
     if not models:
         return function, ()
-    fields = {name: field for model in models.values() for name, field in model.model_fields.items()}
+    fields = {
+        name: field for model in models.values() for name, field in model.model_fields.items()
+    }
 
     parameters = [
         parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
@@ -55,7 +63,9 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
     for name in flags:
         value_type, option = _make_flag(name, fields[name])
         parameters.append(_make_parameter(name, value_type, option))
-    config = typer.Option("--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False)
+    config = typer.Option(
+        "--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False
+    )
     settings = typer.Option(
         "--set",
         metavar="KEY=VALUE",
@@ -69,7 +79,9 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
 
     def run(**values: Any) -> None:
         flag_values = {name: values.pop(name) for name in flags}
-        objects = read_settings(models, fields, flag_values, values.pop("settings"), values.pop("config"))
+        objects = read_settings(
+            models, fields, flag_values, values.pop("settings"), values.pop("config")
+        )
         function(**values, **objects)
 
     run.__name__ = function.__name__
@@ -81,7 +93,9 @@ def take_settings(function: Callable[..., None], flags: Sequence[str]) -> tuple[
 
 def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Parameter:
     annotation = Annotated[value_type, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
 
 
 def _make_flag(name: str, field: Any) -> tuple[Any, Any]:
@@ -114,7 +128,9 @@ def read_settings(
     config: Path | None,
 ) -> dict[str, Options]:
     """One object of each model, by the name of its parameter."""
-    by_flags = {name: value for name, value in flag_values.items() if value is not None and value != []}
+    by_flags = {
+        name: value for name, value in flag_values.items() if value is not None and value != []
+    }
     by_set = _read_set_texts(set_texts or (), fields)
     by_file = {} if config is None else read_config(config, fields)
 
@@ -135,7 +151,9 @@ def read_settings(
                 raise _about_flag(first, name, as_flag(name)) from None
             if name in by_set:
                 raise _about_flag(first, name, f"--set {name}") from None
-            raise type(first)(str(config), first.parameter, first.allowed, first.got, first.remedy) from None
+            raise type(first)(
+                str(config), first.parameter, first.allowed, first.got, first.remedy
+            ) from None
     return objects
 
 
@@ -222,7 +240,11 @@ def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tup
                 for value in _literal_values(inner.annotation):
                     if f"{full}={value}".startswith(incomplete):
                         yield f"{full}={value}", inner.description or ""
-            elif not equals and full.startswith(incomplete) and not (inner is field and _inner_fields(field)):
+            elif (
+                not equals
+                and full.startswith(incomplete)
+                and not (inner is field and _inner_fields(field))
+            ):
                 yield f"{full}=", inner.description or ""
 
 

@@ -42,7 +42,9 @@ def warnings_in_words() -> Iterator[None]:
     """Show a warning of the library as one line, without its source line; other warnings are shown as usual."""
     show_as_usual = warnings.showwarning
 
-    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    def show(
+        message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
         if filename.startswith(_LIBRARY):
             say(f"rubrank: warning: {message}")
         else:
@@ -186,7 +188,11 @@ def _squeeze(widths: Sequence[int], room: int) -> list[int]:
 
 
 def matrix(
-    title: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]], named: int = 0
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    named: int = 0,
 ) -> None:
     """Print a table of numbers. If its columns do not fit, their names are replaced by 1, 2, 3 …
 

@@ -51,7 +51,9 @@ _WRITING = re.compile(
 )
 
 
-def find_task_type(prompt: str, *, turns: int = 1, tools: Sequence[Any] = (), reference: str | None = None) -> str:
+def find_task_type(
+    prompt: str, *, turns: int = 1, tools: Sequence[Any] = (), reference: str | None = None
+) -> str:
     """The type of a task, one of the keys of data/tasks.yaml.
 
     turns: number of the user's turns. tools: tools that the model may call. reference: a known right answer.
@@ -84,5 +86,7 @@ def activate_criteria(task: str, reference: str | None = None) -> list[dict[str,
     criteria: list[dict[str, Any]] = [{"name": name} for name in entry["rules"]]
     criteria += [{"name": name, "verifier": "judge"} for name in entry["judged"]]
     if task == "maths" and reference is not None:
-        criteria.insert(0, {"name": "GroundTruthMatch", "params": {"truth": reference, "mode": "math"}})
+        criteria.insert(
+            0, {"name": "GroundTruthMatch", "params": {"truth": reference, "mode": "math"}}
+        )
     return criteria

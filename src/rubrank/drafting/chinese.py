@@ -23,7 +23,9 @@ from rubrank.verifiers.shared.numerals import read_han
 _SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Quotations of more than 30 characters, and whole sentences, are material, not keywords.
-_MATERIAL = re.compile(r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”')
+_MATERIAL = re.compile(
+    r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”'
+)
 # 把下面的句子翻译成英文：…  The rest of the line is material.
 _GIVEN_TEXT = re.compile(
     r"((?:翻译|译成|改写|润色|修改|总结|概括|判断|分析|分类|改正|纠正|语病|点评|评价)[^。：:\n]{0,30}[：:])[^\n]+"
@@ -50,7 +52,9 @@ _QUESTION = re.compile(r"[？?]\s*$|是否|有没有|能否判断")
 # 回答控制在80字以内：什么是黑洞？
 _DEMAND_BEFORE_QUESTION = re.compile(r"(?:回答|用|以)[^：:？?]{2,30}[：:]")
 # A prompt that asks for several things one after another states lengths of its parts.
-_STEPS = re.compile(r"(?:首先|先)[^。]{2,200}(?:然后|再|最后|其次)|然后|最后(?=[请再将把用根结写生给])|其次")
+_STEPS = re.compile(
+    r"(?:首先|先)[^。]{2,200}(?:然后|再|最后|其次)|然后|最后(?=[请再将把用根结写生给])|其次"
+)
 _WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复|输出|全部")
 
 
@@ -61,7 +65,12 @@ def _find_clauses(prompt: str) -> Iterator[str]:
     text = _GIVEN_TEXT.sub(lambda match: f"{match[1] or match[2]}〈〉", text)
     for sentence in _SENTENCE_END.split(text):
         sentence = sentence.strip()
-        if not sentence or len(sentence) > 200 or not _REQUEST.search(sentence) or _CONDITION.search(sentence):
+        if (
+            not sentence
+            or len(sentence) > 200
+            or not _REQUEST.search(sentence)
+            or _CONDITION.search(sentence)
+        ):
             continue
         if _REPORTED.search(sentence) and not _OWN_WISH.search(sentence):
             continue
@@ -81,7 +90,8 @@ def _find_clauses(prompt: str) -> Iterator[str]:
 _NUMBER = r"(?:\d{1,6}|[零一二两三四五六七八九十百千万]{1,8})"
 _AT_LEAST = r"不少于|不低于|至少|最少|不得少于|不能少于|不应少于|多于或等于|不小于"
 _AT_MOST = (
-    r"不超过|不多于|不得超过|不能超过|不要超过|不大于|至多|最多|不能多于|不得多于|不要多于|不可超过|上限为?|少于或等于"
+    r"不超过|不多于|不得超过|不能超过|不要超过|不大于|至多|最多"
+    r"|不能多于|不得多于|不要多于|不可超过|上限为?|少于或等于"
 )
 _LESS_THAN = r"少于|低于|小于"
 _MORE_THAN = r"多于|超过|大于|高于"
@@ -124,7 +134,9 @@ def _find_relation(before: str | None, after: str | None) -> str | None:
     return None
 
 
-_MATERIAL_BEFORE = re.compile(r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$")
+_MATERIAL_BEFORE = re.compile(
+    r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$"
+)
 _ASKS_FOR_SENTENCES = re.compile(r"用|以|写|概括|总结|输出|回答|一共|共")
 _ASKS_FOR_PARAGRAPHS = re.compile(r"分|写|共|用|以|成|为")
 _ASKS_FOR_POINTS = re.compile(r"列|分|给出|写|输出|总结|提供|归纳|用|以|建议|提出")
@@ -162,21 +174,31 @@ def _find_counts(clause: str) -> Iterator[Constraint]:
                 is_single_phrase = low < 2 and (unit == "句" or re.search(r"[一1]份?$|的$", before))
                 if is_single_phrase or not _ASKS_FOR_SENTENCES.search(before):
                     continue
-            yield Constraint("SentenceCount", _count_params(low, match["high"], relation or "exactly"), clause)
+            yield Constraint(
+                "SentenceCount", _count_params(low, match["high"], relation or "exactly"), clause
+            )
         elif unit in ("段", "段落", "自然段", "段话"):
             is_stated = relation is not None or (low >= 2 and _ASKS_FOR_PARAGRAPHS.search(before))
             if not is_stated:
                 continue
-            yield Constraint("ParagraphCount", _count_params(low, match["high"], relation or "exactly"), clause)
+            yield Constraint(
+                "ParagraphCount", _count_params(low, match["high"], relation or "exactly"), clause
+            )
         elif unit in ("条", "点", "要点"):
             if _NOT_POINTS.search(clause) or not _ASKS_FOR_POINTS.search(before):
                 continue
             if unit == "条" and not _ASKS_FOR_LIST.search(before):
                 continue
-            yield Constraint("EntryCount", _count_params(low, match["high"], relation or "exactly"), clause)
+            yield Constraint(
+                "EntryCount", _count_params(low, match["high"], relation or "exactly"), clause
+            )
     for match in _NUMBER_LATER.finditer(clause):
         if not _PART.search(clause[: match.start()]):
-            yield Constraint("WordCount", _count_params(_read_number(match["low"]), match["high"], "between"), clause)
+            yield Constraint(
+                "WordCount",
+                _count_params(_read_number(match["low"]), match["high"], "between"),
+                clause,
+            )
 
 
 def _count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
@@ -198,8 +220,12 @@ _INCLUDED = re.compile(
     rf"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
     rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_STRINGS}"
 )
-_END = re.compile(rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)")
-_START = re.compile(rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)")
+_END = re.compile(
+    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
+)
+_START = re.compile(
+    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
+)
 # 结尾必须是“…”, 最后一句话是“…”
 _END_IS = re.compile(
     rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
@@ -248,10 +274,14 @@ def _find_words(clause: str) -> Iterator[Constraint]:
         before = re.split(r"[，,；;]", clause[max(0, match.start() - 14) : match.start() + 2])[-1]
         after = clause[match.end() : match.end() + 8]
         is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
-        is_no_keyword = re.search(r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分", after)
+        is_no_keyword = re.search(
+            r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分", after
+        )
         if is_negated or is_no_keyword or _PART.search(before):
             continue
-        included += [string for string in _read_strings(match["strings"]) if string not in forbidden]
+        included += [
+            string for string in _read_strings(match["strings"]) if string not in forbidden
+        ]
     if included:
         yield Constraint("keywords:existence", {"keywords": included}, clause)
     if not re.search(r"段|句|标题|题目|行|每", clause.partition("以")[0][-10:]):
@@ -260,14 +290,20 @@ def _find_words(clause: str) -> Iterator[Constraint]:
                 yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]}, clause)
         for match in _START.finditer(clause):
             if not re.search(r"不[要能得]?$", clause[: match.start()]):
-                yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause)
+                yield Constraint(
+                    "Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause
+                )
     for match in _END_IS.finditer(clause):
         yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]}, clause)
     for match in _START_IS.finditer(clause):
         yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"}, clause)
     for match in _FREQUENCY.finditer(clause):
         relation = _find_relation(match["before"] or match["before_2"], match["after"]) or "exactly"
-        params = {"keyword": match["phrase"], "relation": relation, "frequency": _read_number(match["count"])}
+        params = {
+            "keyword": match["phrase"],
+            "relation": relation,
+            "frequency": _read_number(match["count"]),
+        }
         yield Constraint("keywords:frequency", params, clause)
     for match in _NO_MARK.finditer(clause):
         if match["mark"] in _MARK_KINDS:
@@ -287,7 +323,9 @@ _BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
 
 def _find_format(clause: str) -> Iterator[Constraint]:
     asks_for_json = _JSON.search(clause) and re.search(r"输出|返回|回答|回复|格式|给出", clause)
-    is_about_code = re.search(r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件|以下json|下面json", clause)
+    is_about_code = re.search(
+        r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件|以下json|下面json", clause
+    )
     if asks_for_json and not is_about_code:
         yield Constraint("FormatRequirement", {"format": "json"}, clause)
     if (
@@ -314,10 +352,14 @@ def _find_language(clause: str) -> Iterator[Constraint]:
     written_in = _WRITTEN_IN.search(clause)
     if written_in and not request.asked:
         yield Constraint(
-            "language:response_language", {"language": language_code(written_in["language"] + "语")}, clause
+            "language:response_language",
+            {"language": language_code(written_in["language"] + "语")},
+            clause,
         )
     elif len(request.asked) == 1 and not _PART.search(clause):
-        yield Constraint("language:response_language", {"language": next(iter(request.asked))}, clause)
+        yield Constraint(
+            "language:response_language", {"language": next(iter(request.asked))}, clause
+        )
 
 
 def compile_chinese(prompt: str) -> list[Constraint]:

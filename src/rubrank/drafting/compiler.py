@@ -35,5 +35,7 @@ def compile_prompt(prompt: str) -> list[Constraint]:
         constraints += compile_chinese(prompt)
     unique: dict[tuple[str, str], Constraint] = {}
     for constraint in constraints:
-        unique.setdefault((constraint.verifier, repr(sorted(constraint.params.items()))), constraint)
+        unique.setdefault(
+            (constraint.verifier, repr(sorted(constraint.params.items()))), constraint
+        )
     return list(unique.values())

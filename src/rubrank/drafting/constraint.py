@@ -43,5 +43,7 @@ def count_constraint(
         relation = plain  # type: ignore[assignment]
     if public and relation in ("at least", "at most", "more than", "less than"):
         identifier, number_name = public
-        return Constraint(identifier, {relation_name: relation, number_name: quantity.number, **extra}, evidence)
+        return Constraint(
+            identifier, {relation_name: relation, number_name: quantity.number, **extra}, evidence
+        )
     return Constraint(general, {"relation": relation, "count": quantity.number, **extra}, evidence)

@@ -25,7 +25,9 @@ from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.names import name_criterion
 from rubrank.drafting.round_trip import find_example_texts, find_foreign_parameter
 
-Step = Literal["compiled", "compiled by a model", "activated", "activated by a model", "written", "evolved"]
+Step = Literal[
+    "compiled", "compiled by a model", "activated", "activated by a model", "written", "evolved"
+]
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,18 @@ class DraftedRubric:
 
     def rubric(self) -> dict[str, Any]:
         """The criteria that were kept, as a rubric file has them."""
-        return {"extends": ["gates"], "criteria": [dict(item.criterion) for item in self.items if item.kept]}
+        return {
+            "extends": ["gates"],
+            "criteria": [dict(item.criterion) for item in self.items if item.kept],
+        }
 
     def to_row(self) -> dict[str, Any]:
         """A row that `check`, `grade` and `train` read, with the provenance of every criterion."""
-        draft = {"task": self.task, "items": [item.provenance() for item in self.items], **self.notes}
+        draft = {
+            "task": self.task,
+            "items": [item.provenance() for item in self.items],
+            **self.notes,
+        }
         return {"prompt": self.prompt, "rubric": self.rubric(), "draft": draft}
 
 
@@ -114,7 +123,9 @@ def draft_rubric(
         items.append(_check_item(criterion, constraint.evidence, prompt))
     task = find_task_type(prompt, turns=turns, tools=tools, reference=reference)
     if activate:
-        items += [DraftedItem(criterion, "activated") for criterion in activate_criteria(task, reference)]
+        items += [
+            DraftedItem(criterion, "activated") for criterion in activate_criteria(task, reference)
+        ]
     return DraftedRubric(prompt, task, items)
 
 
@@ -123,10 +134,16 @@ def _check_item(criterion: dict[str, Any], evidence: str, prompt: str) -> Drafte
     params = criterion.get("params", {})
     foreign = find_foreign_parameter(params, prompt)
     if foreign:
-        return DraftedItem(criterion, "compiled", evidence, kept=False, reason=f"the prompt does not say {foreign}")
+        return DraftedItem(
+            criterion, "compiled", evidence, kept=False, reason=f"the prompt does not say {foreign}"
+        )
     if find_example_texts(criterion["verifier"], params) is None:
         return DraftedItem(
-            criterion, "compiled", evidence, kept=False, reason="no text was found that passes and one that fails"
+            criterion,
+            "compiled",
+            evidence,
+            kept=False,
+            reason="no text was found that passes and one that fails",
         )
     return DraftedItem(criterion, "compiled", evidence)
 

@@ -36,7 +36,9 @@ USUAL_ITEMS = 8
 USUAL_CONSTRAINTS = 1
 MOST = {"items": MOST_ITEMS, "constraints": MOST_CONSTRAINTS}
 USUAL = {"items": USUAL_ITEMS, "constraints": USUAL_CONSTRAINTS}
-_USUAL_QUESTION = "Does the answer say what the request asks for, with the details that a reader needs?"
+_USUAL_QUESTION = (
+    "Does the answer say what the request asks for, with the details that a reader needs?"
+)
 _USUAL_CONSTRAINT = "The response has at least 300 words, and at most 400 words."
 
 
@@ -65,7 +67,9 @@ class DraftEstimate:
         self.calls[purpose] += number
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
-        self.cost += max((input_tokens * price.input + output_tokens * price.output) / 1e6 for price in prices)
+        self.cost += max(
+            (input_tokens * price.input + output_tokens * price.output) / 1e6 for price in prices
+        )
         self.is_priced = self.is_priced or any(price.input or price.output for price in prices)
 
 
@@ -88,9 +92,16 @@ def estimate_draft(
         texts = responses.get(row.prompt, ())
         total.add_calls("compile", first_writer, fill_compile_prompt(row.prompt, (), templates))
         values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
-        total.add_calls("entail", last_writer, templates.fill("entail", row.prompt, values), constraints)
+        total.add_calls(
+            "entail", last_writer, templates.fill("entail", row.prompt, values), constraints
+        )
         examples_values = {"items": _USUAL_CONSTRAINT}
-        total.add_calls("examples", last_writer, templates.fill("examples", row.prompt, examples_values), constraints)
+        total.add_calls(
+            "examples",
+            last_writer,
+            templates.fill("examples", row.prompt, examples_values),
+            constraints,
+        )
 
         task = WritingTask(row.prompt, row.reference, texts)
         values = {"prompt": row.prompt, "material": describe_material(task)}
@@ -98,17 +109,25 @@ def estimate_draft(
         for writer in writers.judges:
             total.add_calls("write", writer, templates.fill("write", row.prompt, values))
             questions = [f"{_USUAL_QUESTION} ({writer.name}, {number})" for number in range(items)]
-            written += [WrittenItem(question, 5.0, "Important", writer.name) for question in questions]
+            written += [
+                WrittenItem(question, 5.0, "Important", writer.name) for question in questions
+            ]
         if len(writers.judges) > 1:
             merge_values = {"items": number_items(written)}
-            total.add_calls("merge", first_writer, templates.fill("merge", row.prompt, merge_values))
+            total.add_calls(
+                "merge", first_writer, templates.fill("merge", row.prompt, merge_values)
+            )
         values = {"prompt": row.prompt, "items": number_items(written)}
         total.add_calls("break", last_writer, templates.fill("break", row.prompt, values))
         if judges is not None and len(texts) >= LEAST_RESPONSES:
             longest = max(texts, key=len)
             values = {"response": longest, "items": _USUAL_QUESTION}
-            total.add_calls("violate", first_writer, templates.fill("violate", row.prompt, values), len(written))
-            keep_tasks.append(KeepTask(row.prompt, WrittenItems(written, breaker=f"{longest} (cheap)"), texts))
+            total.add_calls(
+                "violate", first_writer, templates.fill("violate", row.prompt, values), len(written)
+            )
+            keep_tasks.append(
+                KeepTask(row.prompt, WrittenItems(written, breaker=f"{longest} (cheap)"), texts)
+            )
     if judges is not None and keep_tasks:
         for graded_rows in make_rows_to_grade(keep_tasks):
             judging = estimate(graded_rows, judges=judges)

@@ -36,7 +36,13 @@ from rubrank._plain import Strict
 from rubrank.drafting.draft import make_unique
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredItem, keep_by_data
 from rubrank.drafting.names import name_question
-from rubrank.drafting.writers import WritingTask, WrittenItems, load_templates, load_writers, write_items
+from rubrank.drafting.writers import (
+    WritingTask,
+    WrittenItems,
+    load_templates,
+    load_writers,
+    write_items,
+)
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.judge import Judges
 from rubrank.rubrics.public import to_rubric
@@ -104,7 +110,11 @@ class EvolvedItem:
 
     def provenance(self) -> dict[str, Any]:
         """As the column `draft` of a drafted rubric has it."""
-        entry: dict[str, Any] = {"name": self.criterion["name"], "step": "evolved", "kept": self.retired is None}
+        entry: dict[str, Any] = {
+            "name": self.criterion["name"],
+            "step": "evolved",
+            "kept": self.retired is None,
+        }
         if self.retired is not None:
             entry["reason"] = f"gave all responses the same score {self.ties} times in a row"
             entry["criterion"] = dict(self.criterion)
@@ -148,11 +158,15 @@ class RubricEvolution:
     log: a .jsonl file to which events are appended; None: they are only returned.
     """
 
-    def __init__(self, options: EvolveOptions, judges: Judges | None, log: Path | None = None) -> None:
+    def __init__(
+        self, options: EvolveOptions, judges: Judges | None, log: Path | None = None
+    ) -> None:
         if judges is None or judges.judge_of("any other criterion") is None:
             got = "none" if judges is None else "judges of named criteria only"
             remedy = "Items that are added during a run need a judge: leave out `criteria` of one of them."
-            raise InvalidInput("evolve", "judges", "with one that decides every criterion", got, remedy)
+            raise InvalidInput(
+                "evolve", "judges", "with one that decides every criterion", got, remedy
+            )
         self.options = options
         self.judges = judges
         self.log = log
@@ -171,12 +185,20 @@ class RubricEvolution:
         self._retire(key, observation)
         self._candidates.pop(key, None)
         reason = self._find_reason(key, observation)
-        has_room = len(self.queries[key].active) < self.options.most_items if key in self.queries else True
+        has_room = (
+            len(self.queries[key].active) < self.options.most_items if key in self.queries else True
+        )
         if reason is None or not has_room or len(observation.responses) < LEAST_RESPONSES:
             return
         totals = [float(total) for total in _total_scores(observation)]
-        questions = [item.criterion["question"] for item in self.queries[key].active] if key in self.queries else []
-        self._candidates[key] = _Candidate(observation.prompt, list(observation.responses), totals, reason, questions)
+        questions = (
+            [item.criterion["question"] for item in self.queries[key].active]
+            if key in self.queries
+            else []
+        )
+        self._candidates[key] = _Candidate(
+            observation.prompt, list(observation.responses), totals, reason, questions
+        )
         while len(self._candidates) > self.options.most_queries:
             del self._candidates[next(iter(self._candidates))]
 
@@ -212,7 +234,11 @@ class RubricEvolution:
         known_rewards = rewards[~np.isnan(rewards)]
         if np.ptp(known_rewards) == 0:
             return "no signal"
-        if headroom is not None and baseline is not None and headroom <= self.options.headroom * baseline < baseline:
+        if (
+            headroom is not None
+            and baseline is not None
+            and headroom <= self.options.headroom * baseline < baseline
+        ):
             return f"headroom {baseline:.2f} → {headroom:.2f}"
         return None
 
@@ -231,7 +257,9 @@ class RubricEvolution:
         if not candidates:
             return events
         try:
-            tasks = [WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates]
+            tasks = [
+                WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates
+            ]
             result = write_items(tasks, self.writers, self.templates)
             measured = self._measure(candidates, result.written)
         except RubrankError as error:
@@ -239,7 +267,9 @@ class RubricEvolution:
             return [*events, {"event": "failed", "step": step, "reason": str(error)}]
         for candidate, written, entries in zip(candidates, result.written, measured, strict=True):
             common = {"step": step, "prompt": candidate.prompt, "because": candidate.reason}
-            events += [{"event": "problem", **common, "reason": problem} for problem in written.problems]
+            events += [
+                {"event": "problem", **common, "reason": problem} for problem in written.problems
+            ]
             for refused in written.refused:
                 events.append({"event": "refused", **common, **asdict(refused)})
             events += self._decide(candidate, entries, common)
@@ -266,8 +296,14 @@ class RubricEvolution:
         room = self.options.most_items - len(query.active)
         for entry in entries:
             item = entry.item
-            origin = {"writer": item.writer, "model": item.model, "prompt_version": item.prompt_version}
-            name = make_unique(f"{name_question(item.question)} (since step {common['step']})", names)
+            origin = {
+                "writer": item.writer,
+                "model": item.model,
+                "prompt_version": item.prompt_version,
+            }
+            name = make_unique(
+                f"{name_question(item.question)} (since step {common['step']})", names
+            )
             event = {
                 **common,
                 "criterion": {**item.criterion(name), "family": FAMILY},
@@ -279,7 +315,11 @@ class RubricEvolution:
             elif item.question in candidate.questions:
                 yield {"event": "dropped", **event, "reason": "the query has it already"}
             elif room == 0:
-                yield {"event": "dropped", **event, "reason": f"the query has {self.options.most_items} items"}
+                yield {
+                    "event": "dropped",
+                    **event,
+                    "reason": f"the query has {self.options.most_items} items",
+                }
             else:
                 room -= 1
                 yield {"event": "added", **event}
@@ -318,7 +358,9 @@ class RubricEvolution:
         entries = draft.get("items") if isinstance(draft, Mapping) else None
         rubric = row.get("rubric")
         criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
-        criterion_of_name = {entry.get("name"): entry for entry in criteria if isinstance(entry, Mapping)}
+        criterion_of_name = {
+            entry.get("name"): entry for entry in criteria if isinstance(entry, Mapping)
+        }
         query = QueryItems(str(row["prompt"]))
         for entry in entries if isinstance(entries, list) else ():
             if not isinstance(entry, Mapping):
@@ -350,7 +392,10 @@ class RubricEvolution:
         """Numbers for the trainer's log."""
         items = [item for query in self.queries.values() for item in query.items]
         active = sum(item.retired is None for item in items)
-        return {"rubrank/evolve/active": float(active), "rubrank/evolve/retired": float(len(items) - active)}
+        return {
+            "rubrank/evolve/active": float(active),
+            "rubrank/evolve/retired": float(len(items) - active),
+        }
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -375,7 +420,9 @@ class RubricEvolution:
             items = [EvolvedItem(**item) for item in query["items"]]
             self.queries[_key(query["prompt"])] = QueryItems(query["prompt"], items)
         self._baselines = dict(state["baselines"])
-        self._candidates = {_key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]}
+        self._candidates = {
+            _key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]
+        }
         self._retirements = list(state["retirements"])
 
     def rewind_log(self, step: int) -> None:
@@ -401,11 +448,15 @@ def _key(prompt: str) -> str:
 
 def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
     """(G, K) scores of the criteria that are ranked by, from 0 for the worst to 1 for the best; and their weights."""
-    columns = [k for k, criterion in enumerate(observation.criteria) if criterion.layer == "quality"]
+    columns = [
+        k for k, criterion in enumerate(observation.criteria) if criterion.layer == "quality"
+    ]
     scaled = np.full((len(observation.responses), len(columns)), np.nan)
     for position, k in enumerate(columns):
         criterion = observation.criteria[k]
-        share = (observation.scores[:, k] - criterion.domain.low) / (criterion.domain.high - criterion.domain.low)
+        share = (observation.scores[:, k] - criterion.domain.low) / (
+            criterion.domain.high - criterion.domain.low
+        )
         scaled[:, position] = share if criterion.direction == "higher" else 1 - share
     return scaled, np.array([observation.criteria[k].weight for k in columns])
 

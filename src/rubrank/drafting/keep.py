@@ -123,10 +123,17 @@ def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, A
     responses = [*task.responses, *([task.written.breaker] if task.written.breaker else [])]
     if reverse:
         criteria = criteria[::-1]
-    return {"id": str(number), "prompt": task.prompt, "responses": responses, "rubric": {"criteria": criteria}}
+    return {
+        "id": str(number),
+        "prompt": task.prompt,
+        "responses": responses,
+        "rubric": {"criteria": criteria},
+    }
 
 
-def _make_enforcement_row(number: int, position: int, task: KeepTask, response: str, violation: str) -> dict[str, Any]:
+def _make_enforcement_row(
+    number: int, position: int, task: KeepTask, response: str, violation: str
+) -> dict[str, Any]:
     """A response and its rewrite that violates one item, to be graded on that item alone."""
     criterion = task.written.items[position].criterion(_name(position))
     return {
@@ -145,12 +152,17 @@ def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
     for number, task in enumerate(tasks):
         longest = max(task.responses, key=len)
         for position in range(len(task.written.items)):
-            enforcement_rows.append(_make_enforcement_row(number, position, task, longest, f"{longest} (rewritten)"))
+            enforcement_rows.append(
+                _make_enforcement_row(number, position, task, longest, f"{longest} (rewritten)")
+            )
     return [rows, reversed_rows, enforcement_rows]
 
 
 def _grade_rows(
-    rows: Sequence[dict[str, Any]], judges: Judges, accounts: list[Account], progress: Progress | None
+    rows: Sequence[dict[str, Any]],
+    judges: Judges,
+    accounts: list[Account],
+    progress: Progress | None,
 ) -> dict[str, GroupScores]:
     """The scores of each row by its id; what the judges cost is added to the accounts."""
     rows = [row for row in rows if row["rubric"]["criteria"]]
@@ -216,7 +228,9 @@ async def _violate(
             )
             for number, position, response in targets
         ]
-        replies = await gather_with_progress([ask_json(asker, message, "violate") for message in messages], progress)
+        replies = await gather_with_progress(
+            [ask_json(asker, message, "violate") for message in messages], progress
+        )
         accounts.append(clients.account())
     texts = [data.get("text") for data, _ in replies]
     return [text if isinstance(text, str) and text.strip() else None for text in texts]
@@ -241,9 +255,13 @@ def _decide(
     if scores is None:
         return MeasuredRubric([])
     size = len(task.responses)
-    strength_signs = None if task.strengths is None else _pair_signs(np.asarray(task.strengths, dtype=float))
+    strength_signs = (
+        None if task.strengths is None else _pair_signs(np.asarray(task.strengths, dtype=float))
+    )
     proxies = {
-        "length": _pair_signs(np.array([len(response) for response in task.responses], dtype=float)),
+        "length": _pair_signs(
+            np.array([len(response) for response in task.responses], dtype=float)
+        ),
         "markdown": _pair_signs(markdown_density(list(task.responses)).sum(axis=1)),
     }
     measured: list[MeasuredItem] = []
@@ -256,7 +274,9 @@ def _decide(
         is_decided = np.nan_to_num(signs) != 0
         figures: dict[str, Any] = {"decided": round(float(is_decided.mean()), 3)}
         if again is not None:
-            figures["kappa"] = round(cohen_kappa(values[:size], _oriented(again, position, task)[:size]), 3)
+            figures["kappa"] = round(
+                cohen_kappa(values[:size], _oriented(again, position, task)[:size]), 3
+            )
         if (number, position) in enforced:
             figures["enforced"] = enforced[number, position]
         for name, proxy_signs in proxies.items():
@@ -274,7 +294,9 @@ def _decide(
     return _drop_gamed(task, scores, measured)
 
 
-def _drop_gamed(task: KeepTask, scores: GroupScores, measured: list[MeasuredItem]) -> MeasuredRubric:
+def _drop_gamed(
+    task: KeepTask, scores: GroupScores, measured: list[MeasuredItem]
+) -> MeasuredRubric:
     """Drop items by which the breaker's text beats more than half of the responses."""
     size = len(task.responses)
     measured = list(measured)
@@ -300,7 +322,9 @@ def _drop_gamed(task: KeepTask, scores: GroupScores, measured: list[MeasuredItem
 
 def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | None:
     """Why an item is dropped; None if it stays."""
-    if figures["decided"] < LEAST_DECIDED or (pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED):
+    if figures["decided"] < LEAST_DECIDED or (
+        pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED
+    ):
         return f"decides {figures['decided']:.0%} of the pairs"
     if figures.get("kappa", 1.0) < LEAST_KAPPA:
         return f"the judge contradicts itself (κ {figures['kappa']:.2f})"
@@ -361,4 +385,6 @@ def _partial_tau(signs: np.ndarray, others: np.ndarray, control: np.ndarray | No
     rest = (1 - with_control**2) * (1 - others_with_control**2)
     if rest <= 0:
         return 0.0  # strength explains one of them altogether
-    return round(float(np.clip((tau - with_control * others_with_control) / rest**0.5, -1.0, 1.0)), 3)
+    return round(
+        float(np.clip((tau - with_control * others_with_control) / rest**0.5, -1.0, 1.0)), 3
+    )

@@ -70,7 +70,8 @@ _UNSEEN = re.compile(
     re.IGNORECASE,
 )
 _ASKED_ABOUT = re.compile(
-    r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+", re.IGNORECASE
+    r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+",
+    re.IGNORECASE,
 )
 _SIMILAR = 0.85
 _SATURATED = 0.95
@@ -118,7 +119,13 @@ def _about_words(criterion: Criterion) -> Iterator[Finding]:
     vague = _VAGUE.search(question)
     if vague and criterion.anchors is None and len(question.split()) <= _SPECIFIC:
         sentence = f'{name} asks for "{vague[0]}" without saying what that means.'
-        yield Finding("vague", sentence, "Name what a reader would see, or add anchors.", 0.5, {"word": vague[0]})
+        yield Finding(
+            "vague",
+            sentence,
+            "Name what a reader would see, or add anchors.",
+            0.5,
+            {"word": vague[0]},
+        )
     two_questions = find_two_questions(question)
     if two_questions:
         sentence = f'{name} asks two things at once: "{two_questions}".'
@@ -126,14 +133,23 @@ def _about_words(criterion: Criterion) -> Iterator[Finding]:
     unseen = _UNSEEN.search(question)
     if unseen:
         sentence = f'{name} asks what a judge cannot see: "{unseen[0]}".'
-        yield Finding("unverifiable", sentence, "Use a verifier, or give the judge the facts as `reference`.", 0.7)
+        yield Finding(
+            "unverifiable",
+            sentence,
+            "Use a verifier, or give the judge the facts as `reference`.",
+            0.7,
+        )
     # A question such as "Does the answer have at most 50 words?" is read as the request that it stands for.
     request = _ASKED_ABOUT.sub("Your answer should ", question)
     for constraint in compile_prompt(request.rstrip(" ?？") + "."):
         sentence = f"{name} can be decided by a program."
         action = f"Use {{name: {name}, verifier: {constraint.verifier}, …}}."
         yield Finding(
-            "program", sentence, action, 0.65, {"verifier": constraint.verifier, "params": dict(constraint.params)}
+            "program",
+            sentence,
+            action,
+            0.65,
+            {"verifier": constraint.verifier, "params": dict(constraint.params)},
         )
 
 
@@ -145,10 +161,16 @@ def _name_saturated(finding: Finding, counts: FindingCounts) -> Finding:
     at_best = criterion.at_best / max(1, criterion.rollouts - criterion.missing)
     if at_best < _SATURATED:
         return finding
-    sentence = f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score."
+    sentence = (
+        f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score."
+    )
     action = "Ask for more, or make it a gate, so that it stays fulfilled."
     return replace(
-        finding, kind="saturated", sentence=sentence, action=action, evidence={**finding.evidence, "at_best": at_best}
+        finding,
+        kind="saturated",
+        sentence=sentence,
+        action=action,
+        evidence={**finding.evidence, "at_best": at_best},
     )
 
 
@@ -164,7 +186,9 @@ def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
         is_tied = criterion.tied >= TIED * criterion.groups  # that is a finding of its own
         # Below 0 the criterion works against the rewards, which is the finding "reversed".
         if weight >= _MUCH_WEIGHT and 0 <= effective <= weight / 3 and not is_tied:
-            sentence = f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
+            sentence = (
+                f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
+            )
             action = "Its weight does not act: give the criterion more levels, or accept it and lower the weight."
             evidence = {"weight": weight, "effective": effective}
             yield Finding("misaligned", sentence, action, weight - effective, evidence)
@@ -172,10 +196,18 @@ def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
 
 def _duplicates(judged: list[Criterion]) -> Iterator[Finding]:
     for first, second in combinations(judged, 2):
-        similarity = SequenceMatcher(None, _normalize(first.question), _normalize(second.question)).ratio()
+        similarity = SequenceMatcher(
+            None, _normalize(first.question), _normalize(second.question)
+        ).ratio()
         if similarity >= _SIMILAR:
             sentence = f"{first.name} and {second.name} ask nearly the same."
-            yield Finding("duplicate", sentence, "Keep one of them.", 0.55, {"similarity": round(similarity, 3)})
+            yield Finding(
+                "duplicate",
+                sentence,
+                "Keep one of them.",
+                0.55,
+                {"similarity": round(similarity, 3)},
+            )
 
 
 def _normalize(question: str | None) -> str:

@@ -117,7 +117,10 @@ class ModelResult:
 
 
 def find_with_model(
-    tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None = None
+    tasks: Sequence[ModelTask],
+    writers: Judges,
+    templates: Templates,
+    progress: Progress | None = None,
 ) -> ModelResult:
     """Ask the first writer about every prompt; the last one checks what it says."""
     return runtime().run(_find_all(tasks, writers, templates, progress))
@@ -139,7 +142,9 @@ async def _find_one(
 ) -> ModelFindings:
     writer = writers[0]
     message = fill_compile_prompt(task.prompt, task.compiled, templates)
-    data, problem = await ask_json(clients.asker_of(writer), message, "compile", schema=make_schema())
+    data, problem = await ask_json(
+        clients.asker_of(writer), message, "compile", schema=make_schema()
+    )
     if problem:
         return ModelFindings(problems=[f"{writer.name}: {problem}"])
     entries = data.get("constraints")
@@ -148,11 +153,15 @@ async def _find_one(
         if isinstance(entry, Mapping):
             constraints.append(_read_constraint(entry, task.prompt, writer, templates.version))
     checker = clients.asker_of(writers[-1])
-    checked = await asyncio.gather(*(_check(constraint, task, checker, templates) for constraint in constraints))
+    checked = await asyncio.gather(
+        *(_check(constraint, task, checker, templates) for constraint in constraints)
+    )
     names = data.get("library")
     library = [name for name in names if name in list_library()] if isinstance(names, list) else []
     chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
-    return ModelFindings(checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version)
+    return ModelFindings(
+        checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version
+    )
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
@@ -166,7 +175,9 @@ def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templat
     return templates.fill("compile", prompt, values)
 
 
-def _read_constraint(entry: Mapping[str, Any], prompt: str, writer: Judge, prompt_version: str) -> FoundConstraint:
+def _read_constraint(
+    entry: Mapping[str, Any], prompt: str, writer: Judge, prompt_version: str
+) -> FoundConstraint:
     """A constraint as a model wrote it, checked without another call."""
     name = str(entry.get("verifier"))
     params = entry.get("params") if isinstance(entry.get("params"), Mapping) else {}
@@ -174,7 +185,13 @@ def _read_constraint(entry: Mapping[str, Any], prompt: str, writer: Judge, promp
     evidence = " ".join(str(entry.get("evidence") or "").split())
     reason = _find_fault(name, params, evidence, prompt)
     return FoundConstraint(
-        name, params, evidence, writer.name, writer.endpoints[0].model, prompt_version, reason=reason or ""
+        name,
+        params,
+        evidence,
+        writer.name,
+        writer.endpoints[0].model,
+        prompt_version,
+        reason=reason or "",
     )
 
 
@@ -185,7 +202,9 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
     try:
         find_verifier(name).check_parameters(dict(params))
     except InvalidInput as error:
-        return f"the parameters do not fit: {error.parameter} must be {error.allowed}; got {error.got}"
+        return (
+            f"the parameters do not fit: {error.parameter} must be {error.allowed}; got {error.got}"
+        )
     if len(evidence) < 2 or fold_text(evidence) not in fold_text(prompt):
         return "its words do not stand in the prompt"
     if not stands_outside_quotations(evidence, prompt):
@@ -194,7 +213,9 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
     return f"the prompt does not say {foreign}" if foreign else None
 
 
-async def _check(constraint: FoundConstraint, task: ModelTask, checker: Asker, templates: Templates) -> FoundConstraint:
+async def _check(
+    constraint: FoundConstraint, task: ModelTask, checker: Asker, templates: Templates
+) -> FoundConstraint:
     """The constraint after the round trip: its words entailed by the prompt, two texts told apart."""
     if constraint.reason:
         return constraint
@@ -204,10 +225,14 @@ async def _check(constraint: FoundConstraint, task: ModelTask, checker: Asker, t
     values = {"prompt": task.prompt, "items": words}
     data, problem = await ask_json(checker, templates.fill("entail", task.prompt, values), "entail")
     if problem or data.get("entailed") is not True:
-        return replace(constraint, reason=problem or f"said in words, the prompt does not ask for it: {words}")
+        return replace(
+            constraint, reason=problem or f"said in words, the prompt does not ask for it: {words}"
+        )
     # The texts are made from the prompt's own words: a wrong number in the parameters shows.
     values = {"items": constraint.evidence}
-    data, problem = await ask_json(checker, templates.fill("examples", task.prompt, values), "examples")
+    data, problem = await ask_json(
+        checker, templates.fill("examples", task.prompt, values), "examples"
+    )
     passing = data.get("passing")
     failing = data.get("failing")
     if problem or not isinstance(passing, str) or not isinstance(failing, str):
@@ -235,7 +260,11 @@ def make_schema() -> Mapping[str, Any]:
         forms.append(
             {
                 "type": "object",
-                "properties": {"verifier": {"const": name}, "params": params, "evidence": {"type": "string"}},
+                "properties": {
+                    "verifier": {"const": name},
+                    "params": params,
+                    "evidence": {"type": "string"},
+                },
                 "required": ["verifier", "params", "evidence"],
                 "additionalProperties": False,
             }
@@ -268,7 +297,9 @@ def _describe_compilable() -> str:
         verifier = find_verifier(name)
         properties = verifier.parameters.model_json_schema().get("properties", {})
         shapes = {key: _describe_shape(shape) for key, shape in properties.items()}
-        lines.append(f"- {name}: {verifier.doc.splitlines()[0]} params: {json.dumps(shapes, ensure_ascii=False)}")
+        lines.append(
+            f"- {name}: {verifier.doc.splitlines()[0]} params: {json.dumps(shapes, ensure_ascii=False)}"
+        )
     return "\n".join(lines)
 
 

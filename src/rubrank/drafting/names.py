@@ -40,7 +40,11 @@ _UNITS = {
     "EntryCount": "points",
 }
 _LONGEST = 60
-_CASES = {"upper": "all in capitals", "lower": "all in lower case", "title": "every word capitalised"}
+_CASES = {
+    "upper": "all in capitals",
+    "lower": "all in lower case",
+    "title": "every word capitalised",
+}
 
 
 def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:

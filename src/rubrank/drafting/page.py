@@ -63,7 +63,9 @@ def read_drafts(path: Path) -> list[Mapping[str, Any]]:
         draft = row.get("draft")
         if not isinstance(draft, Mapping) or not isinstance(draft.get("items"), list):
             remedy = "Only files that `rubrank draft` wrote can be shown as drafts."
-            raise InvalidInput(f"{path}: row {number}", "draft", "with the items of a draft", "none", remedy)
+            raise InvalidInput(
+                f"{path}: row {number}", "draft", "with the items of a draft", "none", remedy
+            )
         drafts.append(row)
     return drafts
 
@@ -122,7 +124,9 @@ def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
     return "".join(parts)
 
 
-def _list_prompts(drafts: Sequence[Mapping[str, Any]], listed: range, chosen: int, link: str) -> str:
+def _list_prompts(
+    drafts: Sequence[Mapping[str, Any]], listed: range, chosen: int, link: str
+) -> str:
     """The first lines of some prompts. link: what comes before the number of a prompt in its address."""
     entries = []
     for number in listed:
@@ -134,7 +138,9 @@ def _list_prompts(drafts: Sequence[Mapping[str, Any]], listed: range, chosen: in
         line = escape(lines[0])
         if len(lines[0]) > _LONGEST_LINE:
             line = escape(lines[0][:_LONGEST_LINE].rstrip()) + "…"
-        entries.append(f'<li value={number + 1}><a href="{link}{number + 1}"{current}>{line}</a>{note}')
+        entries.append(
+            f'<li value={number + 1}><a href="{link}{number + 1}"{current}>{line}</a>{note}'
+        )
     return f"<ol>{''.join(entries)}</ol>"
 
 
@@ -151,7 +157,9 @@ def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
     for start, end in sorted(spans):
         start = max(start, position)
         if end > start:
-            pieces.append(f"{escape(prompt[position:start])}<mark>{escape(prompt[start:end])}</mark>")
+            pieces.append(
+                f"{escape(prompt[position:start])}<mark>{escape(prompt[start:end])}</mark>"
+            )
             position = end
     pieces.append(escape(prompt[position:]))
     return "".join(pieces)
@@ -160,7 +168,9 @@ def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
 def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
     rubric = row.get("rubric")
     criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
-    by_name = {criterion.get("name"): criterion for criterion in criteria if isinstance(criterion, Mapping)}
+    by_name = {
+        criterion.get("name"): criterion for criterion in criteria if isinstance(criterion, Mapping)
+    }
     lines = []
     for item in items:
         criterion = item.get("criterion") or by_name.get(item.get("name")) or {}
@@ -232,7 +242,9 @@ def _describe_notes(draft: Mapping[str, Any]) -> str:
     parts = []
     if draft.get("breaker"):
         text = escape(str(draft["breaker"]))
-        parts.append(f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>")
+        parts.append(
+            f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>"
+        )
     if draft.get("problems"):
         entries = "".join(f"<li>{escape(str(problem))}" for problem in draft["problems"])
         parts.append(f"<h3>What went wrong</h3><ul>{entries}</ul>")

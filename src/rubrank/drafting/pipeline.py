@@ -23,7 +23,14 @@ from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, kee
 from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
 from rubrank.drafting.names import name_criterion, name_question
 from rubrank.drafting.prompts import PromptRow
-from rubrank.drafting.writers import Progress, WritingTask, WrittenItem, WrittenItems, load_templates, write_items
+from rubrank.drafting.writers import (
+    Progress,
+    WritingTask,
+    WrittenItem,
+    WrittenItems,
+    load_templates,
+    write_items,
+)
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
@@ -60,9 +67,13 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
         if all(strength is not None for strength in strengths):
             order = sorted(range(len(rollouts)), key=lambda i: -float(strengths[i] or 0.0))
             texts = [rollouts[i].response for i in order]
-            responses[_prompt_of(rollouts[0])] = KnownResponses(texts, [float(strengths[i] or 0.0) for i in order])
+            responses[_prompt_of(rollouts[0])] = KnownResponses(
+                texts, [float(strengths[i] or 0.0) for i in order]
+            )
         else:
-            responses[_prompt_of(rollouts[0])] = KnownResponses([rollout.response for rollout in rollouts])
+            responses[_prompt_of(rollouts[0])] = KnownResponses(
+                [rollout.response for rollout in rollouts]
+            )
     return responses
 
 
@@ -94,9 +105,17 @@ def draft_rubrics(
     progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
-        raise InvalidInput("draft", "judges", "given with writers", "no writers", "Judges measure what writers wrote.")
+        raise InvalidInput(
+            "draft",
+            "judges",
+            "given with writers",
+            "no writers",
+            "Judges measure what writers wrote.",
+        )
     rubrics = [
-        draft_rubric(row.prompt, turns=row.turns, tools=row.tools, reference=row.reference, activate=activate)
+        draft_rubric(
+            row.prompt, turns=row.turns, tools=row.tools, reference=row.reference, activate=activate
+        )
         for row in rows
     ]
     if writers is None:
@@ -110,11 +129,15 @@ def draft_rubrics(
         """A function (done, total) that shows one part of the work, with the cost of all parts so far."""
         if progress is None:
             return None
-        return lambda done, total: progress(label, done, total, sum(s.cost for s in spendings) - cost_before)
+        return lambda done, total: progress(
+            label, done, total, sum(s.cost for s in spendings) - cost_before
+        )
 
     model_result = find_with_model(
         [
-            ModelTask(rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"])
+            ModelTask(
+                rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"]
+            )
             for rubric in rubrics
         ],
         writers,
@@ -126,11 +149,17 @@ def draft_rubrics(
         for rubric, findings in zip(rubrics, model_result.findings, strict=True)
     ]
     tasks = [
-        WritingTask(row.prompt, row.reference, responses[row.prompt].texts if row.prompt in responses else ())
+        WritingTask(
+            row.prompt,
+            row.reference,
+            responses[row.prompt].texts if row.prompt in responses else (),
+        )
         for row in rows
     ]
     result = write_items(tasks, writers, templates, report("writing items"))
-    accounts = [account for account in (model_result.account, result.account) if account is not None]
+    accounts = [
+        account for account in (model_result.account, result.account) if account is not None
+    ]
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
         numbers = [
@@ -143,23 +172,32 @@ def draft_rubrics(
             prompt = tasks[number].prompt
             known_responses = responses[prompt]
             keep_tasks.append(
-                KeepTask(prompt, result.written[number], known_responses.texts, known_responses.strengths)
+                KeepTask(
+                    prompt, result.written[number], known_responses.texts, known_responses.strengths
+                )
             )
         decided = keep_by_data(keep_tasks, judges, writers, templates, report("measuring items"))
         measured = dict(zip(numbers, decided.rubrics, strict=True))
         accounts.append(decided.account)
     for number, rubric in enumerate(rubrics):
-        rubrics[number] = _add_written(rubric, result.written[number], measured.get(number), templates.version)
+        rubrics[number] = _add_written(
+            rubric, result.written[number], measured.get(number), templates.version
+        )
     return DraftResult(rubrics, Account.merge(accounts))
 
 
-def _add_findings(rubric: DraftedRubric, findings: ModelFindings, *, activate: bool) -> DraftedRubric:
+def _add_findings(
+    rubric: DraftedRubric, findings: ModelFindings, *, activate: bool
+) -> DraftedRubric:
     """The rubric with the constraints and criteria of the library that a model findings."""
     items = list(rubric.items)
     names = {item.name for item in items}
     for constraint in findings.constraints:
         name = name_criterion(constraint.verifier, constraint.params)
-        criterion: dict[str, Any] = {"name": make_unique(name, names), "verifier": constraint.verifier}
+        criterion: dict[str, Any] = {
+            "name": make_unique(name, names),
+            "verifier": constraint.verifier,
+        }
         if constraint.params:
             criterion["params"] = dict(constraint.params)
         items.append(
@@ -180,14 +218,24 @@ def _add_findings(rubric: DraftedRubric, findings: ModelFindings, *, activate: b
             names.add(name)
             item = DraftedItem({"name": name, "verifier": "judge"}, "activated by a model")
             items.append(
-                replace(item, writer=findings.writer, model=findings.model, prompt_version=findings.prompt_version)
+                replace(
+                    item,
+                    writer=findings.writer,
+                    model=findings.model,
+                    prompt_version=findings.prompt_version,
+                )
             )
-    notes = {**rubric.notes, "problems": list(findings.problems)} if findings.problems else rubric.notes
+    notes = (
+        {**rubric.notes, "problems": list(findings.problems)} if findings.problems else rubric.notes
+    )
     return replace(rubric, items=items, notes=notes)
 
 
 def _add_written(
-    rubric: DraftedRubric, written: WrittenItems, measured: MeasuredRubric | None, prompt_version: str
+    rubric: DraftedRubric,
+    written: WrittenItems,
+    measured: MeasuredRubric | None,
+    prompt_version: str,
 ) -> DraftedRubric:
     """The rubric with the judged items that were written for it, and what was decided about them."""
     items = list(rubric.items)
@@ -201,7 +249,10 @@ def _add_written(
         written_items.append(drafted)
     items += _add_dependencies(written.items, written_items)
     for refused in written.refused:
-        criterion = {"name": make_unique(refused.question[:60], names), "question": refused.question}
+        criterion = {
+            "name": make_unique(refused.question[:60], names),
+            "question": refused.question,
+        }
         items.append(
             DraftedItem(
                 criterion,
@@ -235,7 +286,9 @@ def _to_drafted(item: WrittenItem, names: set[str]) -> DraftedItem:
     )
 
 
-def _add_dependencies(written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]) -> list[DraftedItem]:
+def _add_dependencies(
+    written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]
+) -> list[DraftedItem]:
     """The items with `depends` by name, where the item that one builds on was kept, too."""
     name_of_question = {}
     for item, entry in zip(written, drafted, strict=True):

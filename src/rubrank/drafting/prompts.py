@@ -9,8 +9,25 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.tables.rows import Source, read_rows
 
-_PROMPT_KEYS = ("prompt", "question", "instruction", "query", "input", "messages", "problem", "text")
-_REFERENCE_KEYS = ("reference", "reference_answer", "answer", "truth", "solution", "ground_truth", "target")
+_PROMPT_KEYS = (
+    "prompt",
+    "question",
+    "instruction",
+    "query",
+    "input",
+    "messages",
+    "problem",
+    "text",
+)
+_REFERENCE_KEYS = (
+    "reference",
+    "reference_answer",
+    "answer",
+    "truth",
+    "solution",
+    "ground_truth",
+    "target",
+)
 _KEPT_KEYS = ("id", "key", "prompt_id", "uid", "source")
 
 
@@ -31,7 +48,9 @@ def read_prompts(source: Source) -> Iterator[PromptRow]:
     """The prompts of any source that `read_rows` reads; one clear error for a row without a prompt."""
     number = 0
     for number, row in enumerate(read_rows(source), start=1):
-        yield _read_row(row, f"{source}: row {number}" if isinstance(source, str) else f"row {number}")
+        yield _read_row(
+            row, f"{source}: row {number}" if isinstance(source, str) else f"row {number}"
+        )
     if number == 0:
         raise InvalidInput(str(source), "prompts", "at least one row", "none", "")
 
@@ -44,7 +63,11 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
     if key is None:
         keys = ", ".join(map(str, row)) or "none"
         raise InvalidInput(
-            place, "prompt", f"in one of the columns {', '.join(_PROMPT_KEYS)}", f"the columns {keys}", ""
+            place,
+            "prompt",
+            f"in one of the columns {', '.join(_PROMPT_KEYS)}",
+            f"the columns {keys}",
+            "",
         )
     value = row[key]
     turns = 1
@@ -56,7 +79,10 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
         raise InvalidInput(place, key, "a text or a list of messages", type(value).__name__, "")
     if not prompt.strip():
         raise InvalidInput(place, key, "a text that can be read", "an empty one", "")
-    reference = next((row[name] for name in _REFERENCE_KEYS if isinstance(row.get(name), str | int | float)), None)
+    reference = next(
+        (row[name] for name in _REFERENCE_KEYS if isinstance(row.get(name), str | int | float)),
+        None,
+    )
     tools = row.get("tools") or ()
     fields = {name: row[name] for name in _KEPT_KEYS if row.get(name) is not None}
     return PromptRow(prompt, turns, tools, None if reference is None else str(reference), fields)

@@ -22,7 +22,21 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
 
-_WORDS = ("the", "tide", "rises", "slowly", "and", "a", "small", "boat", "leaves", "while", "gulls", "circle", "above")
+_WORDS = (
+    "the",
+    "tide",
+    "rises",
+    "slowly",
+    "and",
+    "a",
+    "small",
+    "boat",
+    "leaves",
+    "while",
+    "gulls",
+    "circle",
+    "above",
+)
 _LARGEST_EXAMPLE = 20_000
 _LANGUAGE_SAMPLES = {
     "en": "The tide rises slowly, and a small boat leaves the old harbour before the morning fog is gone.",
@@ -78,13 +92,19 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     lowered = fold_text(prompt)
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
     numbers |= {read_number(text) for text in re.findall(NUMBER, lowered)}
-    numbers |= {value for word, value in _NUMBER_WORDS.items() if re.search(rf"\b{word}\b", lowered)}
+    numbers |= {
+        value for word, value in _NUMBER_WORDS.items() if re.search(rf"\b{word}\b", lowered)
+    }
     numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
         if name in _OPEN or name == "postscript_marker":
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, str) and fold_text(item) not in lowered and _MARK_NAMES.get(item, item) not in lowered:
+            if (
+                isinstance(item, str)
+                and fold_text(item) not in lowered
+                and _MARK_NAMES.get(item, item) not in lowered
+            ):
                 return f"{name} {item!r}"
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
             if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
@@ -92,11 +112,35 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     return None
 
 
-_MARK_NAMES = {"!": "exclamation", "?": "question mark", ";": "semicolon", ":": "colon", "#": "hash"}
-_NUMBER_WORDS = {"once": 1, "twice": 2, "thrice": 3, "dozen": 12, "single": 1, "both": 2, "couple": 2}
+_MARK_NAMES = {
+    "!": "exclamation",
+    "?": "question mark",
+    ";": "semicolon",
+    ":": "colon",
+    "#": "hash",
+}
+_NUMBER_WORDS = {
+    "once": 1,
+    "twice": 2,
+    "thrice": 3,
+    "dozen": 12,
+    "single": 1,
+    "both": 2,
+    "couple": 2,
+}
 _HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
 _OPEN = (
-    *("relation", "let_relation", "capital_relation", "lang", "unit", "kinds", "language", "format", "pattern"),
+    *(
+        "relation",
+        "let_relation",
+        "capital_relation",
+        "lang",
+        "unit",
+        "kinds",
+        "language",
+        "format",
+        "pattern",
+    ),
     *("case", "style", "marks", "need", "scope"),
 )
 """Parameters whose values need not stand in the prompt in the same words."""
@@ -104,13 +148,17 @@ _OPEN = (
 
 def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
     """Texts that fulfil, or miss by a little, whatever the parameters ask for."""
-    numbers = sorted({int(value) for value in params.values() if isinstance(value, int | float) and value < 5000})
+    numbers = sorted(
+        {int(value) for value in params.values() if isinstance(value, int | float) and value < 5000}
+    )
     strings = [value for value in params.values() if isinstance(value, str)]
     for value in params.values():
         if isinstance(value, list | tuple):
             strings += [item for item in value if isinstance(item, str)]
     plain = "The tide rises slowly."
-    counts = sorted({max(0, number + change) for number in numbers for change in (-1, 0, 1)} | {1, 2, 3, 40})
+    counts = sorted(
+        {max(0, number + change) for number in numbers for change in (-1, 0, 1)} | {1, 2, 3, 40}
+    )
     yield plain
     yield _make_words(12)
     joined = " ".join(strings)

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Relation: TypeAlias = Literal["at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"]
+Relation: TypeAlias = Literal[
+    "at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"
+]
 """plain: a number alone, as in "3 bullet points"."""
 
 _LONGEST_STRING = 30
@@ -74,7 +76,9 @@ def prepare(prompt: str) -> list[Sentence]:
 
     text = prompt.replace("’", "'").replace("‘", "'")
     text = _CODE.sub(lambda match: keep(f"m{len(originals)}", match[0]), text)
-    text = _GIVEN_TEXT.sub(lambda match: match["task"] + keep(f"m{3000 + match.start()}", match["text"]), text)
+    text = _GIVEN_TEXT.sub(
+        lambda match: match["task"] + keep(f"m{3000 + match.start()}", match["text"]), text
+    )
     text = _EMPHASIS.sub(r"\1", text)
     text = _replace_quotations(text, strings, keep)
     for abbreviation, plain in _ABBREVIATIONS:
@@ -125,14 +129,20 @@ def _replace_quotations(text: str, strings: dict[str, str], keep: Callable[[str,
     def replace(match: re.Match[str]) -> str:
         nonlocal count
         string = next(group for group in match.groups() if group is not None)
-        is_material = match["triple"] is not None or len(string.split()) > _LONGEST_STRING or len(string) > 300
+        is_material = (
+            match["triple"] is not None
+            or len(string.split()) > _LONGEST_STRING
+            or len(string) > 300
+        )
         count += 1
         if is_material:
             return keep(f"m{1000 + count}", match[0])
         token = f"s{len(strings)}"
         strings[token] = string.strip()
         # A quotation that ends with a full stop ends the sentence, if a capital follows.
-        ends_sentence = string.rstrip()[-1:] in ".!?" and re.match(r"\s+[A-Z]", match.string[match.end() :])
+        ends_sentence = string.rstrip()[-1:] in ".!?" and re.match(
+            r"\s+[A-Z]", match.string[match.end() :]
+        )
         return keep(token, match[0]) + ("." if ends_sentence else "")
 
     text = _LONG_QUOTATION.sub(lambda match: keep(f"m{2000 + match.start()}", match[0]), text)
@@ -169,7 +179,12 @@ _ABBREVIATIONS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),
     (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
     (re.compile(r"\bP\.\s?S\b\.?"), "PS"),
-    (re.compile(r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE), r"\1"),
+    (
+        re.compile(
+            r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE
+        ),
+        r"\1",
+    ),
 ]
 # A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
@@ -304,7 +319,9 @@ def _find_relation(words: str | None) -> Relation:
     return "plain"
 
 
-def _replace_quantities(text: str, quantities: dict[str, Quantity], keep: Callable[[str, str], str]) -> str:
+def _replace_quantities(
+    text: str, quantities: dict[str, Quantity], keep: Callable[[str, str], str]
+) -> str:
     def add(quantity: Quantity, original: str) -> str:
         token = f"q{len(quantities)}"
         quantities[token] = quantity

@@ -44,27 +44,43 @@ def _word(parameter: str) -> str:
 
 
 RULES = {
-    "count:conjunctions": pattern(rf"{_quantity('small_n')}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions"),
+    "count:conjunctions": pattern(
+        rf"{_quantity('small_n')}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions"
+    ),
     "count:numbers": pattern(
         rf"\b(?:include|use|contain|have)\w*\s+(?:exactly\s+)?{_quantity('N')}\s+numbers\b(?!\s+of)"
     ),
-    "count:person_names": pattern(rf"{_quantity('N')}\s+(?:different\s+)?(?:person|people's|personal)\s+names"),
+    "count:person_names": pattern(
+        rf"{_quantity('N')}\s+(?:different\s+)?(?:person|people's|personal)\s+names"
+    ),
     "count:pronouns": pattern(rf"{_quantity('N')}\s+(?:personal\s+)?pronouns"),
     "count:punctuation": pattern(r"\bevery (?:standard )?punctuation mark\b"),
     "count:unique_word_count": pattern(rf"{_quantity('N')}\s+(?:unique|distinct)\s+words"),
-    "count:words_japanese": pattern(rf"\bevery\s+{_digits('N')}(?:st|nd|rd|th)?\s+word\b[^.]{{0,60}}\bin japanese\b"),
+    "count:words_japanese": pattern(
+        rf"\bevery\s+{_digits('N')}(?:st|nd|rd|th)?\s+word\b[^.]{{0,60}}\bin japanese\b"
+    ),
     "format:emoji": pattern(r"\bemojis?\b[^.]{0,20}\bat the end of (?:every|each) sentence\b"),
     "format:line_indent": pattern(
         r"\b(?:create|make|form)\s+stairs\b|\bincrementally indent(?:ing)? each (?:new )?line\b"
     ),
-    "format:list": pattern(r"\blist of items\b[^.]{0,10}instead of bullet points use (?P<sep_text>\S+?)\.?$"),
-    "format:newline": pattern(r"\b(?:write|put|place)\s+each word on (?:a|its own) (?:new |separate )?line\b"),
+    "format:list": pattern(
+        r"\blist of items\b[^.]{0,10}instead of bullet points use (?P<sep_text>\S+?)\.?$"
+    ),
+    "format:newline": pattern(
+        r"\b(?:write|put|place)\s+each word on (?:a|its own) (?:new |separate )?line\b"
+    ),
     "format:no_bullets_bullets": pattern(
         r"sentences? ending in a period\b[^.]{0,30}\bfollowed by\b[^.]{0,20}\bbullet points?",
     ),
-    "format:no_whitespace": pattern(r"\b(?:not contain|without|no|not (?:include|use)) (?:any )?white ?spaces?\b"),
-    "format:options": pattern(r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<options_text>[^⟨\n]+?)\.?$"),
-    "format:output_template": pattern(r"\bMy Answer:\s*\[answer\]\s*My Conclusion:\s*\[conclusion\]\s*Future Outlook:"),
+    "format:no_whitespace": pattern(
+        r"\b(?:not contain|without|no|not (?:include|use)) (?:any )?white ?spaces?\b"
+    ),
+    "format:options": pattern(
+        r"\banswer with ⟨q\d+⟩ of the following options\s*:\s*(?P<options_text>[^⟨\n]+?)\.?$"
+    ),
+    "format:output_template": pattern(
+        r"\bMy Answer:\s*\[answer\]\s*My Conclusion:\s*\[conclusion\]\s*Future Outlook:"
+    ),
     "format:parentheses": pattern(r"\bnest(?:ed)? parentheses\b[^.]{0,60}\b(?:levels? deep)\b"),
     "format:quote_unquote": pattern(r"\bquoted? (?:phrase|text)s?\b[^.]{0,60}\bunquoted\b"),
     "format:quotes": pattern(r"\bquotes within quotes within quotes\b"),
@@ -73,7 +89,9 @@ RULES = {
     "format:title_case": pattern(r"\b(?:entire|whole|full) \w+ in title case\b|\bin title case\b"),
     "ratio:overlap": pattern(rf"\btrigram overlap of {_digits('percentage')}%"),
     "ratio:sentence_balance": pattern(r"\bratio of sentence types\b[^.]{0,90}\bbalanced\b"),
-    "ratio:sentence_type": pattern(r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"),
+    "ratio:sentence_type": pattern(
+        r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"
+    ),
     "ratio:sentence_words": pattern(
         r"\bsentences, all containing the same number of characters\b"
         r"|\bsame number of characters but using all different words\b",
@@ -87,17 +105,27 @@ RULES = {
     "sentence:increment": pattern(
         rf"\beach sentence\b[^.]{{0,40}}{_quantity('small_n')}\s+more words than the previous\b"
     ),
-    "sentence:keyword": pattern(rf"\bkey ?word\s+{_word('word')}\s+in the {_nth('N')} sentence\b(?!,? as)"),
+    "sentence:keyword": pattern(
+        rf"\bkey ?word\s+{_word('word')}\s+in the {_nth('N')} sentence\b(?!,? as)"
+    ),
     "words:alphabet": pattern(r"\beach word\b[^.]{0,40}\bnext letter of the alphabet\b"),
     "words:consonants": pattern(r"\beach word\b[^.]{0,40}\bconsonant cluster\b"),
     "words:keywords_specific_position": pattern(
         rf"\bkey ?word\s+{_word('keyword')}\s+in the {_nth('n')} sentence,? as the {_nth('m')} word\b",
     ),
-    "words:last_first": pattern(r"\blast word of each sentence must become the first word of the next\b"),
-    "words:no_consecutive": pattern(r"\bno ⟨q\d+⟩ consecutive words (?:can|may|should)? ?(?:share|start|begin)\b"),
-    "words:odd_even_syllables": pattern(r"\balternate between words with odd and even numbers of syllables\b"),
+    "words:last_first": pattern(
+        r"\blast word of each sentence must become the first word of the next\b"
+    ),
+    "words:no_consecutive": pattern(
+        r"\bno ⟨q\d+⟩ consecutive words (?:can|may|should)? ?(?:share|start|begin)\b"
+    ),
+    "words:odd_even_syllables": pattern(
+        r"\balternate between words with odd and even numbers of syllables\b"
+    ),
     "words:palindrome": pattern(r"⟨q\d+⟩ (?:single-word )?palindromes\b"),
-    "words:paragraph_last_first": pattern(r"\beach paragraph\b[^.]{0,30}\bend with the same word it started with\b"),
+    "words:paragraph_last_first": pattern(
+        r"\beach paragraph\b[^.]{0,30}\bend with the same word it started with\b"
+    ),
     "words:prime_lengths": pattern(r"\bwords with lengths? that are prime\b"),
     "words:repeats": pattern(
         r"\bonly use each word\b|\b(?:no word|words?) (?:should |may "
@@ -127,7 +155,9 @@ RULES = {
 }
 
 # "Include keyword ⟨s0⟩ once, keyword ⟨s1⟩ twice, …": the public verifier knows five keywords with these counts only.
-_COUNTED_KEYWORD = pattern(r"\bkey ?word\s+", _word("keyword"), r"\s+", _quantity("count"), r"\s+times\b")
+_COUNTED_KEYWORD = pattern(
+    r"\bkey ?word\s+", _word("keyword"), r"\s+", _quantity("count"), r"\s+times\b"
+)
 _KEYWORD_COUNTS = [1, 2, 3, 5, 7]
 
 

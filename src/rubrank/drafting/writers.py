@@ -136,10 +136,18 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     if isinstance(data, Mapping) and "endpoints" in data:  # a single writer
         data = {"judges": [data]}
     entries = data.get("judges") if isinstance(data, Mapping) else None
-    if not isinstance(entries, list) or not entries or not all(isinstance(entry, Mapping) for entry in entries):
-        raise InvalidInput(where, "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md.")
+    if (
+        not isinstance(entries, list)
+        or not entries
+        or not all(isinstance(entry, Mapping) for entry in entries)
+    ):
+        raise InvalidInput(
+            where, "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md."
+        )
     # Judges divide criteria among them, and only one may be without; writers all write.
-    writers = [{"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)]
+    writers = [
+        {"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)
+    ]
     return load_judges({**data, "judges": writers}, folder=folder)
 
 
@@ -165,7 +173,9 @@ async def _write_all(
         return WritingResult(written, clients.account())
 
 
-async def gather_with_progress(coroutines: Sequence[Awaitable[T]], progress: Progress | None) -> list[T]:
+async def gather_with_progress(
+    coroutines: Sequence[Awaitable[T]], progress: Progress | None
+) -> list[T]:
     """The results of all coroutines; `progress` is called with (done, total) whenever one is done."""
     done = 0
 
@@ -189,7 +199,10 @@ async def _write_one(
     by_writer: list[list[WrittenItem]] = []
     message = templates.fill("write", task.prompt, values)
     replies = await asyncio.gather(
-        *(ask_json(clients.asker_of(writer), message, "write", number) for number, writer in enumerate(writers))
+        *(
+            ask_json(clients.asker_of(writer), message, "write", number)
+            for number, writer in enumerate(writers)
+        )
     )
     for writer, (data, problem) in zip(writers, replies, strict=True):
         if problem:
@@ -204,7 +217,9 @@ async def _write_one(
     if not items:
         return WrittenItems((), refused, None, problems)
     values = {"prompt": task.prompt, "items": number_items(items)}
-    data, problem = await ask_json(clients.asker_of(writers[-1]), templates.fill("break", task.prompt, values), "break")
+    data, problem = await ask_json(
+        clients.asker_of(writers[-1]), templates.fill("break", task.prompt, values), "break"
+    )
     breaker = data.get("text") if not problem else None
     if not isinstance(breaker, str) or not breaker.strip():
         problems.append(f"breaker: {problem or 'no text'}")
@@ -232,7 +247,11 @@ def number_items(items: Sequence[WrittenItem]) -> str:
 
 
 async def ask_json(
-    asker: Asker, message: str, purpose: str, sample: int = 0, schema: Mapping[str, Any] | None = None
+    asker: Asker,
+    message: str,
+    purpose: str,
+    sample: int = 0,
+    schema: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], str | None]:
     """The JSON object of a reply, or ({}, reason). sample: the number of the writer, as two may be the same model."""
     call = Call(
@@ -265,7 +284,9 @@ def _read_items(
     refused: list[RefusedItem] = []
     by_number: dict[int, WrittenItem] = {}
     entries = data.get("items")
-    for number, entry in enumerate(entries[:MOST_ITEMS] if isinstance(entries, list) else [], start=1):
+    for number, entry in enumerate(
+        entries[:MOST_ITEMS] if isinstance(entries, list) else [], start=1
+    ):
         question = entry.get("question") if isinstance(entry, dict) else None
         if not isinstance(question, str) or not question.strip():
             refused.append(RefusedItem(str(entry)[:80], "no question", writer.name, model))
@@ -298,7 +319,11 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
     """Why an item cannot be used; None if it can."""
     if len(question) > _LONGEST_QUESTION:
         return f"longer than {_LONGEST_QUESTION} characters"
-    if not isinstance(points, int | float) or isinstance(points, bool) or not 1 <= abs(points) <= 10:
+    if (
+        not isinstance(points, int | float)
+        or isinstance(points, bool)
+        or not 1 <= abs(points) <= 10
+    ):
         return "points are not between 1 and 10, or -1 and -10"
     if _ALWAYS_TRUE.search(question):
         return "true of every answer"
@@ -332,7 +357,11 @@ async def _merge(
     gone: set[int] = set()
     pairs = data.get("same")
     for pair in pairs if isinstance(pairs, list) else []:
-        numbers = [number - 1 for number in pair if isinstance(number, int)] if isinstance(pair, list) else []
+        numbers = (
+            [number - 1 for number in pair if isinstance(number, int)]
+            if isinstance(pair, list)
+            else []
+        )
         if len(numbers) != 2 or not all(0 <= number < len(items) for number in numbers):
             continue
         first, second = sorted(numbers)
@@ -345,7 +374,9 @@ async def _merge(
         )
         if is_conservative:
             gone.add(second)
-            merged[first] = replace(merged[first], merged_with=(*merged[first].merged_with, items[second].question))
+            merged[first] = replace(
+                merged[first], merged_with=(*merged[first].merged_with, items[second].question)
+            )
     return [item for number, item in enumerate(merged) if number not in gone]
 
 
@@ -382,13 +413,19 @@ def load_templates(folder: Path | None = None) -> Templates:
     if folder is not None:
         if not folder.is_dir():
             raise InvalidInput(
-                str(folder), "prompts", f"a folder with {', '.join(f'{name}.txt' for name in _PROMPTS)}", "none", ""
+                str(folder),
+                "prompts",
+                f"a folder with {', '.join(f'{name}.txt' for name in _PROMPTS)}",
+                "none",
+                "",
             )
         for language in ("en", "zh"):
             for name in _PROMPTS:
                 for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
                     if path.exists():
-                        texts[language, name] = _check_template(path.read_text(encoding="utf-8"), path, name)
+                        texts[language, name] = _check_template(
+                            path.read_text(encoding="utf-8"), path, name
+                        )
     if texts == _library_templates():
         return Templates(texts)
     digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]

@@ -25,7 +25,12 @@ Row: TypeAlias = Mapping[str, Any]
 Messages: TypeAlias = Sequence[Mapping[str, str]]
 Metrics: TypeAlias = dict[str, float]
 Capability: TypeAlias = Literal[
-    "instruction following", "factuality & QA", "long context", "reasoning", "knowledge", "open-ended"
+    "instruction following",
+    "factuality & QA",
+    "long context",
+    "reasoning",
+    "knowledge",
+    "open-ended",
 ]
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
@@ -57,7 +62,9 @@ class DataFile:
     @classmethod
     def on_hub(cls, name: str, dataset: str, part: str = "") -> Self:
         """A data set of the hub, or one file of it."""
-        return cls(name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset)
+        return cls(
+            name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset
+        )
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,12 @@ class Benchmark:
 
     def prompt(self, item: Row) -> Messages:
         """The messages that the model is asked with."""
-        return [{"role": "user", "content": str(first_value(item, ("prompt", "question", "problem", "query")))}]
+        return [
+            {
+                "role": "user",
+                "content": str(first_value(item, ("prompt", "question", "problem", "query"))),
+            }
+        ]
 
     # ----------------------------------------------------------------------------------------------------- scoring
 
@@ -174,13 +186,17 @@ class Benchmark:
         """The score of an output; answers: the judge's, to `questions`."""
         raise NotImplementedError
 
-    def missing_score(self, row: Row, reason: str, labels: Mapping[str, str] | None = None) -> ItemScore:
+    def missing_score(
+        self, row: Row, reason: str, labels: Mapping[str, str] | None = None
+    ) -> ItemScore:
         """An item without a score, and the reason."""
         return ItemScore(self.item_id(row), {}, missing=reason, labels=labels or {})
 
     def make_score(self, row: Row, values: Mapping[str, float], reason: str = "") -> ItemScore:
         """A score with the item's labels."""
-        labels = {label: str(row[column]) for label, column in self.columns.items() if row.get(column)}
+        labels = {
+            label: str(row[column]) for label, column in self.columns.items() if row.get(column)
+        }
         return ItemScore(self.item_id(row), values, reason, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
@@ -197,7 +213,9 @@ def first_value(row: Row, names: Iterable[str]) -> Any:
     for name in names:
         if row.get(name) is not None:
             return row[name]
-    raise InvalidInput("row", "keys", f"one of {', '.join(names)}", ", ".join(map(str, row)) or "none", "")
+    raise InvalidInput(
+        "row", "keys", f"one of {', '.join(names)}", ", ".join(map(str, row)) or "none", ""
+    )
 
 
 def to_text(value: Any) -> str:
@@ -208,7 +226,9 @@ def to_text(value: Any) -> str:
         value = value["content"]
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise InvalidInput("row", "output", "a text, a message, or a list of these", type(value).__name__, "")
+    raise InvalidInput(
+        "row", "output", "a text, a message, or a list of these", type(value).__name__, ""
+    )
 
 
 def mean(values: Iterable[float]) -> float:

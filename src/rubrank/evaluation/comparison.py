@@ -62,13 +62,19 @@ class _Comparison:
         return Difference(self.name, self.metric, self.first, self.second, low, high, self.items)
 
 
-def compare(first: EvalRun, second: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> Difference:
+def compare(
+    first: EvalRun, second: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0
+) -> Difference:
     """The difference of the headline metric, with a 95% interval over items."""
     return _compare(first, second, resamples, seed).summarise()
 
 
 def compare_runs(
-    first: Sequence[EvalRun], second: Sequence[EvalRun], *, resamples: int = _RESAMPLES, seed: int = 0
+    first: Sequence[EvalRun],
+    second: Sequence[EvalRun],
+    *,
+    resamples: int = _RESAMPLES,
+    seed: int = 0,
 ) -> list[Difference]:
     """Every benchmark that both sides have, then the means over each capability, then the overall mean."""
     second_by_name = {run.benchmark: run for run in second}
@@ -96,9 +102,13 @@ def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tup
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
     units = sorted(scores_by_unit)
-    if len(units) < 2:  # a single item cannot be drawn differently: its "interval" would have no width
+    if (
+        len(units) < 2
+    ):  # a single item cannot be drawn differently: its "interval" would have no width
         return _NO_INTERVAL
-    points = [_points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed)]
+    points = [
+        _points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed)
+    ]
     low, high = np.quantile(points, (0.025, 0.975))
     return float(low), float(high)
 
@@ -158,7 +168,9 @@ def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[lis
         yield [units[i] for i in rng.integers(0, len(units), len(units)).tolist()]
 
 
-def _points(benchmark: Benchmark, scores_by_unit: dict[str, list[ItemScore]], draw: Sequence[str]) -> float:
+def _points(
+    benchmark: Benchmark, scores_by_unit: dict[str, list[ItemScore]], draw: Sequence[str]
+) -> float:
     """The headline metric of the drawn units, in points; a unit that is drawn twice counts twice."""
     scores = []
     for number, unit in enumerate(draw):

@@ -63,7 +63,13 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
     if data.hub and not hub:
         remedy += ", or load it from the hub: `hub=true`"
     place = folder or Path("the data folder")
-    raise InvalidInput(f"benchmark {benchmark.name}", "data", f"in {place / data.name}", "no such file", f"{remedy}.")
+    raise InvalidInput(
+        f"benchmark {benchmark.name}",
+        "data",
+        f"in {place / data.name}",
+        "no such file",
+        f"{remedy}.",
+    )
 
 
 def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
@@ -74,14 +80,18 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
     except Exception as error:  # the hub client raises errors of many packages
         text = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
         remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
-        raise InvalidInput(f"benchmark {benchmark}", "hub", f"a hub that gives {name}", text, remedy) from None
+        raise InvalidInput(
+            f"benchmark {benchmark}", "hub", f"a hub that gives {name}", text, remedy
+        ) from None
     if not isinstance(dataset, Mapping):
         return (dict(row) for row in dataset)
     split = next((split for split in _SPLITS if split in dataset), None)
     if split is None:
         if len(dataset) != 1:
             allowed = f"such that one is {', '.join(_SPLITS)}"
-            raise InvalidInput(f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset), "")
+            raise InvalidInput(
+                f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset), ""
+            )
         split = next(iter(dataset))
     return (dict(row) for row in dataset[split])
 

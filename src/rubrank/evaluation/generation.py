@@ -33,16 +33,24 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
     return dialogues
 
 
-def extend_history(benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str) -> list[dict[str, str]]:
+def extend_history(
+    benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str
+) -> list[dict[str, str]]:
     """The history for the turn after this one."""
     answer = split_reasoning(output)[1]
     if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
         answer = str(turn["reference_answer"])
     question = str(turn.get("prompt", ""))
-    return [*history, {"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+    return [
+        *history,
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": answer},
+    ]
 
 
-def ask_items(benchmark: Benchmark, items: Iterable[Row], generate: Generator) -> list[dict[str, Any]]:
+def ask_items(
+    benchmark: Benchmark, items: Iterable[Row], generate: Generator
+) -> list[dict[str, Any]]:
     """Every item with its output. The first turns of all dialogues are asked together, then all second turns …"""
     dialogues = list(group_dialogues(benchmark, items).values())
     histories: list[list[dict[str, str]]] = [[] for _ in dialogues]
@@ -56,11 +64,15 @@ def ask_items(benchmark: Benchmark, items: Iterable[Row], generate: Generator) -
         outputs = generate([benchmark.prompt(item) for item in asked_items])
         for index, item, output in zip(indices, asked_items, outputs, strict=True):
             rows.append({**item, "output": output})
-            histories[index] = extend_history(benchmark, dialogues[index][number], histories[index], output)
+            histories[index] = extend_history(
+                benchmark, dialogues[index][number], histories[index], output
+            )
     return rows
 
 
-def make_generator(model: Any, tokenizer: Any, *, max_tokens: int = 512, batch: int = 32) -> Generator:
+def make_generator(
+    model: Any, tokenizer: Any, *, max_tokens: int = 512, batch: int = 32
+) -> Generator:
     """Generate with a Transformers model, greedily, in batches of prompts of similar length.
 
     Nothing is sampled, so evaluating a model during training does not change the rest of the run.
@@ -77,7 +89,9 @@ def make_generator(model: Any, tokenizer: Any, *, max_tokens: int = 512, batch: 
             with torch.no_grad():
                 for start in range(0, len(by_length), batch):
                     indices = by_length[start : start + batch]
-                    completions = _generate_batch(model, tokenizer, [texts[i] for i in indices], max_tokens)
+                    completions = _generate_batch(
+                        model, tokenizer, [texts[i] for i in indices], max_tokens
+                    )
                     for index, completion in zip(indices, completions, strict=True):
                         outputs[index] = completion
         finally:
@@ -91,7 +105,9 @@ def _prompt_text(tokenizer: Any, prompt: Messages) -> str:
     """Apply the chat template; without one, join the messages' texts by line breaks."""
     messages = [dict(message) for message in prompt]
     if getattr(tokenizer, "chat_template", None):
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return str(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
     return "\n".join(message["content"] for message in messages)
 
 
@@ -100,7 +116,9 @@ def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: in
     side = tokenizer.padding_side
     tokenizer.padding_side = "left"
     try:
-        inputs = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(model.device)
+        inputs = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(
+            model.device
+        )
     finally:
         tokenizer.padding_side = side
     pad_token = tokenizer.pad_token_id
@@ -117,4 +135,7 @@ def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: in
         pad_token_id=pad_token,
     )
     prompt_length = inputs["input_ids"].shape[1]
-    return [str(text) for text in tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)]
+    return [
+        str(text)
+        for text in tokenizer.batch_decode(tokens[:, prompt_length:], skip_special_tokens=True)
+    ]

@@ -47,7 +47,11 @@ def benchmark_task(
     on_score: called with every sample after it is scored.
     """
     samples = [
-        Sample(id=id, input=_chat(benchmark.prompt(turns[0])), metadata={"turns": [dict(turn) for turn in turns]})
+        Sample(
+            id=id,
+            input=_chat(benchmark.prompt(turns[0])),
+            metadata={"turns": [dict(turn) for turn in turns]},
+        )
         for id, turns in group_dialogues(benchmark, items).items()
     ]
     return Task(
@@ -73,7 +77,11 @@ def _ask_turns(benchmark: Benchmark) -> Solver:
         reasoning_words = []
         history: list[dict[str, str]] = []
         for turn in state.metadata["turns"]:
-            item = {**turn, "history": history or turn.get("history") or [], "repeat": state.epoch - 1}
+            item = {
+                **turn,
+                "history": history or turn.get("history") or [],
+                "repeat": state.epoch - 1,
+            }
             items.append(item)
             state.messages = _chat(benchmark.prompt(item))
             state = await generate(state)
@@ -123,7 +131,9 @@ def _benchmark_scorer(
     return make_scorer()
 
 
-async def _score_output(benchmark: Benchmark, item: Row, output: str, judge: Judge | None, repeat: int) -> ItemScore:
+async def _score_output(
+    benchmark: Benchmark, item: Row, output: str, judge: Judge | None, repeat: int
+) -> ItemScore:
     """Score one output; the judge runs in a thread, so that it does not block Inspect's event loop."""
     answer = split_reasoning(output)[1]
     item = {**item, "repeat": repeat}
@@ -131,7 +141,9 @@ async def _score_output(benchmark: Benchmark, item: Row, output: str, judge: Jud
     answers: Sequence[Answer] = ()
     if questions:
         if judge is None:
-            return ItemScore(benchmark.item_id(item), {}, missing="no judge was given", repeat=repeat)
+            return ItemScore(
+                benchmark.item_id(item), {}, missing="no judge was given", repeat=repeat
+            )
         answers = await asyncio.to_thread(judge, questions)
     score = benchmark.score(item, answer, answers)
     return replace(score, repeat=repeat)
@@ -142,7 +154,9 @@ def read_scores(log: Any) -> list[ItemScore]:
     scores = []
     for sample in log.samples or ():
         for score in (sample.scores or {}).values():
-            scores += [ItemScore.from_dict(data) for data in (score.metadata or {}).get("scores", ())]
+            scores += [
+                ItemScore.from_dict(data) for data in (score.metadata or {}).get("scores", ())
+            ]
     return scores
 
 

@@ -42,7 +42,9 @@ class FileJudge:
     progress: called with (done, total); if it has a method `tell`, that gets the cost and the failures so far.
     """
 
-    def __init__(self, judges: Judges, leaf: Judge, progress: Callable[[int, int], None] | None = None) -> None:
+    def __init__(
+        self, judges: Judges, leaf: Judge, progress: Callable[[int, int], None] | None = None
+    ) -> None:
         self._judges = judges
         self._leaf = leaf
         self._progress = progress

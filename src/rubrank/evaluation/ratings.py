@@ -61,15 +61,21 @@ def ratings(
     weight = np.ones(len(games)) if weights is None else np.asarray(weights, dtype=float)
     ridge = np.concatenate([np.full(n, prior), np.full(D, attribute_prior)])
     theta = _fit_newton(X, outcome, weight, ridge)
-    return ModelRatings(dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist()))
+    return ModelRatings(
+        dict(zip(names, theta[:n].tolist(), strict=True)), tuple(theta[n:].tolist())
+    )
 
 
-def _objective(eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray) -> float:
+def _objective(
+    eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray
+) -> float:
     """The penalised log-likelihood; eta = X theta."""
     return float(weight @ (outcome * eta - np.logaddexp(0.0, eta)) - 0.5 * ridge @ theta**2)
 
 
-def _fit_newton(X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+def _fit_newton(
+    X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray
+) -> np.ndarray:
     """The parameters at the maximum: Newton steps, each halved until the objective does not fall."""
     theta = np.zeros(X.shape[1])
     value = _objective(X @ theta, outcome, weight, theta, ridge)

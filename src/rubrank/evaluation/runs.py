@@ -24,7 +24,16 @@ from typing import Any, TypeAlias
 from rubrank._files import atomic_write, require_file
 from rubrank._plain import plain, shortened
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.evaluation.benchmark import OUTPUTS, Answer, Benchmark, ItemScore, Messages, Metrics, Row, mean
+from rubrank.evaluation.benchmark import (
+    OUTPUTS,
+    Answer,
+    Benchmark,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    mean,
+)
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
 
@@ -71,7 +80,11 @@ class EvalRun:
 
     def summary(self) -> dict[str, Any]:
         """Everything except the scores, as plain data for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "scores"}
+        values = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "scores"
+        }
         summary: dict[str, Any] = plain({**values, "judged": self.judged, "missing": self.missing})
         return summary
 
@@ -108,7 +121,10 @@ def score_rows(
     item_by_id = _index_items(benchmark, items)
     item_count = len(set(map(id, item_by_id.values())))
     output_rows = [row for row in rows if not benchmark.is_summary(row)]
-    outputs = [_read_output(benchmark, row, item_by_id, number) for number, row in enumerate(output_rows, start=1)]
+    outputs = [
+        _read_output(benchmark, row, item_by_id, number)
+        for number, row in enumerate(output_rows, start=1)
+    ]
     if not outputs:
         raise InvalidInput(f"benchmark {benchmark.name}", "outputs", "at least one row", "none", "")
     outputs, copies = _drop_copies(outputs)
@@ -123,7 +139,9 @@ def score_rows(
     return replace(run, notes=_make_notes(output_rows, scores, copies, item_count))
 
 
-def make_run(benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str) -> EvalRun:
+def make_run(
+    benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str
+) -> EvalRun:
     """A run from its scores, with the metrics of those that are not missing."""
     present = [score for score in scores if not score.missing]
     metrics = benchmark.metrics(present) if present else {benchmark.headline: math.nan}
@@ -147,7 +165,9 @@ def _index_items(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, Row]:
     return item_by_id
 
 
-def _read_output(benchmark: Benchmark, row: Row, item_by_id: dict[str, Row], number: int) -> _Output:
+def _read_output(
+    benchmark: Benchmark, row: Row, item_by_id: dict[str, Row], number: int
+) -> _Output:
     with _named_row(benchmark, f"row {number}", row):
         id = benchmark.item_id(row)
         item = {**item_by_id.get(id, {}), **row}
@@ -232,18 +252,24 @@ def _drop_copies(outputs: Sequence[_Output]) -> tuple[list[_Output], int]:
     return list(unique.values()), len(outputs) - len(unique)
 
 
-def _make_notes(rows: Sequence[Row], scores: Sequence[ItemScore], copies: int, item_count: int) -> tuple[str, ...]:
+def _make_notes(
+    rows: Sequence[Row], scores: Sequence[ItemScore], copies: int, item_count: int
+) -> tuple[str, ...]:
     """Describe copies, items without outputs, uneven repeats, and several models in one file."""
     notes = []
     if copies:
         notes.append(f"{copies:,} rows are copies of others and were left out")
     outputs_per_item = Counter(score.id for score in scores)
     if item_count and len(outputs_per_item) != item_count:
-        notes.append(f"{len(outputs_per_item):,} of {item_count:,} items of the data file have outputs")
+        notes.append(
+            f"{len(outputs_per_item):,} of {item_count:,} items of the data file have outputs"
+        )
     # Items with more outputs than others have more weight in a mean over outputs.
     counts = Counter(outputs_per_item.values())
     if len(counts) > 1:
-        listed = ", ".join(f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_SHOWN])
+        listed = ", ".join(
+            f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_SHOWN]
+        )
         notes.append(f"items have different numbers of outputs: {listed} items")
     for key in _MODEL_KEYS:
         models = list(dict.fromkeys(str(row[key]) for row in rows if isinstance(row.get(key), str)))
@@ -263,7 +289,12 @@ def _make_notes(rows: Sequence[Row], scores: Sequence[ItemScore], copies: int, i
 
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run as JSON; the file appears complete or not at all."""
-    data = {"kind": _KIND, "version": _VERSION, **run.summary(), "scores": [asdict(score) for score in run.scores]}
+    data = {
+        "kind": _KIND,
+        "version": _VERSION,
+        **run.summary(),
+        "scores": [asdict(score) for score in run.scores],
+    }
     with atomic_write(path) as partial:
         partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -278,7 +309,9 @@ def read_run(path: str | Path) -> EvalRun:
         values = {field.name: data[field.name] for field in fields(EvalRun) if field.name in data}
         values["scores"] = tuple(ItemScore.from_dict(score) for score in data["scores"])
         # JSON has no NaN: `summary` writes null.
-        values["metrics"] = {name: math.nan if value is None else value for name, value in data["metrics"].items()}
+        values["metrics"] = {
+            name: math.nan if value is None else value for name, value in data["metrics"].items()
+        }
         if data["reasoning_words"] is None:
             values["reasoning_words"] = math.nan
         values["notes"] = tuple(data.get("notes", ()))
@@ -305,7 +338,11 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
         if not path.is_dir():
             files.append(path)
             continue
-        log_folders = {file.parent for mark in ("*.eval", "eval-set.json", ".eval-set-id") for file in path.rglob(mark)}
+        log_folders = {
+            file.parent
+            for mark in ("*.eval", "eval-set.json", ".eval-set-id")
+            for file in path.rglob(mark)
+        }
         files += [file for file in sorted(path.rglob("*.json")) if file.parent not in log_folders]
     if not files:
         raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")

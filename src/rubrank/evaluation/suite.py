@@ -150,7 +150,9 @@ def _read_items(benchmark: Benchmark, options: RunOptions) -> list[Row]:
     items = list(islice(load_items(benchmark, options.data, hub=options.hub), options.limit))
     if options.model.startswith(_LOCAL):
         # Prompts that are generated together are padded to the longest: sort them by length.
-        items.sort(key=lambda item: sum(len(message["content"]) for message in benchmark.prompt(item)))
+        items.sort(
+            key=lambda item: sum(len(message["content"]) for message in benchmark.prompt(item))
+        )
     return items
 
 
@@ -175,7 +177,9 @@ def _run_benchmark(
     cost_before = judge.cost if judge else 0.0
     with EvalProgress(benchmark.title, len(items) * repeats, judge) as progress:
         success, logs = eval_set(
-            benchmark_task(benchmark, items, judge=judge, epochs=repeats, on_score=progress.count_sample),
+            benchmark_task(
+                benchmark, items, judge=judge, epochs=repeats, on_score=progress.count_sample
+            ),
             log_dir=str(options.output / "logs" / benchmark.name),
             model=model or options.model,
             display="none" if progress.shown else "plain",
@@ -187,12 +191,20 @@ def _run_benchmark(
     full_logs = [read_eval_log(log.location) for log in logs]
     scores = [score for log in full_logs for score in read_scores(log)]
     if not success or not scores:
-        raise RubrankError(f"benchmark {benchmark.name}: not finished; run the same command again to continue")
+        raise RubrankError(
+            f"benchmark {benchmark.name}: not finished; run the same command again to continue"
+        )
     usage = count_tokens(full_logs)
     if judge and benchmark.judge:
         usage["judge_cost"] = judge.cost - cost_before
-    run = make_run(benchmark, scores, model=options.model, judge=judge_name if benchmark.judge else "")
-    run = replace(run, sampling={**options.sampling(), "repeats": repeats, "limit": options.limit}, usage=usage)
+    run = make_run(
+        benchmark, scores, model=options.model, judge=judge_name if benchmark.judge else ""
+    )
+    run = replace(
+        run,
+        sampling={**options.sampling(), "repeats": repeats, "limit": options.limit},
+        usage=usage,
+    )
     write_run(run, options.output / f"{benchmark.name}.json")
     return run
 

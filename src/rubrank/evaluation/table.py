@@ -50,7 +50,12 @@ class CapabilityTable:
     def markdown(self) -> str:
         """As a Markdown table with notes below."""
         titles = [benchmark_class(name).title for name in self.benchmarks]
-        head = ["model", *titles, *(f"*{capability}*" for capability in self.capabilities), "**overall**"]
+        head = [
+            "model",
+            *titles,
+            *(f"*{capability}*" for capability in self.capabilities),
+            "**overall**",
+        ]
         lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
         for row in self.rows:
             cells = [row.model]
@@ -60,7 +65,10 @@ class CapabilityTable:
                     low, high = row.intervals[name]
                     cell += f" [{low:.2f}, {high:.2f}]"
                 cells.append(cell)
-            cells += [_format_points(row.averages.get(capability, math.nan)) for capability in self.capabilities]
+            cells += [
+                _format_points(row.averages.get(capability, math.nan))
+                for capability in self.capabilities
+            ]
             cells.append(_format_points(row.overall))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
@@ -109,10 +117,16 @@ def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> Cap
             )
         model_runs[run.benchmark] = run
     present = {run.benchmark for run in runs}
-    rows = tuple(_make_row(model, model_runs, intervals) for model, model_runs in runs_by_model.items())
+    rows = tuple(
+        _make_row(model, model_runs, intervals) for model, model_runs in runs_by_model.items()
+    )
     return CapabilityTable(
         tuple(name for name in BENCHMARKS if name in present),
-        tuple(capability for capability in CAPABILITIES if any(capability in row.averages for row in rows)),
+        tuple(
+            capability
+            for capability in CAPABILITIES
+            if any(capability in row.averages for row in rows)
+        ),
         rows,
     )
 
@@ -155,7 +169,11 @@ def _describe_run(run: EvalRun) -> str:
         parts.append(f"judge {run.judge}")
     if not math.isnan(run.reasoning_words):
         parts.append(f"{run.reasoning_words:.0f} words of thinking cut")
-    parts += [f"{name.replace('_', ' ')} {value}" for name, value in run.sampling.items() if value is not None]
+    parts += [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in run.sampling.items()
+        if value is not None
+    ]
     return ", ".join([*parts, f"{run.judged} scored", *run.notes])
 
 
@@ -181,7 +199,10 @@ def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
         values = [row.cells.get(name, math.nan) for name in table.benchmarks]
         values += [row.averages.get(capability, math.nan) for capability in table.capabilities]
         rows.append({"model": row.model, "points": [*values, row.overall]})
-        of_benchmarks = [list(row.intervals[name]) if name in row.intervals else None for name in table.benchmarks]
+        of_benchmarks = [
+            list(row.intervals[name]) if name in row.intervals else None
+            for name in table.benchmarks
+        ]
         intervals.append([*of_benchmarks, *(None for _ in table.capabilities), None])
     titles = [benchmark_class(name).title for name in table.benchmarks]
     return {
@@ -207,5 +228,10 @@ def _training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
         for step, run in sorted(by_step.items()):
             low, high = interval(run, resamples=_CURVE_RESAMPLES)
             curve.append([step, points(run), (high - low) / 2.0])
-        curves.append({"name": f"{benchmark_class(name).title}, {benchmark_class(name).headline}", "points": curve})
+        curves.append(
+            {
+                "name": f"{benchmark_class(name).title}, {benchmark_class(name).headline}",
+                "points": curve,
+            }
+        )
     return curves

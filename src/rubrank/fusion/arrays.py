@@ -118,21 +118,28 @@ def utilities(
     batch = fused.batch
     if attributes is None:
         return fused.utilities
-    if fused.control is None or fused.gamma is None:  # an array of no attributes: nothing was adjusted
+    if (
+        fused.control is None or fused.gamma is None
+    ):  # an array of no attributes: nothing was adjusted
         assert fused.utilities is not None
         return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
     return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)
 
 
 def _fuse_arrays(
-    owner: str, scores: ArrayLike, arrays: dict[str, Any], options: dict[str, Any], rule: str | Rule | None = None
+    owner: str,
+    scores: ArrayLike,
+    arrays: dict[str, Any],
+    options: dict[str, Any],
+    rule: str | Rule | None = None,
 ) -> Fused:
     """Fuse with RLVR², or another rule; errors name the function that was called."""
     if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
         options["outcomes"] = arrays["outcomes"]
         arrays["outcomes"] = None
     if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
-        arrays["attributes"] = None  # an empty list means no control, as `attributes: []` does in files
+        # an empty list means no control, as `attributes: []` does in files
+        arrays["attributes"] = None
     if rule is not None:
         if options and not isinstance(rule, str):  # a rule object has its constants already
             raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
@@ -155,7 +162,9 @@ def _fuse_arrays(
         return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     for name in options:
         if name not in _OPTION_NAMES:
-            raise UnknownOption.of(owner, "keyword", name, sorted({*arrays, *_OPTION_NAMES, "rule"}))
+            raise UnknownOption.of(
+                owner, "keyword", name, sorted({*arrays, *_OPTION_NAMES, "rule"})
+            )
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     try:

@@ -80,7 +80,12 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
 def is_pooled(rule: Rule) -> bool:
     """Does the rule use nothing of other groups but the influence of attributes, estimated over the batch?"""
     part = find_ordinal(rule)
-    if not isinstance(part, RLVR2) or part.pool != "batch" or part.adjust is None or part.wins != "ordinal":
+    if (
+        not isinstance(part, RLVR2)
+        or part.pool != "batch"
+        or part.adjust is None
+        or part.wins != "ordinal"
+    ):
         return False
     return is_local(with_options(rule, "fuse", adjust=None))
 
@@ -199,7 +204,10 @@ def _estimate_influence(
     ordinal = find_ordinal(rule)
     model = find_model(ordinal.model)
     scale_D, fits = fit_parts(
-        _RayParts(ray, parts), [summary for summary, _ in summaries], model, float(ordinal.attribute_prior)
+        _RayParts(ray, parts),
+        [summary for summary, _ in summaries],
+        model,
+        float(ordinal.attribute_prior),
     )
     return BatchEstimate(scale_D, tuple(summaries[0][1]), fits)
 
@@ -224,7 +232,9 @@ class _RayParts:
         return list(get_result(self._ray, self._parts, _OWNER))
 
 
-def _run_pass(part: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+def _run_pass(
+    part: Any, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, Any]:
     """Runs in a task: returns the part after a pass, and the result of the pass or an error."""
     part = part.copy()
     # Arrays from Ray's store are read-only, and numba would compile everything again for those.
@@ -263,27 +273,43 @@ def on_ray(
     if attributes:
         options.setdefault("adjust", "remove")
     elif options.get("adjust") is not None:
-        raise InvalidInput(_OWNER, "adjust", "given with attributes", repr(options["adjust"]), "Name their columns.")
+        raise InvalidInput(
+            _OWNER,
+            "adjust",
+            "given with attributes",
+            repr(options["adjust"]),
+            "Name their columns.",
+        )
     if options.get("pool") == "run":
-        raise InvalidInput(_OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", "")
+        raise InvalidInput(
+            _OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", ""
+        )
     parsed = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
     criteria = tuple(CriterionData.of(criterion) for criterion in parsed.criteria)
     needed = (group, *(criterion.name for criterion in criteria), *attributes)
     _check_columns(dataset.columns() or [], needed, [prefix + name for name in _ADDED_COLUMNS])
-    fuser = _GroupFuser(criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes))
+    fuser = _GroupFuser(
+        criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes)
+    )
     partition_count = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
     if attributes and is_pooled(fuser.rule):
         dataset = dataset.materialize()
-        packed = dataset.groupby(group, num_partitions=partition_count).map_groups(fuser.pack, batch_format="pyarrow")
+        packed = dataset.groupby(group, num_partitions=partition_count).map_groups(
+            fuser.pack, batch_format="pyarrow"
+        )
         task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
         shared = ray.put(fuser)
         references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
         prepared = [(part, _get_result(ray, summary)) for part, summary in references]
-        prepared = [(part, summary) for part, summary in prepared if summary is not None]  # empty blocks
+        prepared = [
+            (part, summary) for part, summary in prepared if summary is not None
+        ]  # empty blocks
         parts = [part for part, _ in prepared]
         estimate = _estimate_influence(ray, fuser.rule, parts, [summary for _, summary in prepared])
         fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
-    return dataset.groupby(group, num_partitions=partition_count).map_groups(fuser.fuse, batch_format="pyarrow")
+    return dataset.groupby(group, num_partitions=partition_count).map_groups(
+        fuser.fuse, batch_format="pyarrow"
+    )
 
 
 def _prepare_block(fuser: _GroupFuser, block: Any) -> tuple[Any, Any]:
@@ -304,7 +330,13 @@ def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[
             raise InvalidInput(_OWNER, "dataset", allowed, f"none named {name!r}", "")
     for name in added:
         if name in names:
-            raise InvalidInput(_OWNER, "added columns", "new to the dataset", f"{name!r} again", "Pass prefix='new_'.")
+            raise InvalidInput(
+                _OWNER,
+                "added columns",
+                "new to the dataset",
+                f"{name!r} again",
+                "Pass prefix='new_'.",
+            )
 
 
 _GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]
@@ -315,7 +347,12 @@ class _GroupFuser:
     """The rows of one group (an Arrow table) → the same rows with rewards."""
 
     def __init__(
-        self, criteria: tuple[CriterionData, ...], rule: Rule, group: str, prefix: str, attributes: tuple[str, ...]
+        self,
+        criteria: tuple[CriterionData, ...],
+        rule: Rule,
+        group: str,
+        prefix: str,
+        attributes: tuple[str, ...],
     ) -> None:
         self._modules = modules_of(rule)
         self.rule = rule
@@ -360,4 +397,6 @@ class _GroupFuser:
 
 def _as_matrix(columns: Mapping[str, list[Any]], names: Sequence[str]) -> np.ndarray:
     """(rows, names): null is NaN."""
-    return np.array([[np.nan if x is None else float(x) for x in columns[name]] for name in names]).T
+    return np.array(
+        [[np.nan if x is None else float(x) for x in columns[name]] for name in names]
+    ).T

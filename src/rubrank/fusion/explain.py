@@ -40,7 +40,9 @@ def explain_rollout(group: FusedGroup, i: int) -> str:
             name: "not scored" if np.isnan(scores_G[i]) else f"{scores_G[i]:g}"
             for name, scores_G in group.watched.items()
         }
-        lines.append(f"  watched, not rewarded: {', '.join(f'{name} {score}' for name, score in scores.items())}")
+        lines.append(
+            f"  watched, not rewarded: {', '.join(f'{name} {score}' for name, score in scores.items())}"
+        )
     return "\n".join(lines)
 
 
@@ -68,7 +70,9 @@ def _ordinal(n: int) -> str:
 
 def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
-    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")  # what mattered most comes first
+    order = np.argsort(
+        -np.round(np.abs(parts[i]), _PLACES - 1), kind="stable"
+    )  # what mattered most comes first
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # no rollout was scored: a criterion of another query
@@ -80,7 +84,11 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
             yield f"{name}: not scored, so not compared" if was_scored else f"{name}: not compared"
             continue
         score = f"{group.scores[i, k]:g}; " if was_scored else ""
-        if group.ranked_scores is not None and was_scored and group.ranked_scores[i, k] != group.scores[i, k]:
+        if (
+            group.ranked_scores is not None
+            and was_scored
+            and group.ranked_scores[i, k] != group.scores[i, k]
+        ):
             score = f"{group.scores[i, k]:g}, ranked as {group.ranked_scores[i, k]:.3g}; "
         contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
         yield f"{name}: {score}{_describe_outcomes(group.outcomes[i, :, k], i)}{contribution}"
@@ -91,14 +99,22 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
     opponents = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
     if not opponents:
         return "nothing to compare with"
-    opponents_of_verb: dict[str, list[str]] = {"beats": [], "ahead of": [], "ties": [], "behind": [], "loses to": []}
+    opponents_of_verb: dict[str, list[str]] = {
+        "beats": [],
+        "ahead of": [],
+        "ties": [],
+        "behind": [],
+        "loses to": [],
+    }
     for j in opponents:
         outcome = float(outcome_G[j])
         certain_verb = {1.0: "beats", 0.5: "ties", 0.0: "loses to"}.get(outcome)
         if certain_verb is not None:
             opponents_of_verb[certain_verb].append(str(j))
         else:
-            opponents_of_verb["ahead of" if outcome > 0.5 else "behind"].append(f"{j} ({outcome:.2f})")
+            opponents_of_verb["ahead of" if outcome > 0.5 else "behind"].append(
+                f"{j} ({outcome:.2f})"
+            )
     phrases = []
     for verb, names in opponents_of_verb.items():
         if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to"):
@@ -114,7 +130,9 @@ def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
     """The weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
     if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
-    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0  # turns −0.0 into 0.0
+    total = (
+        round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0
+    )  # turns −0.0 into 0.0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
@@ -192,7 +210,9 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
     """
     batch = fused.batch
     group = fused.group(g)
-    ranked = [k for k, criterion in enumerate(batch.criteria) if _asks_for(batch, g, criterion.name)]
+    ranked = [
+        k for k, criterion in enumerate(batch.criteria) if _asks_for(batch, g, criterion.name)
+    ]
     ranked_names = {batch.criteria[k].name for k in ranked}
     gates = [
         c
@@ -212,7 +232,11 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         "scores": _table(scores),
         "outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.compared.items()},
         "soft_outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.soft.items()},
-        "probabilities": {batch.names[k]: batch.probabilities[g, k] for k in ranked if (g, k) in batch.probabilities},
+        "probabilities": {
+            batch.names[k]: batch.probabilities[g, k]
+            for k in ranked
+            if (g, k) in batch.probabilities
+        },
         "weights": _row(group.weights[ranked]),
         "ranking": _row(group.ranking),
         "reward": _row(group.reward),
@@ -235,7 +259,9 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         record["error"] = None if group.error is None else _table(group.error[None])[0]
     if group.gamma is not None and group.n is not None:
         record["pool"] = group.pool
-        record["mean_contrasts"] = None if group.mean_contrasts is None else _table(group.mean_contrasts)
+        record["mean_contrasts"] = (
+            None if group.mean_contrasts is None else _table(group.mean_contrasts)
+        )
         for name in ("gamma", "se", "shrunk", "taken"):
             record[name] = _table(getattr(group, name)[ranked])
         record["n"] = _row(group.n[ranked])
@@ -255,7 +281,9 @@ def _record_gate(group: FusedGroup) -> dict[str, Any] | None:
     names = [str(name) for name in gate.global_quality]
     stopped_by = []
     for is_stopped_C in gated.stopped_by.tolist():
-        stopped_by.append(tuple(name for name, is_stopped in zip(names, is_stopped_C, strict=True) if is_stopped))
+        stopped_by.append(
+            tuple(name for name, is_stopped in zip(names, is_stopped_C, strict=True) if is_stopped)
+        )
     return {
         "passed": tuple(gated.passed.tolist()),
         "factor": _row(gated.factor),

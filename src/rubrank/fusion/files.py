@@ -128,18 +128,30 @@ def fuse_file(
         raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
     if isinstance(output, str | Path):
         output = check_output(path, Path(output), force, "fuse")
-    scores = read_file_scores(path, options or FuseOptions(), _with_criteria(columns, criteria), any_order)
+    scores = read_file_scores(
+        path, options or FuseOptions(), _with_criteria(columns, criteria), any_order
+    )
     if progress:
         progress("reading", 1.0)
     if utilities and not has_rlvr2(scores.rule):
-        raise InvalidInput(_OWNER, "utilities", "asked of 'rlvr2'", repr(scores.rule.name), "Only RLVR² has utilities.")
+        raise InvalidInput(
+            _OWNER,
+            "utilities",
+            "asked of 'rlvr2'",
+            repr(scores.rule.name),
+            "Only RLVR² has utilities.",
+        )
     if output is not None:
         output_kind = output_format(output) if isinstance(output, Path) else "jsonl"
-        check_added_names(scores.layout.table, scores.added_names(utilities, prefix), output_kind, _OWNER)
+        check_added_names(
+            scores.layout.table, scores.added_names(utilities, prefix), output_kind, _OWNER
+        )
     if engine == "ray":
         check_can_split(scores.rule, has_batches=scores.batch_column is not None)
         with connect_ray(address, "fuse") as ray:
-            results = list(fuse_on_ray(ray, scores.rule, scores.batches(), scores.batch_column is not None))
+            results = list(
+                fuse_on_ray(ray, scores.rule, scores.batches(), scores.batch_column is not None)
+            )
     else:
         results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
     summary = _summarise(scores, results)
@@ -168,7 +180,9 @@ def explain_file(
     progress: Progress | None = None,
 ) -> FusedGroup:
     """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
-    scores = read_file_scores(path, options or FuseOptions(), _with_criteria(columns, criteria), any_order)
+    scores = read_file_scores(
+        path, options or FuseOptions(), _with_criteria(columns, criteria), any_order
+    )
     if progress:
         progress("reading", 1.0)
     labels = {str(label): label for label in scores.layout.rows_of_groups}
@@ -177,38 +191,57 @@ def explain_file(
         remedy = f"Did you mean {near[0]!r}?" if near else "Copy a label from the table."
         examples = ", ".join(map(repr, list(labels)[:3]))
         raise UnknownName(
-            str(path), "group", f"one of its {len(labels):,} groups, such as {examples}", repr(group), remedy
+            str(path),
+            "group",
+            f"one of its {len(labels):,} groups, such as {examples}",
+            repr(group),
+            remedy,
         )
     # A rule that looks at one group at a time does not need the others.
-    batches = scores.batches() if scores.needs_whole_batch else scores.batches_of_group(labels[group])
+    batches = (
+        scores.batches() if scores.needs_whole_batch else scores.batches_of_group(labels[group])
+    )
     for _, batch in batches:
         for label in batch.labels:
             if str(label) == group:
-                return replace(apply_rule(scores.rule, batch)[label], watched=scores.watched_scores(group))
+                return replace(
+                    apply_rule(scores.rule, batch)[label], watched=scores.watched_scores(group)
+                )
     raise AssertionError(f"no batch holds the group {group!r}")
 
 
 # ------------------------------------------------------------------------------------------------------------- batches
 
 
-def _with_criteria(columns: Columns | None, criteria: Sequence[str] | Literal["all"] | None) -> Columns:
+def _with_criteria(
+    columns: Columns | None, criteria: Sequence[str] | Literal["all"] | None
+) -> Columns:
     columns = columns or Columns()
     return columns if criteria is None else replace(columns, criteria=criteria)
 
 
-def read_file_scores(source: Any, options: FuseOptions, columns: Columns, any_order: bool) -> FileScores:
+def read_file_scores(
+    source: Any, options: FuseOptions, columns: Columns, any_order: bool
+) -> FileScores:
     """Read a table, check its cells, and check the options against its criteria."""
     if columns.attributes:
         options = options.with_attributes(columns.attributes)
     changes = collect_criterion_changes(options)
     # A column that an option speaks of as a criterion is one.
-    columns = replace(columns, attributes=options.attribute_names, declared=(*columns.declared, *changes))
+    columns = replace(
+        columns, attributes=options.attribute_names, declared=(*columns.declared, *changes)
+    )
     rule = make_fuse_rule(options)
     score_file = open_score_file(source)
     if score_file is None:
         table = read_table(source, columns)
-        limits = {name: ScoreLimits.of_gate(name) for name in (*options.low_quality, *options.global_quality)}
-        limits |= {name: ScoreLimits.of_domain(low, high) for name, (low, high) in options.domain.items()}
+        limits = {
+            name: ScoreLimits.of_gate(name)
+            for name in (*options.low_quality, *options.global_quality)
+        }
+        limits |= {
+            name: ScoreLimits.of_domain(low, high) for name, (low, high) in options.domain.items()
+        }
         layout = find_layout(
             table,
             columns,
@@ -249,7 +282,9 @@ def _check_margins(scores: FileScores) -> None:
         low, high = scores.options.domain.get(name, scale)
         if low < high <= low + margin:
             allowed = f"less than {high - low:g}, the width of its scale: else all scores are ties"
-            raise InvalidInput(_OWNER, "margin", allowed, f"{margin:g} for {name!r}", "", field=f"margin.{name}")
+            raise InvalidInput(
+                _OWNER, "margin", allowed, f"{margin:g} for {name!r}", "", field=f"margin.{name}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +326,12 @@ class FileScores:
             if self.score_table is None:
                 gates -= set(self.options.low_quality)
             else:
-                gates -= {c.name for c in self.score_table.specifications() if c.layer == "low_quality"}
-        return tuple(name for name in self.names if name not in gates and name not in self.watched_names)
+                gates -= {
+                    c.name for c in self.score_table.specifications() if c.layer == "low_quality"
+                }
+        return tuple(
+            name for name in self.names if name not in gates and name not in self.watched_names
+        )
 
     @cached_property
     def watched_names(self) -> tuple[str, ...]:
@@ -306,7 +345,11 @@ class FileScores:
         if self.score_table is None:
             return {}
         scored = self.score_table[group]
-        columns = {criterion.name: k for k, criterion in enumerate(scored.criteria) if criterion.layer == "watch"}
+        columns = {
+            criterion.name: k
+            for k, criterion in enumerate(scored.criteria)
+            if criterion.layer == "watch"
+        }
         return {name: scored.scores[:, k] for name, k in columns.items()}
 
     def batches(self) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
@@ -324,13 +367,19 @@ class FileScores:
         rows = self.layout.rows_of_groups[label]
         if self.score_table is None and self.layout.scores_MK is not None:
             is_scored = ~np.isnan(self.layout.scores_MK[rows]).all(axis=0)
-            names = [name for name, scored in zip(self.names, is_scored, strict=True) if scored or name in self.gates]
+            names = [
+                name
+                for name, scored in zip(self.names, is_scored, strict=True)
+                if scored or name in self.gates
+            ]
             if not set(names) <= set(self.gates):
                 yield rows, self._plain_batch(rows, names)
                 return
         yield from self._batches_of(rows, apart=True)
 
-    def _batches_of(self, rows: np.ndarray, apart: bool = False) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+    def _batches_of(
+        self, rows: np.ndarray, apart: bool = False
+    ) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         if self.score_table is not None:
             yield from self._graded_batches(rows, apart)
         elif self.layout.scores_MK is not None:
@@ -343,15 +392,21 @@ class FileScores:
         options = self.options
         layout = self.layout
         is_all = len(rows) == len(layout.labels) and list(names) == list(layout.names)
-        scores = layout.scores_MK if is_all and layout.scores_MK is not None else layout.scores_of(rows, names)
+        scores = (
+            layout.scores_MK
+            if is_all and layout.scores_MK is not None
+            else layout.scores_of(rows, names)
+        )
         labels = layout.labels if len(rows) == len(layout.labels) else layout.labels[rows]
         attributes = None if layout.attributes_MD is None else layout.attributes_MD[rows]
         batch = ScoreBatch.of_arrays(
             scores,
             groups=labels,
             criteria=[make_table_criterion(options, name) for name in names],
-            weights={name: weight for name, weight in options.weight.items() if name in names} or None,
-            margins={name: margin for name, margin in options.margin.items() if name in names} or None,
+            weights={name: weight for name, weight in options.weight.items() if name in names}
+            or None,
+            margins={name: margin for name, margin in options.margin.items() if name in names}
+            or None,
             directions={name: "lower" for name in options.lower if name in names} or None,
             global_quality=[name for name in options.global_quality if name in names],
             low_quality=[name for name in options.low_quality if name in names],
@@ -380,7 +435,9 @@ class FileScores:
             names = names_by_key[keys[positions[0]]] or (some_name,)
             yield rows[positions], self._plain_batch(rows[positions], [*names, *gates])
 
-    def _graded_batches(self, rows: np.ndarray, apart: bool) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+    def _graded_batches(
+        self, rows: np.ndarray, apart: bool
+    ) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
         """Batches of a file with rubrics: one for all groups, or one per rubric if the matrix would be mostly empty."""
         table = self.score_table
         row_order = self.row_order
@@ -395,12 +452,22 @@ class FileScores:
         ]
         is_wide = len(table.criteria) > MOST_CRITERION_COLUMNS
         by_rubric = apart or (is_wide and not self.needs_whole_batch)
-        for positions in _rows_by_key([group.criteria if by_rubric else None for group, _ in members]):
+        for positions in _rows_by_key(
+            [group.criteria if by_rubric else None for group, _ in members]
+        ):
             groups = tuple(members[i][0] for i in positions)
             group_rows = np.concatenate([members[i][1] for i in positions])
-            attributes = None if self.layout.attributes_MD is None else self.layout.attributes_MD[group_rows]
-            names = {c.name for group in groups for c in group.criteria} if by_rubric else set(table.criteria)
-            if names.isdisjoint(self.ranked_names):  # a batch needs a ranked criterion, even one without any score
+            attributes = (
+                None if self.layout.attributes_MD is None else self.layout.attributes_MD[group_rows]
+            )
+            names = (
+                {c.name for group in groups for c in group.criteria}
+                if by_rubric
+                else set(table.criteria)
+            )
+            if names.isdisjoint(
+                self.ranked_names
+            ):  # a batch needs a ranked criterion, even one without any score
                 names |= set(self.ranked_names[:1])
             # Columns in the order of the whole file: sums then do not depend on which groups share the batch.
             columns = [criterion for criterion in table.specifications() if criterion.name in names]
@@ -477,7 +544,9 @@ def _summarise(scores: FileScores, results: Sequence[FusedRows]) -> Summary:
     if not summary.scored.any():
         remedy = "Every reward would be the same: see why nothing was scored."
         got = "none: every score is missing"
-        raise BadTable(str(summary.path), "the scores", "there for at least one rollout", got, remedy)
+        raise BadTable(
+            str(summary.path), "the scores", "there for at least one rollout", got, remedy
+        )
     return summary
 
 

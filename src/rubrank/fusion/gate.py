@@ -91,12 +91,28 @@ class Gate:
         for name in ("global_quality", "low_quality"):
             criteria = getattr(self, name)
             if isinstance(criteria, str) or not isinstance(criteria, Sequence):
-                raise InvalidInput("Gate", name, "a list of criteria", repr(criteria), "Put it in [ ].")
+                raise InvalidInput(
+                    "Gate", name, "a list of criteria", repr(criteria), "Put it in [ ]."
+                )
         if not 0.0 < self.threshold <= 1.0:
-            raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), "1 makes every defect count.")
+            raise InvalidInput(
+                "Gate",
+                "threshold",
+                "in (0, 1]",
+                repr(self.threshold),
+                "1 makes every defect count.",
+            )
         if not 0.0 <= self.floor <= 1.0:
-            raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), "0.5 halves the reward of the worst.")
-        if self.lift is not None and not (isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0):
+            raise InvalidInput(
+                "Gate",
+                "floor",
+                "in [0, 1]",
+                repr(self.floor),
+                "0.5 halves the reward of the worst.",
+            )
+        if self.lift is not None and not (
+            isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0
+        ):
             remedy = "The usual is 0.25; 0 is the paper's gate."
             raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), remedy)
         if isinstance(self.maximum, Mapping):
@@ -132,12 +148,18 @@ class Gate:
         soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
         columns = hard_columns + soft_columns
         stopped_by = self._find_stops(score[..., hard_columns], is_missing[..., hard_columns])
-        low_quality = self._average_low_quality(score[..., soft_columns], is_missing[..., soft_columns])
+        low_quality = self._average_low_quality(
+            score[..., soft_columns], is_missing[..., soft_columns]
+        )
         factor = self._soft_factor(low_quality)
         passed = np.asarray(~stopped_by.any(-1))
         lifted = reward
         if columns and self.lift:
-            is_gated = np.ones(reward.shape, bool) if asked is None else np.asarray(asked[..., columns].any(-1))
+            is_gated = (
+                np.ones(reward.shape, bool)
+                if asked is None
+                else np.asarray(asked[..., columns].any(-1))
+            )
             lifted = self._lift(reward, passed, starts, is_gated)
         return GateResult(
             reward=np.where(passed, factor * lifted, 0.0),
@@ -164,11 +186,15 @@ class Gate:
             index = tuple(np.argwhere(is_wrong)[0])
             parameter = f"low-quality criterion {self.low_quality[index[-1]]!r}"
             remedy = "Scale it, or reverse it if lower is better."
-            raise InvalidInput("Gate", parameter, "in [0, 1], 1 = clean", f"{soft[index]:g}", remedy)
+            raise InvalidInput(
+                "Gate", parameter, "in [0, 1], 1 = clean", f"{soft[index]:g}", remedy
+            )
         if self.missing == "fail":
             soft = np.where(is_missing, 0.0, soft)
         count = (~np.isnan(soft)).sum(-1)
-        return np.where(count > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(count, 1), np.nan)
+        return np.where(
+            count > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(count, 1), np.nan
+        )
 
     def _soft_factor(self, low_quality: np.ndarray) -> np.ndarray:
         """The factor for each mean of low-quality scores; 1 for NaN."""
@@ -177,7 +203,11 @@ class Gate:
         return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
 
     def _lift(
-        self, reward: np.ndarray, passed: np.ndarray, starts: np.ndarray | None, is_gated: np.ndarray
+        self,
+        reward: np.ndarray,
+        passed: np.ndarray,
+        starts: np.ndarray | None,
+        is_gated: np.ndarray,
     ) -> np.ndarray:
         """Rewards stretched over the rollouts that passed, and lifted; unchanged if the query's rubric has no gate."""
         if not is_gated.any():
@@ -189,13 +219,21 @@ class Gate:
         lift = self.lift or 0.0
         return np.where(is_gated, lift + (1.0 - lift) * share, reward)
 
-    def columns(self, keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
+    def columns(
+        self, keys: Sequence[str | int], K: int, criteria: Sequence[str] | None
+    ) -> list[int]:
         """Column numbers of criteria given by name or number."""
         number_of = {name: k for k, name in enumerate(criteria or ())}
         columns = []
         for key in keys:
             if isinstance(key, str) and criteria is None:
-                raise InvalidInput("Gate", "criteria", "given when the gate uses names", "None", "Name the columns.")
+                raise InvalidInput(
+                    "Gate",
+                    "criteria",
+                    "given when the gate uses names",
+                    "None",
+                    "Name the columns.",
+                )
             if isinstance(key, str) and key not in number_of:
                 raise UnknownName.of("Gate", "criterion", key, number_of)
             k = number_of[key] if isinstance(key, str) else int(key)
@@ -239,7 +277,9 @@ class Gated:
 
     def __post_init__(self) -> None:
         if not isinstance(self.gate, Gate):
-            raise InvalidInput("Gated", "gate", "a Gate, such as Gate(floor=0.5)", brief(self.gate), "")
+            raise InvalidInput(
+                "Gated", "gate", "a Gate, such as Gate(floor=0.5)", brief(self.gate), ""
+            )
 
     @property
     def bounded(self) -> bool:
@@ -253,7 +293,9 @@ class Gated:
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
-        batch = batch.without_penalties()  # they act through the factor; ranking them too would count them twice
+        batch = (
+            batch.without_penalties()
+        )  # they act through the factor; ranking them too would count them twice
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details
@@ -267,16 +309,24 @@ class Gated:
             details = {**details, "stretched": values_M}
         elif fused.control is not None and self.bounded and fused.fit is None:
             values_M = _fit_into_unit(values_M, batch)
-        elif not is_from_library(self.rule):  # a user's rule may claim to be bounded and still return negative values
+        elif not is_from_library(
+            self.rule
+        ):  # a user's rule may claim to be bounded and still return negative values
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING:
                 allowed = "from 0 to 1, as its `bounded` says"
                 raise InvalidInput(
-                    f"rule {self.rule.name!r}", "the value", allowed, f"{lowest:g}", "Set bounded = False."
+                    f"rule {self.rule.name!r}",
+                    "the value",
+                    allowed,
+                    f"{lowest:g}",
+                    "Set bounded = False.",
                 )
         gate = replace(
             self.gate,
-            global_quality=tuple(c.name for c in batch.gate_criteria if c.layer == "global_quality"),
+            global_quality=tuple(
+                c.name for c in batch.gate_criteria if c.layer == "global_quality"
+            ),
             low_quality=tuple(c.name for c in batch.gate_criteria if c.layer == "low_quality"),
             lift=LIFT if self.gate.lift is None else self.gate.lift,
         )
@@ -284,7 +334,9 @@ class Gated:
         asked_MC = batch.gates_in_rubric_NC[batch.group_of_row]
         gated = gate(values_M, batch.clean_MC, names, asked_MC, batch.starts)
         if reference_span_N is not None:
-            gated = replace(gated, reward=_gate_advantages(fused.value_M, batch, gate, gated, reference_span_N))
+            gated = replace(
+                gated, reward=_gate_advantages(fused.value_M, batch, gate, gated, reference_span_N)
+            )
         return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
 
     def state(self) -> dict[str, Any]:

@@ -27,7 +27,18 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import Domain
 
-CONSTANTS = ("prior", "span", "wins", "tau", "width", "scale", "model", "seed", "outcomes", "retest")
+CONSTANTS = (
+    "prior",
+    "span",
+    "wins",
+    "tau",
+    "width",
+    "scale",
+    "model",
+    "seed",
+    "outcomes",
+    "retest",
+)
 """Options that are constants of RLVR²."""
 CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
 """Constants of RLVR² that only matter if attributes are controlled."""
@@ -37,7 +48,9 @@ PAPER = {"span": "model", "wins": "ordinal", "pool": "group"}
 """What `edition: paper` sets, besides the lift of the gate (0) and no control unless attributes are named."""
 
 
-def make_rule(options: RewardOptions, expression: str | None = None, *, owner: str = "options") -> Rule:
+def make_rule(
+    options: RewardOptions, expression: str | None = None, *, owner: str = "options"
+) -> Rule:
     """The rule with the options that were set.
 
     expression: one of several rules that are compared, used instead of `options.rule`. Options that such a rule does
@@ -52,7 +65,9 @@ def make_rule(options: RewardOptions, expression: str | None = None, *, owner: s
             if isinstance(options.gate, GateOptions):
                 field = f"gate.{next(iter(sorted(options.gate.model_fields_set)))}"
             remedy = f"Ask for {rule.strip()}+."
-            raise InvalidInput(owner, field, "given with a rule that ends in +", rule, remedy, field=field)
+            raise InvalidInput(
+                owner, field, "given with a rule that ends in +", rule, remedy, field=field
+            )
         gate = None
     rule = find_rule(rule, gate=gate)
     names = [*CONSTANTS, *(CONTROL_CONSTANTS if options.attributes else ())]
@@ -61,18 +76,32 @@ def make_rule(options: RewardOptions, expression: str | None = None, *, owner: s
         if name in options.model_fields_set and getattr(options, name) is not None:
             constants[name] = getattr(options, name)
     if options.edition == "paper" and not has_rlvr2(rule) and not is_compared:
-        raise InvalidInput(owner, "edition", "given with 'rlvr2', alone or composed", repr(rule.name), "Leave it out.")
+        raise InvalidInput(
+            owner,
+            "edition",
+            "given with 'rlvr2', alone or composed",
+            repr(rule.name),
+            "Leave it out.",
+        )
     if not has_rlvr2(rule):
         # Only RLVR² has these constants. Another rule refuses them, unless they are set to their defaults. It accepts
         # any seed: it makes no random draws.
         fields = type(options).model_fields
-        changed = {name: value for name, value in constants.items() if value != fields[name].default}
+        changed = {
+            name: value for name, value in constants.items() if value != fields[name].default
+        }
         if not options.attributes:
             changed.pop("seed", None)
         if is_compared:
             is_controlled = options.attributes and is_controllable(rule)
-            changed = {name: value for name, value in changed.items() if is_controlled and name in STAGE_OPTIONS}
-            if changed.get("pool") == "group":  # only RLVR² estimates the influence in a single group
+            changed = {
+                name: value
+                for name, value in changed.items()
+                if is_controlled and name in STAGE_OPTIONS
+            }
+            if (
+                changed.get("pool") == "group"
+            ):  # only RLVR² estimates the influence in a single group
                 del changed["pool"]
         return with_options(rule, owner, **changed) if changed else rule
     if constants:
@@ -87,13 +116,17 @@ def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
     for name, value in PAPER.items():
         current = getattr(part, name)
         if current != value and (name in constants or current != getattr(RLVR2, name)):
-            raise InvalidInput(owner, name, f"{value!r} with `edition: paper`", repr(current), remedy)
+            raise InvalidInput(
+                owner, name, f"{value!r} with `edition: paper`", repr(current), remedy
+            )
     rule = with_options(rule, owner, **PAPER)
     if not isinstance(rule, Gated):
         return rule
     if rule.gate.lift:
         got = f"{rule.gate.lift:g}"
-        raise InvalidInput(owner, "gate.lift", "0 with `edition: paper`", got, remedy, field="gate.lift")
+        raise InvalidInput(
+            owner, "gate.lift", "0 with `edition: paper`", got, remedy, field="gate.lift"
+        )
     return replace(rule, gate=replace(rule.gate, lift=0.0))
 
 
@@ -102,7 +135,9 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
     rule = make_rule(options, expression)
     if not options.attributes:
         if "adjust" in options.model_fields_set:
-            raise InvalidInput("options", "adjust", "given with `attributes`", "no attributes", "Name the columns.")
+            raise InvalidInput(
+                "options", "adjust", "given with `attributes`", "no attributes", "Name the columns."
+            )
         return rule
     if expression is not None and not is_controllable(rule):
         return rule
@@ -114,7 +149,9 @@ def find_controlled_rule(expression: str, owner: str, options: dict[str, Any]) -
     if has_rlvr2(find_rule(expression)):
         return find_rule(expression, **options)
     stage = {name: value for name, value in options.items() if name in STAGE_OPTIONS}
-    rule = find_rule(expression, **{name: value for name, value in options.items() if name not in stage})
+    rule = find_rule(
+        expression, **{name: value for name, value in options.items() if name not in stage}
+    )
     return with_options(rule, owner, **stage) if stage else rule
 
 
@@ -179,7 +216,9 @@ def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]
     return changes
 
 
-def check_changes(owner: str, changes: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> None:
+def check_changes(
+    owner: str, changes: Mapping[str, Mapping[str, Any]], names: Collection[str]
+) -> None:
     """Raise, with the option that changes it, for a criterion that the table does not have."""
     for name, change in changes.items():
         if name not in names:
@@ -206,7 +245,9 @@ def drop_ignored_penalties(options: RewardOptions, batch: ScoreBatch) -> ScoreBa
 
 def is_local(rule: Rule) -> bool:
     """Do the rewards of a group depend on that group alone? A rule that does not say so gets whole batches."""
-    return all(bool(getattr(part, "local", False)) for part in (find_weighing(rule), find_ordinal(rule)))
+    return all(
+        bool(getattr(part, "local", False)) for part in (find_weighing(rule), find_ordinal(rule))
+    )
 
 
 def is_controllable(rule: Rule) -> bool:
@@ -247,5 +288,7 @@ def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
     for name in options:
         if name not in STAGE_OPTIONS:
             allowed = f"'rlvr2', alone or composed, if `{name}` is given"
-            raise InvalidInput(owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'.")
+            raise InvalidInput(
+                owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'."
+            )
     return replace(rule, **options) if isinstance(rule, Controlled) else Controlled(rule, **options)

@@ -122,7 +122,10 @@ class FusedGroup:
     def _repr_html_(self) -> str:
         """For notebooks: rollouts from best to worst, every score in the colour of its utility."""
         order = np.argsort(-self.reward, kind="stable")
-        columns: list[list[Any]] = [[str(i) for i in order], [Bar(f"{x:.3g}", x) for x in self.reward[order]]]
+        columns: list[list[Any]] = [
+            [str(i) for i in order],
+            [Bar(f"{x:.3g}", x) for x in self.reward[order]],
+        ]
         headings = ["rollout", "reward"]
         if self.gated is not None:
             headings.append("gate")
@@ -132,7 +135,10 @@ class FusedGroup:
             scores = [write_cell(float(score)) for score in self.scores[order, k]]
             shaded = shade_column(self.utilities[order, k].tolist())
             columns.append(
-                [replace(c, text=s) if isinstance(c, Shaded) else s for c, s in zip(shaded, scores, strict=True)]
+                [
+                    replace(c, text=s) if isinstance(c, Shaded) else s
+                    for c, s in zip(shaded, scores, strict=True)
+                ]
             )
         return make_html_table(repr(self), headings, zip(*columns, strict=True))
 
@@ -187,7 +193,9 @@ class FusedGroup:
     def flags(self) -> tuple[str, ...]:
         """Warnings for the reader: "no signal", "missing: NAME (2)", "constant: NAME"."""
         flags = ["no signal"] if self.no_signal else []
-        for name, missing, is_constant in zip(self.criteria, self.missing, self.constant, strict=True):
+        for name, missing, is_constant in zip(
+            self.criteria, self.missing, self.constant, strict=True
+        ):
             if missing == len(self.reward):
                 continue  # no rollout was scored: a criterion of another query
             if missing:
@@ -199,7 +207,9 @@ class FusedGroup:
     def explain(self, rollout: int) -> str:
         """Why this rollout got its reward, in words."""
         if not 0 <= rollout < len(self.reward):
-            raise InvalidInput("explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), "")
+            raise InvalidInput(
+                "explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), ""
+            )
         return explain_rollout(self, rollout)
 
 
@@ -224,20 +234,26 @@ class Fused(Framed):
     def __post_init__(self) -> None:
         """Refuse values that cannot be rewards, whoever wrote the rule. Unscored rollouts get their group's mean."""
         if not isinstance(self.batch, ScoreBatch):
-            raise InvalidInput("Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), "")
+            raise InvalidInput(
+                "Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), ""
+            )
         if self.fit is None:  # values of RLVR² are checked where they are fitted
             self._check_values()
         weights = self.weights_NK
         batch = self.batch
         if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
-            raise InvalidInput(f"rule {self.rule!r}", "weights_NK", allowed, _describe(weights, -1), "")
+            raise InvalidInput(
+                f"rule {self.rule!r}", "weights_NK", allowed, _describe(weights, -1), ""
+            )
 
     def _check_values(self) -> None:
         owner = f"rule {self.rule!r}"
         M = len(self.batch.scores_MK)
         value_M = self.value_M
-        is_plain = type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (M,)
+        is_plain = (
+            type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (M,)
+        )
         # One dot product checks all values at once: it is NaN or infinite if any of them is.
         if is_plain and math.isfinite(value_M.dot(value_M)):
             return
@@ -247,12 +263,22 @@ class Fused(Framed):
             value_M = np.zeros(0)
         if value_M.shape != (M,):
             allowed = f"a number for each of the {counted(M, 'rollout')}"
-            raise InvalidInput(owner, "the value", allowed, _describe(self.value_M, M), "See `rubrank help extending`.")
-        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)  # NaN is right for a rollout without scores
+            raise InvalidInput(
+                owner,
+                "the value",
+                allowed,
+                _describe(self.value_M, M),
+                "See `rubrank help extending`.",
+            )
+        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(
+            1
+        )  # NaN is right for a rollout without scores
         wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
         if len(wrong):
             got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
-            raise InvalidInput(owner, "the value", "a finite number for each rollout that has scores", got, "")
+            raise InvalidInput(
+                owner, "the value", "a finite number for each rollout that has scores", got, ""
+            )
         object.__setattr__(self, "value_M", fill_unknown(value_M, self.batch, 0.5))
 
     def __repr__(self) -> str:
@@ -400,7 +426,9 @@ class Fused(Framed):
             weights = weights[batch.group_of_row]
         informative_NK = np.zeros((0, batch.K), bool)
         if batch.N:
-            informative_NK = np.logical_or.reduceat(self.fit.values_MK != 0.0, batch.starts[:-1], axis=0)
+            informative_NK = np.logical_or.reduceat(
+                self.fit.values_MK != 0.0, batch.starts[:-1], axis=0
+            )
         return self.fit.values_MK * weights, informative_NK
 
     # ------------------------------------------------------------------------------------------------------- groups
@@ -426,14 +454,18 @@ class Fused(Framed):
     def explain(self, rollout: int | tuple[int, int]) -> str:
         """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
         batch = self.batch
-        shape = batch.shape or (len(batch.scores_MK),)  # the caller's shape: (rows,) or (groups, rollouts)
+        shape = batch.shape or (
+            len(batch.scores_MK),
+        )  # the caller's shape: (rows,) or (groups, rollouts)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
         is_valid = isinstance(rollout, tuple) == (len(shape) == 2) and len(position) == len(shape)
         is_valid = is_valid and all(isinstance(i, int | np.integer) for i in position)
         if not is_valid or not all(0 <= i < size for i, size in zip(position, shape, strict=True)):
             allowed = f"a row from 0 to {shape[0] - 1}"
             if len(shape) == 2:
-                allowed = f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
+                allowed = (
+                    f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
+                )
             raise InvalidInput("explain", "rollout", allowed, repr(rollout), "")
         row = int(np.ravel_multi_index(position, shape))
         if batch.order is not None:  # the batch holds the caller's rows sorted by group
@@ -474,7 +506,9 @@ class Fused(Framed):
             weights=_select_group(self.used_weights_NK, g),
             margins=_select_group(batch.margins_NK, g),
             scores=batch.scores_MK[rows],
-            higher_is_better=np.ones(batch.K, bool) if batch.lower_NK is None else ~_select_group(batch.lower_NK, g),
+            higher_is_better=np.ones(batch.K, bool)
+            if batch.lower_NK is None
+            else ~_select_group(batch.lower_NK, g),
             utilities=unknown_GK if fit is None else fit.utilities_MK[rows],
             values=unknown_GK if fit is None else fit.values_MK[rows],
             fused=np.full(size, np.nan) if fit is None else fit.fused_M[rows],
@@ -511,7 +545,9 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
     return by_group
 
 
-def standard_errors(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def standard_errors(
+    parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch
+) -> np.ndarray:
     """(M,): √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error of the weighted sum of K criteria.
 
     Only criteria that tell rollouts apart count; NaN with fewer than two.
@@ -543,7 +579,9 @@ def agreement(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatc
     mean_N = np.add.reduceat(rollout_mean_M, starts) / sizes_N
     between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, starts)
     fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
-    residual_N = np.add.reduceat(np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts)
+    residual_N = np.add.reduceat(
+        np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts
+    )
     ratio_N = np.full(batch.N, np.inf)
     # Below 1e-18 the rollouts differ by rounding only.
     np.divide(residual_N, np.maximum(K_N - 1, 1) * between_N, out=ratio_N, where=between_N > 1e-18)

@@ -72,7 +72,19 @@ if TYPE_CHECKING:
 
 LARGEST = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-_CHECKED = ("pool", "span", "wins", "tau", "width", "scale", "prior", "attribute_prior", "seed", "outcomes", "retest")
+_CHECKED = (
+    "pool",
+    "span",
+    "wins",
+    "tau",
+    "width",
+    "scale",
+    "prior",
+    "attribute_prior",
+    "seed",
+    "outcomes",
+    "retest",
+)
 """Options whose allowed values `RewardOptions` declares."""
 # Weights must be above 0. This share of a group's largest weight is too small to change a reward.
 _LEAST_WEIGHT = 1e-9
@@ -138,7 +150,10 @@ class RLVR2:
             # Imported here: pydantic takes as long to load as NumPy, and most callers keep the defaults.
             from rubrank.options import RewardOptions, read_options
 
-            values = {name: value.item() if isinstance(value, np.generic) else value for name, value in changed.items()}
+            values = {
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in changed.items()
+            }
             read_options(RewardOptions, self.name, values, "method", strict=True)
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
@@ -148,7 +163,9 @@ class RLVR2:
         criteria = self.adjust_criteria
         is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
         if criteria is not None and criteria != "all" and not is_list:
-            raise InvalidInput(self.name, "adjust_criteria", "None, 'all', or a list of names", repr(criteria), "")
+            raise InvalidInput(
+                self.name, "adjust_criteria", "None, 'all', or a list of names", repr(criteria), ""
+            )
         if self.adjust is not None:
             is_single = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
             adjustments: Any = [self.adjust] if is_single else self.adjust
@@ -211,9 +228,13 @@ class RLVR2:
         details = {"reference_span": span_N / sd_N}
         return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
 
-    def _fit(self, batch: ScoreBatch, weights_NK: np.ndarray) -> tuple[Fit, AttributeControl | None]:
+    def _fit(
+        self, batch: ScoreBatch, weights_NK: np.ndarray
+    ) -> tuple[Fit, AttributeControl | None]:
         """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
-        from rubrank.fusion.models.shapes import combine  # loads numba, which `import rubrank` should not
+        from rubrank.fusion.models.shapes import (
+            combine,
+        )  # loads numba, which `import rubrank` should not
 
         soft = self._find_soft_cells(batch)
         u_MK = self._fit_utilities(batch, soft)
@@ -251,7 +272,9 @@ class RLVR2:
 
         if batch.largest > LARGEST:
             allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
-            raise InvalidInput(self.name, "groups", allowed, f"one of {batch.largest:,}", "Did you forget groups=?")
+            raise InvalidInput(
+                self.name, "groups", allowed, f"one of {batch.largest:,}", "Did you forget groups=?"
+            )
         scores_MK = batch.oriented_MK
         if np.isinf(scores_MK).any():
             refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
@@ -275,7 +298,11 @@ class RLVR2:
 
     def adjusts(self, batch: ScoreBatch) -> bool:
         """Whether the batch has attributes whose influence is taken out."""
-        return self.adjust is not None and batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+        return (
+            self.adjust is not None
+            and batch.attributes_MD is not None
+            and batch.attributes_MD.shape[1] > 0
+        )
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
         """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
@@ -390,4 +417,6 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     largest_N1 = weights_NK.max(1, keepdims=True)
     if not np.isfinite(largest_N1).all():
         raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
-    return np.where(largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK)
+    return np.where(
+        largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK
+    )

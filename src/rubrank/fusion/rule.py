@@ -57,7 +57,11 @@ def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
     if not isinstance(fused, Fused):
         allowed = "a rubrank.Fused(batch, name, values)"
         raise InvalidInput(
-            f"rule {rule.name!r}", "what it returns", allowed, brief(fused), "See `rubrank help extending`."
+            f"rule {rule.name!r}",
+            "what it returns",
+            allowed,
+            brief(fused),
+            "See `rubrank help extending`.",
         )
     return fused
 

@@ -64,7 +64,9 @@ class VerdictCache:
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             chunk = keys[start : start + _KEYS_PER_QUERY]
             marks = ",".join("?" * len(chunk))
-            rows = self._store.read(f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", chunk)
+            rows = self._store.read(
+                f"SELECT key, value, reason FROM verdicts WHERE key IN ({marks})", chunk
+            )
             for key, value, reason in rows:
                 verdicts[key] = (value, reason.decode("utf-8", "surrogatepass"))
         return verdicts
@@ -138,14 +140,18 @@ def _lost_in_json(value: Any) -> Iterator[bytes]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _lost_in_json(inner)
-    elif not isinstance(value, str | int | float | None) or (isinstance(value, float) and not math.isfinite(value)):
+    elif not isinstance(value, str | int | float | None) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
         yield _pickle(value)
 
 
 def _pickle(value: Any) -> bytes:
     try:
         return pickle.dumps(value, protocol=5)
-    except Exception:  # a value that cannot be digested gets a random key, so its verdict is never found again
+    except (
+        Exception
+    ):  # a value that cannot be digested gets a random key, so its verdict is never found again
         return os.urandom(_DIGEST_BYTES)
 
 

@@ -30,7 +30,9 @@ def import_ray(owner: str) -> Any:
         import ray.data
     except ImportError as error:
         remedy = "pip install 'rubrank[ray]'."
-        raise InvalidInput(owner, "engine", "'ray' only if Ray is installed", str(error), remedy) from None
+        raise InvalidInput(
+            owner, "engine", "'ray' only if Ray is installed", str(error), remedy
+        ) from None
     return ray
 
 
@@ -60,7 +62,9 @@ def start_ray(ray: Any, address: str | None, owner: str, **options: Any) -> None
     try:
         ray.init(address=address, **common)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [
+            type(error).__name__
+        ]
         text = lines[0]
         if text.endswith(":") and len(lines) > 1:
             text = f"{text} {lines[-1]}"

@@ -33,7 +33,15 @@ import numpy as np
 from rubrank.errors import only_our_errors
 from rubrank.grading.cache import VerdictCache, digest_rollout, make_key
 from rubrank.grading.missing import count_missing
-from rubrank.grading.plan import GradeOptions, GroupPlan, PlannedCheck, Task, Timeout, plan_checks, plan_groups
+from rubrank.grading.plan import (
+    GradeOptions,
+    GroupPlan,
+    PlannedCheck,
+    Task,
+    Timeout,
+    plan_checks,
+    plan_groups,
+)
 from rubrank.grading.progress import Bar
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.rollout import Group, Rollout
@@ -52,10 +60,12 @@ TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
 
 _TRIAL_SECONDS = 0.5  # of grading in this process, to estimate whether workers would be faster
-_WORTHWHILE_SECONDS = 4.0  # workers are started if more work than this remains: starting one takes about a second
+# workers are started if more work than this remains: starting one takes about a second
+_WORTHWHILE_SECONDS = 4.0
 _FLUSH_SECONDS = 0.1  # between writes to the cache
 _BATCH_ROLLOUTS = 16  # graded together in this process
-_QUICK_SECONDS = 0.02  # per rollout; slower ones are graded one by one, so that progress is reported often
+# per rollout; slower ones are graded one by one, so that progress is reported often
+_QUICK_SECONDS = 0.02
 
 
 @only_our_errors
@@ -131,13 +141,19 @@ def grade_and_measure(
 
 
 def grade_by_programs(
-    groups: Sequence[Group], rubric: Any, *, workers: int | None = 0, cache: str | Path | None = None
+    groups: Sequence[Group],
+    rubric: Any,
+    *,
+    workers: int | None = 0,
+    cache: str | Path | None = None,
 ) -> ScoreTable:
     """The scores that programs decide. Scores that need a judge are missing, without an error.
 
     For callers that call judges later (`judge_table`), or not at all.
     """
-    table, _ = _grade(groups, rubric, None, GradeOptions(workers=workers, cache=cache, judged_later=True))
+    table, _ = _grade(
+        groups, rubric, None, GradeOptions(workers=workers, cache=cache, judged_later=True)
+    )
     return table
 
 
@@ -154,7 +170,9 @@ def _grade(
     if batch is not None:
         from rubrank.judges.batches import check_batch_mode, judge_in_batches
 
-        check_batch_mode(batch, options.judges)  # what batches cannot do is refused before anything is graded or spent
+        check_batch_mode(
+            batch, options.judges
+        )  # what batches cannot do is refused before anything is graded or spent
         ask = partial(judge_in_batches, wait=batch == "wait")
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     with ExitStack() as stack:
@@ -217,15 +235,23 @@ class _GradeRun:
         self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
         self._unwritten: dict[bytes, Found] = {}
         self._written_at = time.monotonic()
-        self._thread_results: queue.SimpleQueue[tuple[Task, PlannedCheck, Found] | BaseException] = queue.SimpleQueue()
+        self._thread_results: queue.SimpleQueue[
+            tuple[Task, PlannedCheck, Found] | BaseException
+        ] = queue.SimpleQueue()
         self._in_threads = 0
 
     def make_table(self) -> ScoreTable:
         """The scores of all groups."""
         groups = []
-        for group, plan, scores, reasons in zip(self._groups, self._plans, self._scores, self._reasons, strict=True):
+        for group, plan, scores, reasons in zip(
+            self._groups, self._plans, self._scores, self._reasons, strict=True
+        ):
             digests = tuple(rollout.digest for rollout in group.rollouts)
-            groups.append(GroupScores(group.id, plan.criteria, scores, tuple(map(tuple, reasons)), digests=digests))
+            groups.append(
+                GroupScores(
+                    group.id, plan.criteria, scores, tuple(map(tuple, reasons)), digests=digests
+                )
+            )
         return ScoreTable(tuple(groups))
 
     def collect_measured(self) -> MeasuredRows:
@@ -242,7 +268,9 @@ class _GradeRun:
     def decide_all(self) -> None:
         """Run all checks."""
         slow, quick = _divide(self._find_undecided(), lambda check: check.is_slow)
-        with ThreadPoolExecutor(max_workers=max(1, self._options.workers or os.cpu_count() or 1)) as threads:
+        with ThreadPoolExecutor(
+            max_workers=max(1, self._options.workers or os.cpu_count() or 1)
+        ) as threads:
             try:
                 for task in slow:
                     for check in task.checks:
@@ -260,7 +288,9 @@ class _GradeRun:
             for check in plan.group_checks:
                 assert check.decide_group is not None
                 for row, verdict in enumerate(check.decide_group(group)):
-                    self._record(Task(number, row, group.rollouts[row], (check,)), (check,), [verdict])
+                    self._record(
+                        Task(number, row, group.rollouts[row], (check,)), (check,), [verdict]
+                    )
 
     def _find_undecided(self) -> list[Task]:
         """The checks that the cache does not answer; the answers that it has are recorded."""
@@ -285,10 +315,14 @@ class _GradeRun:
     def _decide_in_thread(self, task: Task, check: PlannedCheck) -> None:
         try:
             self._thread_results.put((task, check, check.decide(task.rollout)))
-        except BaseException as error:  # the main thread raises it; without a result it would wait forever
+        except (
+            BaseException
+        ) as error:  # the main thread raises it; without a result it would wait forever
             self._thread_results.put(error)
 
-    def _record_thread_result(self, result: tuple[Task, PlannedCheck, Found] | BaseException) -> None:
+    def _record_thread_result(
+        self, result: tuple[Task, PlannedCheck, Found] | BaseException
+    ) -> None:
         self._in_threads -= 1
         if isinstance(result, BaseException):
             raise result
@@ -332,7 +366,9 @@ class _GradeRun:
             # Check by check and not rollout by rollout: the processor's caches then hold what a check needs.
             columns = [[check.decide(task.rollout) for task in batch] for check in checks]
             for task, verdicts in zip(batch, zip(*columns, strict=True), strict=True):
-                task.rollout.__dict__.pop("text", None)  # its words and sentences take many times the text's memory
+                task.rollout.__dict__.pop(
+                    "text", None
+                )  # its words and sentences take many times the text's memory
                 self._record(task, checks, verdicts)
             self._record_thread_results()
             done += len(batch)
@@ -351,7 +387,9 @@ class _GradeRun:
         timeout = TIMEOUT if options.timeout == "auto" else options.timeout
         chunks = make_chunks(tasks, number)
         modules = sorted({check.verifier.home for chunk in chunks for check in chunk.checks})
-        with WorkerPool(number, modules, options.compat, options.mode, timeout, self._measure) as pool:
+        with WorkerPool(
+            number, modules, options.compat, options.mode, timeout, self._measure
+        ) as pool:
             for result in pool.run(chunks):
                 for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
                     self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
@@ -361,7 +399,13 @@ class _GradeRun:
 
     # ------------------------------------------------------------------------------------------------------- results
 
-    def _record(self, task: Task, checks: Sequence[PlannedCheck], verdicts: Sequence[Found], keep: bool = True) -> None:
+    def _record(
+        self,
+        task: Task,
+        checks: Sequence[PlannedCheck],
+        verdicts: Sequence[Found],
+        keep: bool = True,
+    ) -> None:
         scores = self._scores[task.group]
         reasons = self._reasons[task.group][task.row]
         for check, verdict in zip(checks, verdicts, strict=True):
@@ -387,11 +431,16 @@ class _GradeRun:
 def _make_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
     """Column → key in the cache."""
     # Most verifiers see the same part of a rollout, whose digest is made once.
-    digests = {wants: digest_rollout(rollout, wants) for wants in {check.verifier.wants for check in checks}}
+    digests = {
+        wants: digest_rollout(rollout, wants)
+        for wants in {check.verifier.wants for check in checks}
+    }
     return {check.column: make_key(check.digest, digests[check.verifier.wants]) for check in checks}
 
 
-def _divide(tasks: list[Task], is_first: Callable[[PlannedCheck], bool]) -> tuple[list[Task], list[Task]]:
+def _divide(
+    tasks: list[Task], is_first: Callable[[PlannedCheck], bool]
+) -> tuple[list[Task], list[Task]]:
     """The tasks with the checks for which `is_first` holds, and the tasks with the others."""
     # Most tasks have the same checks: dividing those once keeps them one object, by which chunks are made.
     divided: dict[int, tuple[tuple[PlannedCheck, ...], tuple[PlannedCheck, ...]]] = {}

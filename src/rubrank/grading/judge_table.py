@@ -29,7 +29,8 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
 
-_LONGEST_REASON = 8000  # characters; long, because a judge that ranks a list discusses all responses at once
+# characters; long, because a judge that ranks a list discusses all responses at once
+_LONGEST_REASON = 8000
 _MIXED = "cannot be judged: a verifier decided it for other rollouts of the group, and this judge only compares"
 _GATED = f"{NOT_ASKED}: a gate has stopped it"
 
@@ -82,7 +83,9 @@ def cells_to_judge(
     mixed = _find_mixed(scored, criteria, judges)
     for column, criterion in enumerate(criteria):
         judge = judges.judge_of(criterion.name)
-        is_other_kind = compare is not None and judge is not None and (judge.kind in COMPARES) != compare
+        is_other_kind = (
+            compare is not None and judge is not None and (judge.kind in COMPARES) != compare
+        )
         if column in mixed or is_other_kind:
             cells[:, column] = False
     return cells
@@ -93,7 +96,11 @@ def _find_mixed(scored: GroupScores, criteria: Sequence[Criterion], judges: Judg
     mixed = set()
     for column, criterion in enumerate(criteria):
         judge = judges.judge_of(criterion.name)
-        if judge is not None and judge.kind in COMPARES and not np.isnan(scored.scores[:, column]).all():
+        if (
+            judge is not None
+            and judge.kind in COMPARES
+            and not np.isnan(scored.scores[:, column]).all()
+        ):
             mixed.add(column)
     return mixed
 
@@ -114,7 +121,11 @@ def _fill_table(
 
 
 def _fill_group(
-    scored: GroupScores, criteria: Sequence[Criterion], judged_cells: np.ndarray, judgment: Judgment, judges: Judges
+    scored: GroupScores,
+    criteria: Sequence[Criterion],
+    judged_cells: np.ndarray,
+    judgment: Judgment,
+    judges: Judges,
 ) -> GroupScores:
     scores = scored.scores.copy()
     probabilities = {name: list(cell) for name, cell in scored.probabilities.items()}
@@ -127,13 +138,18 @@ def _fill_group(
             probabilities.setdefault(name, [()] * len(scores))[row] = verdict.probabilities
     for name, outcomes in judgment.outcomes.items():
         for row in np.flatnonzero(judged_cells[:, columns[name]]):
-            reasons[row][columns[name]] = _describe_comparison(outcomes[row], judgment, int(row), name)
+            reasons[row][columns[name]] = _describe_comparison(
+                outcomes[row], judgment, int(row), name
+            )
     mixed = _find_mixed(scored, criteria, judges)
     gated = find_stopped(criteria, scored.scores) & judges.cascade
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
             # A judge could have decided this cell but was not asked: the reason says why.
-            if row_reasons[column].startswith(NEEDS_JUDGE) and judges.judge_of(criterion.name) is not None:
+            if (
+                row_reasons[column].startswith(NEEDS_JUDGE)
+                and judges.judge_of(criterion.name) is not None
+            ):
                 if gated[row]:
                     row_reasons[column] = _GATED
                 elif column in mixed:

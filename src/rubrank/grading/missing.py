@@ -40,7 +40,9 @@ class Missing:
     def __str__(self) -> str:
         if not self.missing:
             return f"missing: none of {self.asked:,} scores"
-        why = ", ".join(f"{times:,} × {reason}" for reason, times in self.reasons.most_common(_MOST_REASONS))
+        why = ", ".join(
+            f"{times:,} × {reason}" for reason, times in self.reasons.most_common(_MOST_REASONS)
+        )
         if len(self.reasons) > _MOST_REASONS:
             why += f", and {len(self.reasons) - _MOST_REASONS} other reasons"
         return f"missing: {self.missing:,} of {self.asked:,} scores ({self.share:.1%}): {why}"
@@ -49,14 +51,18 @@ class Missing:
         """Raise GradingFailed if more than this share is missing, or everything."""
         check_share(most)
         if self.missing and (self.missing == self.asked or self.share > most):
-            raise GradingFailed(self.missing, self.asked, most, tuple(self.reasons.most_common(_MOST_REASONS)))
+            raise GradingFailed(
+                self.missing, self.asked, most, tuple(self.reasons.most_common(_MOST_REASONS))
+            )
 
 
 def check_share(most: float) -> None:
     """Raise InvalidInput if this is not a share."""
     is_number = isinstance(most, int | float) and not isinstance(most, bool)
     if not is_number or math.isnan(most) or not 0.0 <= most <= 1.0:
-        raise InvalidInput("grade", "most_missing", "a share from 0 to 1", repr(most), "0.2 is a fifth.")
+        raise InvalidInput(
+            "grade", "most_missing", "a share from 0 to 1", repr(most), "0.2 is a fifth."
+        )
 
 
 def count_missing(table: ScoreTable) -> Missing:

@@ -55,13 +55,21 @@ class GradeOptions:
         if self.mode not in get_args(Mode):
             raise UnknownName.of("grade", "mode", self.mode, get_args(Mode))
         if self.workers is not None and self.workers < 0:
-            raise InvalidInput("grade", "workers", "0 or more", str(self.workers), "0 grades in this process.")
+            raise InvalidInput(
+                "grade", "workers", "0 or more", str(self.workers), "0 grades in this process."
+            )
         limit = self.timeout
         if limit is None or limit == "auto":
             return
         is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if not is_number or not 0.0 < limit < math.inf:
-            raise InvalidInput("grade", "timeout", "seconds > 0, 'auto' or None", repr(limit), "None sets no limit.")
+            raise InvalidInput(
+                "grade",
+                "timeout",
+                "seconds > 0, 'auto' or None",
+                repr(limit),
+                "None sets no limit.",
+            )
         if self.workers == 0:
             allowed = "left out with 0 workers, as a function that hangs in this process cannot be stopped"
             remedy = "Use 1 worker, or leave the timeout out."
@@ -150,7 +158,11 @@ def plan_groups(
     if lacks_judges and options.most_missing is None:
         ranked_by_judges = []
         for plan in plans.values():
-            ranked = [criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"]
+            ranked = [
+                criterion
+                for criterion in plan.rubric.criteria
+                if criterion.value_layer == "quality"
+            ]
             if ranked and all(criterion.judged for criterion in ranked):
                 ranked_by_judges.append(plan)
         _refuse_without_judge(ranked_by_judges)
@@ -164,7 +176,9 @@ def plan_groups(
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:
     """The names of the criteria that need a judge, as a phrase; "" if no criterion does."""
-    names = sorted({criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged})
+    names = sorted(
+        {criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged}
+    )
     listed = ", ".join(map(repr, names[:_MOST_NAMES]))
     if len(names) > _MOST_NAMES:
         listed += f" and {len(names) - _MOST_NAMES} more"
@@ -176,7 +190,9 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
     if not listed:
         return
     remedy = "Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`."
-    raise InvalidInput("grade", "judges", f"given: only a judge can decide {listed}", "none", remedy)
+    raise InvalidInput(
+        "grade", "judges", f"given: only a judge can decide {listed}", "none", remedy
+    )
 
 
 def read_rubric(rubric: Any) -> Rubric | None:

@@ -121,7 +121,9 @@ def estimate(
         verdicts += size * sum(not criterion.judged for criterion in group_criteria)
         judged += size * sum(_may_be_judged(criterion) for criterion in group_criteria)
         for criterion in group_criteria:
-            if criterion.judged and (loaded_judges is None or not loaded_judges.judge_of(criterion.name)):
+            if criterion.judged and (
+                loaded_judges is None or not loaded_judges.judge_of(criterion.name)
+            ):
                 undecided.add(criterion.name)
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
@@ -129,7 +131,9 @@ def estimate(
         verdicts=verdicts,
         judged=judged,
         undecided=tuple(sorted(undecided)),
-        judges=() if loaded_judges is None else _count_calls(groups, criteria, loaded_judges, batch),
+        judges=()
+        if loaded_judges is None
+        else _count_calls(groups, criteria, loaded_judges, batch),
     )
 
 
@@ -178,11 +182,15 @@ class _CallCounter:
             endpoint = batch_endpoint(self._judge)
             limits = endpoint.batch
             prices = [batch_price(endpoint)]
-            batches = max(ceil(self._calls / limits.requests), ceil(self._bytes / (1e6 * limits.megabytes)))
+            batches = max(
+                ceil(self._calls / limits.requests), ceil(self._bytes / (1e6 * limits.megabytes))
+            )
         else:
             prices = [endpoint.price for endpoint in self._judge.endpoints]
             batches = 0
-        costs = [(self._tokens * price.input + output_tokens * price.output) / 1e6 for price in prices]
+        costs = [
+            (self._tokens * price.input + output_tokens * price.output) / 1e6 for price in prices
+        ]
         return JudgeEstimate(
             judge=self._judge.name,
             kind=self._judge.kind,
@@ -201,12 +209,19 @@ class _CallCounter:
 
 def _may_be_judged(criterion: Criterion) -> bool:
     """Does a judge decide it, or may its verifier pass it on to one?"""
-    return criterion.judged or (criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED)
+    return criterion.judged or (
+        criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED
+    )
 
 
-def _cells_that_may_be_judged(group: Group, criteria: Sequence[Criterion], judges: Judges) -> np.ndarray:
+def _cells_that_may_be_judged(
+    group: Group, criteria: Sequence[Criterion], judges: Judges
+) -> np.ndarray:
     """(G, K): all cells that these judges may have to decide."""
-    columns = [_may_be_judged(criterion) and judges.judge_of(criterion.name) is not None for criterion in criteria]
+    columns = [
+        _may_be_judged(criterion) and judges.judge_of(criterion.name) is not None
+        for criterion in criteria
+    ]
     return np.tile(np.array(columns, dtype=bool), (len(group.rollouts), 1))
 
 
@@ -257,7 +272,12 @@ class CallPreview:
     def as_dict(self, most: int = 0) -> dict[str, Any]:
         """For JSON: the first `most` calls (0: all of them), with the number and tokens of all."""
         calls = [plain(vars(call)) for call in self.calls[: most or None]]
-        return {"calls": calls, "all_calls": len(self.calls), "tokens": self.tokens, "tokenizer": self.tokenizer}
+        return {
+            "calls": calls,
+            "all_calls": len(self.calls),
+            "tokens": self.tokens,
+            "tokenizer": self.tokenizer,
+        }
 
 
 @only_our_errors
@@ -278,13 +298,20 @@ def show_calls(
     count_tokens, tokenizer_name = token_counter(None if tokenizer is None else Path(tokenizer))
     loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
     if rollouts is None:
-        responses = [{"prompt": "(the query)", "response": text} for text in ("(the response)", "(another response)")]
-        shown_group = Group(id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses)))
+        responses = [
+            {"prompt": "(the query)", "response": text}
+            for text in ("(the response)", "(another response)")
+        ]
+        shown_group = Group(
+            id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses))
+        )
     else:
         shown_group = _find_group(read_groups(rollouts, columns), group)
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
-        raise InvalidInput(_OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", "")
+        raise InvalidInput(
+            _OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", ""
+        )
     if rollouts is None:
         cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
@@ -298,7 +325,9 @@ def show_calls(
     shown_calls: dict[tuple[str, ...], ShownCall] = {}
     criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in criteria]
     for compares in (False, True):
-        columns_of_kind = [judge is not None and (judge.kind in COMPARES) == compares for judge in criterion_judges]
+        columns_of_kind = [
+            judge is not None and (judge.kind in COMPARES) == compares for judge in criterion_judges
+        ]
         # A judge that scores is shown this rollout; a judge that compares needs the whole group.
         rows = np.ones(size, dtype=bool) if compares else np.arange(size) == rollout
         chosen = cells & np.array(columns_of_kind, dtype=bool) & rows[:, None]
@@ -326,7 +355,10 @@ class _CallRecorder:
     """A client that records calls instead of answering them; identical calls are counted."""
 
     def __init__(
-        self, judge: Judge, count_tokens: Callable[[str], int], shown_calls: dict[tuple[str, ...], ShownCall]
+        self,
+        judge: Judge,
+        count_tokens: Callable[[str], int],
+        shown_calls: dict[tuple[str, ...], ShownCall],
     ) -> None:
         self._judge = judge
         self._count_tokens = count_tokens

@@ -43,7 +43,9 @@ class Bar(AbstractContextManager["Bar"]):
             if time.monotonic() - self._began < SECONDS_BEFORE_BAR:
                 return
             self._start(is_count=isinstance(total, int))
-        self._progress.update(self._task, description=self._label, completed=done, total=total, note=self._note)
+        self._progress.update(
+            self._task, description=self._label, completed=done, total=total, note=self._note
+        )
 
     def tell(self, note: str) -> None:
         """Show this after the bar from now on, such as cost and failures so far."""

@@ -59,7 +59,13 @@ from rubrank.judges.step import check_judgments
 from rubrank.rollouts.groups import group_rows
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Rubric
-from rubrank.scores.output import OUTCOMES, PROBABILITIES, REASON_SUFFIX, outcomes_text, probabilities_text
+from rubrank.scores.output import (
+    OUTCOMES,
+    PROBABILITIES,
+    REASON_SUFFIX,
+    outcomes_text,
+    probabilities_text,
+)
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
@@ -75,7 +81,12 @@ _JUDGED_PART_ROLLOUTS = 1024  # with judges, whose calls take longer
 _PARTS_PER_ACTOR = 4  # at least, so that no actor waits long for the slowest
 _PARTS_AHEAD = 2  # parts that an actor has at a time, so that it never waits for the next one
 _RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
-_ACTOR = {"num_cpus": 1, "max_restarts": _RESTARTS, "max_task_retries": _RESTARTS, "scheduling_strategy": "SPREAD"}
+_ACTOR = {
+    "num_cpus": 1,
+    "max_restarts": _RESTARTS,
+    "max_task_retries": _RESTARTS,
+    "scheduling_strategy": "SPREAD",
+}
 _ROW = "row of the batch"  # column that makes every row a group of its own
 
 
@@ -177,7 +188,9 @@ def grade_on_ray(
     cache: as for `grade`; every machine has its own file at this path.
     """
     loaded_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges, most_missing)
+    options = GradeOptions(
+        compat, mode, workers, _absolute(cache), timeout, loaded_judges, most_missing
+    )
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
     try:
@@ -187,7 +200,9 @@ def grade_on_ray(
             pause_garbage_collection(),
             Bar("grading") as bar,
         ):
-            table = _grade_with_actors(ray, setting, groups, workers, bar if progress is True else progress or None)
+            table = _grade_with_actors(
+                ray, setting, groups, workers, bar if progress is True else progress or None
+            )
     except KeyboardInterrupt:
         replies = None if setting.judges is None else setting.judges.cache
         files = [str(path) for path in (setting.options.cache, replies) if path is not None]
@@ -220,14 +235,22 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
             if check.is_local:
                 allowed = "in a module that other processes can import"
                 remedy = "Put it in a module of its own."
-                raise InvalidInput(OWNER, f"verifier {check.verifier.name!r}", allowed, "made in this process", remedy)
+                raise InvalidInput(
+                    OWNER,
+                    f"verifier {check.verifier.name!r}",
+                    allowed,
+                    "made in this process",
+                    remedy,
+                )
             if not check.is_ours:
                 modules.add(check.verifier.home)
     judges = setting.judges
     if judges is not None:
         _check_judges(judges)
         judges = judges.model_copy(update={"cache": _absolute(judges.cache)})
-    return replace(setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges))
+    return replace(
+        setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges)
+    )
 
 
 def _check_judges(judges: Judges) -> None:
@@ -248,7 +271,11 @@ def _check_judges(judges: Judges) -> None:
 
 
 def _grade_with_actors(
-    ray: Any, setting: ActorSetting, groups: Sequence[Group], workers: int | None, progress: Progress | None
+    ray: Any,
+    setting: ActorSetting,
+    groups: Sequence[Group],
+    workers: int | None,
+    progress: Progress | None,
 ) -> ScoreTable:
     number = min(workers or count_processors(ray), len(groups))
     limits_name = f"rubrank-limits-{uuid4().hex}"
@@ -267,12 +294,16 @@ def _grade_with_actors(
         done += len(result)
         if progress is not None:
             progress(done, total)
-    return _merge_tables([tables[i] for i in range(len(parts))], [g for part in parts for g in part])
+    return _merge_tables(
+        [tables[i] for i in range(len(parts))], [g for part in parts for g in part]
+    )
 
 
 def find_machines(ray: Any) -> list[str]:
     """Addresses of the machines with processors, in an order that is the same in every run."""
-    return sorted({str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Resources"].get("CPU")})
+    return sorted(
+        {str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Resources"].get("CPU")}
+    )
 
 
 def queue_parts(
@@ -300,7 +331,9 @@ def queue_parts(
     return queues, parts
 
 
-def divide_groups(groups: Sequence[Group], numbers: Sequence[int], actors: int, most: int) -> list[list[int]]:
+def divide_groups(
+    groups: Sequence[Group], numbers: Sequence[int], actors: int, most: int
+) -> list[list[int]]:
     """Parts with about the same number of rollouts (`most` or fewer), in order; a group is never divided."""
     total = sum(len(groups[number].rollouts) for number in numbers)
     size = min(most, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
@@ -319,7 +352,9 @@ def divide_groups(groups: Sequence[Group], numbers: Sequence[int], actors: int, 
     return parts
 
 
-def hand_out(ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]:
+def hand_out(
+    ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[Group]
+) -> Iterator[tuple[int, bytes]]:
     """Give parts to actors, and yield (number of the part, result) as results come.
 
     An actor has two parts at a time, so that it never waits and Ray's object store stays small. It gets the parts of
@@ -414,10 +449,16 @@ def on_ray(
     setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
     needs_groups = bool(plan.group_checks)
     if loaded_judges is not None:
-        criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in shared_rubric.criteria]
-        needs_groups |= any(judge is not None and judge.kind in COMPARES for judge in criterion_judges)
+        criterion_judges = [
+            loaded_judges.judge_of(criterion.name) for criterion in shared_rubric.criteria
+        ]
+        needs_groups |= any(
+            judge is not None and judge.kind in COMPARES for judge in criterion_judges
+        )
     names = dataset.columns() or []
-    _check_columns(names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None)
+    _check_columns(
+        names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None
+    )
     number = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
     map_options: dict[str, Any] = {
@@ -427,34 +468,57 @@ def on_ray(
         "fn_constructor_args": (setting, limits, group, needs_groups, dict(columns or {})),
     }
     if needs_groups:
-        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(RowGrader, **map_options)
+        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(
+            RowGrader, **map_options
+        )
     batch_size = _PART_ROLLOUTS if loaded_judges is None else _JUDGED_PART_ROLLOUTS
     return dataset.map_batches(RowGrader, batch_size=batch_size, **map_options)
 
 
-def _check_columns(names: Sequence[str], rubric: Rubric, group: str, *, needs_groups: bool, has_judges: bool) -> None:
+def _check_columns(
+    names: Sequence[str], rubric: Rubric, group: str, *, needs_groups: bool, has_judges: bool
+) -> None:
     """Raise InvalidInput for columns that are missing, would be overwritten, or would be ignored."""
-    added = [criterion.name + ending for criterion in rubric.criteria for ending in ("", REASON_SUFFIX)]
+    added = [
+        criterion.name + ending for criterion in rubric.criteria for ending in ("", REASON_SUFFIX)
+    ]
     if needs_groups:
         added.append(OUTCOMES)
     if has_judges:
         added.append(PROBABILITIES)
     for name in added:
         if name in names:
-            raise InvalidInput(OWNER, "added columns", "new to the dataset", f"{name!r} again", "Rename or drop it.")
+            raise InvalidInput(
+                OWNER,
+                "added columns",
+                "new to the dataset",
+                f"{name!r} again",
+                "Rename or drop it.",
+            )
     if needs_groups and group not in names:
-        raise InvalidInput(OWNER, "group", "a column of the dataset", repr(group), "Pass group=NAME.")
+        raise InvalidInput(
+            OWNER, "group", "a column of the dataset", repr(group), "Pass group=NAME."
+        )
     for name in names:
         if name in (*COLUMNS["rubric"], "instruction_id_list"):
-            remedy = "Drop the column, or use `rubrank grade` on Ray, which takes rubrics of queries."
-            raise InvalidInput(OWNER, "dataset", "without rubrics of its rows", f"the column {name!r}", remedy)
+            remedy = (
+                "Drop the column, or use `rubrank grade` on Ray, which takes rubrics of queries."
+            )
+            raise InvalidInput(
+                OWNER, "dataset", "without rubrics of its rows", f"the column {name!r}", remedy
+            )
 
 
 class RowGrader:
     """An actor of Ray Data: rows of rollouts (an Arrow table) → the same rows with scores and reasons."""
 
     def __init__(
-        self, setting: ActorSetting, limits: Any, group: str, needs_groups: bool, columns: dict[str, str]
+        self,
+        setting: ActorSetting,
+        limits: Any,
+        group: str,
+        needs_groups: bool,
+        columns: dict[str, str],
     ) -> None:
         self._grader = Grader(setting, limits)
         self._group = group
@@ -471,12 +535,20 @@ class RowGrader:
             numbers = [float(score) for group in scored for score in group.scores[:, column]]
             reasons = [clean(row[column]) for group in scored for row in group.reasons]
             table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
-            table = table.append_column(criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string()))
+            table = table.append_column(
+                criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string())
+            )
         if self._needs_groups:
-            outcomes = [outcomes_text(group, row) for group in scored for row in range(len(group.scores))]
+            outcomes = [
+                outcomes_text(group, row) for group in scored for row in range(len(group.scores))
+            ]
             table = table.append_column(OUTCOMES, pa.array(outcomes, pa.string()))
         if self._has_judges:
-            texts = [probabilities_text(group, row) for group in scored for row in range(len(group.scores))]
+            texts = [
+                probabilities_text(group, row)
+                for group in scored
+                for row in range(len(group.scores))
+            ]
             table = table.append_column(PROBABILITIES, pa.array(texts, pa.string()))
         return table
 
@@ -489,7 +561,9 @@ class RowGrader:
         groups = group_rows(numbered, "dataset", self._columns)
         rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
         if len(rollouts) != len(rows):
-            raise InvalidInput(OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists.")
+            raise InvalidInput(
+                OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists."
+            )
         if self._needs_groups:
             return [Group(id=str(rows[0][self._group]), rollouts=rollouts)]
         return groups

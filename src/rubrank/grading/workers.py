@@ -50,7 +50,8 @@ CHUNK_ROLLOUTS = 64
 CHUNK_CHARACTERS = 1 << 20
 """Characters of responses sent to a worker at once, approximately."""
 _CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
-_REPORT_SECONDS = 2.0  # a worker reports what it has after this time, so that a killed run loses little
+# a worker reports what it has after this time, so that a killed run loses little
+_REPORT_SECONDS = 2.0
 _GRACE = 30.0  # seconds beyond the time limit before a worker is killed: imports, and a signal that comes late
 _MOST_RESTARTS = 3  # restarts of a pool whose workers do not start
 
@@ -66,7 +67,11 @@ class Chunk:
 
     def split(self) -> list[Chunk]:
         """One chunk for every check of every rollout, to find the check that kills its worker."""
-        return [Chunk((task,), (check,), is_suspect=True) for task in self.tasks for check in self.checks]
+        return [
+            Chunk((task,), (check,), is_suspect=True)
+            for task in self.tasks
+            for check in self.checks
+        ]
 
     def without(self, verdicts: Sequence[Sequence[Found]]) -> list[Chunk]:
         """The work that remains after a report, whose last rollout may have verdicts of some checks only."""
@@ -95,7 +100,9 @@ def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
     batch: list[Task] = []
     characters = 0
     for task in tasks:
-        if batch and (task.checks != batch[0].checks or len(batch) == most or characters > CHUNK_CHARACTERS):
+        if batch and (
+            task.checks != batch[0].checks or len(batch) == most or characters > CHUNK_CHARACTERS
+        ):
             chunks.append(Chunk(tuple(batch), batch[0].checks))
             batch = []
             characters = 0
@@ -151,7 +158,9 @@ class WorkerPool:
         restarts = 0
         while waiting or self._in_flight:
             try:
-                while waiting and len(self._in_flight) < 2 * self._number:  # the next chunk is ready when a worker is
+                while (
+                    waiting and len(self._in_flight) < 2 * self._number
+                ):  # the next chunk is ready when a worker is
                     self._submit(waiting[0])
                     waiting.popleft()
                 future = self._wait()
@@ -196,7 +205,14 @@ class WorkerPool:
         names = [(check.verifier.name, check.params) for check in chunk.checks]
         rollouts = [task.rollout for task in chunk.tasks]
         # Pickled here and not by pebble, so that the error can name the cause.
-        arguments = (_pickle(rollouts), _pickle(names), self._modules, self._compat, self._mode, self._timeout)
+        arguments = (
+            _pickle(rollouts),
+            _pickle(names),
+            self._modules,
+            self._compat,
+            self._mode,
+            self._timeout,
+        )
         limit = None if self._timeout is None else self._timeout + _REPORT_SECONDS + _GRACE
         try:
             future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
@@ -238,14 +254,20 @@ class _CallerState:
 
     @classmethod
     def current(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
-        functions = tuple(verifier.function for verifier in VERIFIERS.copy().values() if verifier.home in modules)
-        return cls(number, modules, tuple(sys.path), os.getcwd(), frozenset(os.environ.items()), functions)
+        functions = tuple(
+            verifier.function for verifier in VERIFIERS.copy().values() if verifier.home in modules
+        )
+        return cls(
+            number, modules, tuple(sys.path), os.getcwd(), frozenset(os.environ.items()), functions
+        )
 
     def is_same(self, other: _CallerState) -> bool:
         """Are the states equal? Functions are compared by identity, because a reloaded module has new functions."""
         if len(self.functions) != len(other.functions):
             return False
-        if any(mine is not theirs for mine, theirs in zip(self.functions, other.functions, strict=True)):
+        if any(
+            mine is not theirs for mine, theirs in zip(self.functions, other.functions, strict=True)
+        ):
             return False
         mine = (self.number, self.modules, self.path, self.folder, self.environment)
         return mine == (other.number, other.modules, other.path, other.folder, other.environment)
@@ -333,7 +355,8 @@ class _Watch:
             os._exit(1)
         self.elapsed += self._interval
         if self.is_checking and self._timeout is not None and self.elapsed > self._timeout:
-            self.elapsed = 0.0  # if the verifier catches this, it is interrupted again after the same time
+            # if the verifier catches this, it is interrupted again after the same time
+            self.elapsed = 0.0
             raise _CheckTimeout
 
 
@@ -343,7 +366,9 @@ _watch: _Watch | None = None
 def _prepare_worker() -> None:
     global _watch
     restore_environment()
-    os.dup2(2, 1)  # standard output of verifiers goes to standard error, not into the output of a command
+    os.dup2(
+        2, 1
+    )  # standard output of verifiers goes to standard error, not into the output of a command
     _watch = _Watch()
 
 
@@ -395,7 +420,9 @@ def _import_modules(modules: Sequence[str]) -> None:
 
 
 @lru_cache(maxsize=256)
-def _bind_checks(checks: bytes, compat: Compat, mode: Mode) -> list[tuple[str, Callable[[Rollout], Found]]]:
+def _bind_checks(
+    checks: bytes, compat: Compat, mode: Mode
+) -> list[tuple[str, Callable[[Rollout], Found]]]:
     bound = []
     for name, params in pickle.loads(checks):
         verifier = find_verifier(name)

@@ -70,11 +70,19 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
 
     def register(chosen: str | None, kind: Any) -> Any:
         default = getattr(kind, "name", None) or getattr(kind, "__name__", None)
-        checked_name = check_free("judge_kind", default if chosen is None else chosen, kind, _registered_kind)
+        checked_name = check_free(
+            "judge_kind", default if chosen is None else chosen, kind, _registered_kind
+        )
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput("judge_kind", "kind", allowed, describe_object(kind), "See `rubrank help extending`.")
+            raise InvalidInput(
+                "judge_kind",
+                "kind",
+                allowed,
+                describe_object(kind),
+                "See `rubrank help extending`.",
+            )
         if isinstance(kind, type):
             check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")

@@ -81,7 +81,9 @@ class _RememberingAsker(WrappedAsker):
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         key = (self._name, self._keys.key(call))
-        if key not in self._memo.unreadable:  # a reply is parsed when it comes, and again with the whole group
+        if (
+            key not in self._memo.unreadable
+        ):  # a reply is parsed when it comes, and again with the whole group
             self._memo.unreadable.add(key)
             super().unreadable(call, reply)
 
@@ -103,7 +105,9 @@ class Arrivals:
     size: how many rollouts are expected; None: not known, so that only judges that compare all pairs are asked ahead.
     """
 
-    def __init__(self, judges: Judges, id: str, criteria: Sequence[Criterion], size: int | None) -> None:
+    def __init__(
+        self, judges: Judges, id: str, criteria: Sequence[Criterion], size: int | None
+    ) -> None:
         self._id = id
         self._criteria = criteria
         self._judges = judges
@@ -119,7 +123,9 @@ class Arrivals:
                 continue
             # The members of a panel must all compare the same pairs.
             leaves = complete_members(judge).leaves
-            if len({(leaf.pairs, leaf.seed) for leaf in leaves}) > 1 or isinstance(leaves[0].pairs, str):
+            if len({(leaf.pairs, leaf.seed) for leaf in leaves}) > 1 or isinstance(
+                leaves[0].pairs, str
+            ):
                 continue
             if size is not None:
                 self._pairs_by_column[k] = plan_pairs(leaves[0], id, criterion.name, size)
@@ -140,7 +146,9 @@ class Arrivals:
                 return False
         return True
 
-    def add(self, slot: int, rollout: Rollout, wanted_K: np.ndarray) -> list[tuple[Group, np.ndarray]]:
+    def add(
+        self, slot: int, rollout: Rollout, wanted_K: np.ndarray
+    ) -> list[tuple[Group, np.ndarray]]:
         """Add a rollout; returns its pairs with earlier ones, each as a group of two with the cells to judge (2, K)."""
         if slot in self._arrived:  # a repeated request
             return []
@@ -150,8 +158,12 @@ class Arrivals:
             rollouts = (rollout, earlier) if slot < earlier_slot else (earlier, rollout)
             compared_K = np.zeros(len(self._criteria), dtype=bool)
             for k, planned in self._pairs_by_column.items():
-                compared_K[k] = wanted_K[k] and earlier_wanted_K[k] and (planned is None or places in planned)
+                compared_K[k] = (
+                    wanted_K[k] and earlier_wanted_K[k] and (planned is None or places in planned)
+                )
             if compared_K.any():
-                pairs.append((Group(id=self._id, rollouts=rollouts), np.stack([compared_K, compared_K])))
+                pairs.append(
+                    (Group(id=self._id, rollouts=rollouts), np.stack([compared_K, compared_K]))
+                )
         self._arrived[slot] = (rollout, wanted_K)
         return pairs

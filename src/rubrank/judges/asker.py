@@ -51,12 +51,18 @@ def report_unreadable(asker: Asker, call: Call, reply: Reply) -> None:
         asker.unreadable(call, reply)
 
 
-def report_if_unreadable(asker: Asker, call: Call, reply: Reply, verdicts: Iterable[Verdict]) -> None:
+def report_if_unreadable(
+    asker: Asker, call: Call, reply: Reply, verdicts: Iterable[Verdict]
+) -> None:
     """Report a reply in which a verdict could not be found, so that the next run sends the call again.
 
     A judge that declined was understood, and is not asked again.
     """
-    unreadable = [verdict for verdict in verdicts if verdict.value is None and not isinstance(verdict, Declined)]
+    unreadable = [
+        verdict
+        for verdict in verdicts
+        if verdict.value is None and not isinstance(verdict, Declined)
+    ]
     if unreadable and reply.failure is None:
         report_unreadable(asker, call, reply)
 
@@ -185,15 +191,23 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     cells = {(i, name) for i in range(size) for name in criteria}
     for cell, verdict in judgment.verdicts.items():
         is_cell = cell in cells
-        if not is_cell or not isinstance(verdict, Verdict) or not isinstance(verdict.value, _NUMBERS):
+        if (
+            not is_cell
+            or not isinstance(verdict, Verdict)
+            or not isinstance(verdict.value, _NUMBERS)
+        ):
             allowed = "rubrank.Verdict by (rollout, criterion) of the question"
             raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {cell!r}", remedy)
         domain = criteria[cell[1]].value_domain
         if verdict.value is not None and not domain.holds(verdict.value):
-            reason = f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
+            reason = (
+                f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
+            )
             judgment.verdicts[cell] = Verdict(None, reason)
     for name, outcomes in judgment.outcomes.items():
         if name not in criteria or np.shape(outcomes) != (size, size):
             got = f"shape {np.shape(outcomes)} for {name!r}"
-            raise InvalidInput(owner, "outcomes", f"an array of shape ({size}, {size}) by criterion", got, remedy)
+            raise InvalidInput(
+                owner, "outcomes", f"an array of shape ({size}, {size}) by criterion", got, remedy
+            )
     return judgment

@@ -41,7 +41,13 @@ from uuid import uuid4
 import numpy as np
 
 from rubrank._folders import make_folder
-from rubrank.errors import BatchesPending, InvalidInput, JudgeOutage, JudgingInterrupted, UnknownName
+from rubrank.errors import (
+    BatchesPending,
+    InvalidInput,
+    JudgeOutage,
+    JudgingInterrupted,
+    UnknownName,
+)
 from rubrank.judges.client.batch_api import (
     BatchApi,
     BatchState,
@@ -53,7 +59,13 @@ from rubrank.judges.client.batch_api import (
 )
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.outcome import FailureKind, RequestOutcome, classify_status, read_completion, read_error
+from rubrank.judges.client.outcome import (
+    FailureKind,
+    RequestOutcome,
+    classify_status,
+    read_completion,
+    read_error,
+)
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import Address
 from rubrank.judges.client.usage import Account, UsageMeter
@@ -76,9 +88,13 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
     if batch not in ("wait", "submit"):
         raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
     if judges is None:
-        raise InvalidInput("grade", "batch", "used with judges", "none", "Name a file of judges: `judges=FILE`.")
+        raise InvalidInput(
+            "grade", "batch", "used with judges", "none", "Name a file of judges: `judges=FILE`."
+        )
     if judges.cache is None:
-        raise InvalidInput("grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges.")
+        raise InvalidInput(
+            "grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges."
+        )
     if judges.cache_only:
         raise InvalidInput("grade", "batch", "used without `cache_only`", "both", "")
     for judge in judges.judges:
@@ -91,11 +107,17 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
     if judges.most_cost is not None:
         remedy = "A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out."
         raise InvalidInput(
-            "grade", "batch", "used without a spending limit", f"most_cost: {judges.most_cost:g}", remedy
+            "grade",
+            "batch",
+            "used without a spending limit",
+            f"most_cost: {judges.most_cost:g}",
+            remedy,
         )
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
-        raise InvalidInput("grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy)
+        raise InvalidInput(
+            "grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy
+        )
 
 
 def judge_in_batches(
@@ -121,7 +143,9 @@ def judge_in_batches(
             runtime().run(run.collect_finished())
             for _ in range(_MAX_ROUNDS):
                 run.start_round()
-                judgments = judge_groups(groups, criteria, wanted, judges_of_round, asker_of=run.asker_of, check=False)
+                judgments = judge_groups(
+                    groups, criteria, wanted, judges_of_round, asker_of=run.asker_of, check=False
+                )
                 if not run.unanswered:
                     break
                 runtime().run(run.submit())
@@ -180,15 +204,31 @@ class BatchAsker:
 
     def add_request(self, folder: Path, key: bytes, purpose: str, body: Mapping[str, Any]) -> None:
         """Append a request to the last file, or to a new one if that is full."""
-        request = {"custom_id": key.hex(), "method": "POST", "url": "/v1/chat/completions", "body": body}
-        line = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+        request = {
+            "custom_id": key.hex(),
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": body,
+        }
+        line = (
+            json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode(
+                "utf-8", "replace"
+            )
+            + b"\n"
+        )
         limits = self.endpoint.batch
         max_size = int(limits.megabytes * _MEGABYTE)
         if len(line) > max_size:
             got = f"one of {len(line) / _MEGABYTE:.1f} MB"
-            raise InvalidInput("grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, "")
+            raise InvalidInput(
+                "grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, ""
+            )
         last = self.files[-1] if self.files else None
-        if last is None or len(last.purposes) >= limits.requests or last.size + len(line) > max_size:
+        if (
+            last is None
+            or len(last.purposes) >= limits.requests
+            or last.size + len(line) > max_size
+        ):
             token = uuid4().hex
             last = _RequestFile(folder / f"rubrank-{token}.jsonl", token)
             self.files.append(last)
@@ -202,7 +242,12 @@ class BatchRun:
     """The state of one run."""
 
     def __init__(
-        self, judges: Judges, cache: ReplyCache, book: BatchBook, folder: Path, progress: Progress | None
+        self,
+        judges: Judges,
+        cache: ReplyCache,
+        book: BatchBook,
+        folder: Path,
+        progress: Progress | None,
     ) -> None:
         self.cache = cache
         self.meter = UsageMeter()
@@ -248,9 +293,16 @@ class BatchRun:
         """The asker of a judge in this round."""
         if id(judge) not in self._askers:
             endpoint = batch_endpoint(judge)
-            settings = [endpoint.base_url, endpoint.model, endpoint.structured, dict(endpoint.extra_body)]
+            settings = [
+                endpoint.base_url,
+                endpoint.model,
+                endpoint.structured,
+                dict(endpoint.extra_body),
+            ]
             settings_key = json.dumps([*settings, judge.sampling.model_dump()], default=repr)
-            capabilities = self._capabilities.setdefault(settings_key, Capabilities(endpoint, judge.sampling))
+            capabilities = self._capabilities.setdefault(
+                settings_key, Capabilities(endpoint, judge.sampling)
+            )
             self._askers[id(judge)] = BatchAsker(self, judge, capabilities)
         return self._askers[id(judge)]
 
@@ -288,7 +340,9 @@ class BatchRun:
     async def _submit_file(self, api: BatchApi, judge: Judge, file: _RequestFile) -> None:
         # The order matters, because a kill can happen at any point: the batch is in the book before it is created.
         file_id = await self._retry_during_outage(judge, lambda _: api.upload(file.path))
-        number = self._book.add(file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes)
+        number = self._book.add(
+            file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes
+        )
         file.path.unlink(missing_ok=True)
         batch_id = await self._retry_during_outage(
             judge, lambda is_retry: _create_batch(api, file_id, file.token, may_exist=is_retry)
@@ -297,7 +351,9 @@ class BatchRun:
         self._submissions.update(list(file.purposes))
         self._awaited.add(number)
 
-    async def _retry_during_outage(self, judge: Judge, request: Callable[[bool], Awaitable[str]]) -> str:
+    async def _retry_during_outage(
+        self, judge: Judge, request: Callable[[bool], Awaitable[str]]
+    ) -> str:
         """Retry a request for up to `outage_wait` seconds, then raise JudgeOutage. request: called with is_retry."""
         started = time.monotonic()
         is_retry = False
@@ -307,7 +363,9 @@ class BatchRun:
             except ServerUnavailable as error:
                 elapsed = time.monotonic() - started
                 if elapsed > self._judges.outage_wait:
-                    raise JudgeOutage(judge.name, batch_endpoint(judge).where, str(error), elapsed) from None
+                    raise JudgeOutage(
+                        judge.name, batch_endpoint(judge).where, str(error), elapsed
+                    ) from None
             is_retry = True
             await asyncio.sleep(min(batch_endpoint(judge).batch.poll, self._judges.outage_wait))
 
@@ -348,7 +406,9 @@ class BatchRun:
                     is_over = False
                     elapsed = time.monotonic() - last_answer
                     if elapsed > max(self._judges.outage_wait, _MIN_FAILED_POLLS * poll):
-                        raise JudgeOutage(judge.name, batch_endpoint(judge).where, str(error), elapsed) from None
+                        raise JudgeOutage(
+                            judge.name, batch_endpoint(judge).where, str(error), elapsed
+                        ) from None
                 if not is_over:
                     still_pending.append(batch)
             pending = still_pending
@@ -383,7 +443,9 @@ class BatchRun:
 
     # ------------------------------------------------------------------------------------------------------- replies
 
-    async def _finish(self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState) -> None:
+    async def _finish(
+        self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState
+    ) -> None:
         """Download the replies of a batch that is over into the cache, and close it."""
         requests = self._book.requests(batch.number)
         answered: set[bytes] = set()
@@ -400,11 +462,15 @@ class BatchRun:
                 failure = f"batch {state.status}: {state.message or 'no answer'}"
                 self.failed[key] = Reply(None, failure, attempts=0)
         self._book.close_batch(batch.number)
-        hit_limit = any("limit" in code for code in state.codes)  # too many requests in the queue: transient
+        hit_limit = any(
+            "limit" in code for code in state.codes
+        )  # too many requests in the queue: transient
         if state.status == "failed" and not hit_limit:
             got = state.message or "it failed"
             remedy = "Replies so far are in the cache."
-            raise InvalidInput(f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy)
+            raise InvalidInput(
+                f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy
+            )
 
     async def _store_replies(
         self, path: Path, judge: Judge, requests: Mapping[bytes, str], answered: set[bytes]
@@ -443,7 +509,9 @@ class BatchRun:
                 writes = []
         await asyncio.gather(*writes)
 
-    def _read_line(self, key: bytes, judge: Judge, line: Mapping[str, Any]) -> tuple[RequestOutcome, bool]:
+    def _read_line(
+        self, key: bytes, judge: Judge, line: Mapping[str, Any]
+    ) -> tuple[RequestOutcome, bool]:
         """The outcome of a request, and whether the server rejected a parameter that the next round leaves out."""
         endpoint = batch_endpoint(judge)
         response = line.get("response")
@@ -464,13 +532,21 @@ class BatchRun:
                 outcome = classify_status(status, message, code, {}, judge.retry)
                 if key in self.unanswered:
                     asker, parameters = self.unanswered[key]
-                    is_rejected = asker.capabilities.learn(parameters, status, f"{parameter} {message}")
+                    is_rejected = asker.capabilities.learn(
+                        parameters, status, f"{parameter} {message}"
+                    )
             else:  # expired, or lost by the server
                 outcome = RequestOutcome(Reply(None, f"batch: {message}"), "retry", healthy=False)
         failure = outcome.reply.failure
         if failure is not None:
             failure = Address(endpoint).hide_secrets(failure)
-        reply = replace(outcome.reply, failure=failure, endpoint=endpoint.where, model=endpoint.model, attempts=1)
+        reply = replace(
+            outcome.reply,
+            failure=failure,
+            endpoint=endpoint.where,
+            model=endpoint.model,
+            attempts=1,
+        )
         return replace(outcome, reply=reply), is_rejected
 
     def _judge_of(self, batch: OpenBatch) -> Judge | None:
@@ -493,7 +569,9 @@ async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool
 
 def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
-    parameters = {name: value for name, value in body.items() if name not in ("messages", "response_format")}
+    parameters = {
+        name: value for name, value in body.items() if name not in ("messages", "response_format")
+    }
     response_format = body.get("response_format")
     if isinstance(response_format, dict):
         parameters["response_format"] = {"type": response_format.get("type")}
@@ -537,7 +615,9 @@ class BatchBook:
         except BlockingIOError:
             allowed = "used by one run at a time with the same cache"
             remedy = "Wait for it, or give this run a cache of its own."
-            raise InvalidInput("grade", "batch", allowed, f"another run uses {path}", remedy) from None
+            raise InvalidInput(
+                "grade", "batch", allowed, f"another run uses {path}", remedy
+            ) from None
         self._store = Store(self.path, _SCHEMA, name="grade batches")
 
     def __enter__(self) -> Self:
@@ -548,7 +628,9 @@ class BatchBook:
         if self._lock is not None:
             self._lock.close()
 
-    def add(self, token: str, endpoint: str, model: str, file: str, requests: Mapping[bytes, str]) -> int:
+    def add(
+        self, token: str, endpoint: str, model: str, file: str, requests: Mapping[bytes, str]
+    ) -> int:
         """Record a batch that is about to be created; requests: key → purpose. Returns its number."""
 
         def insert(db: sqlite3.Connection) -> int:
@@ -585,7 +667,9 @@ class BatchBook:
 
     def requests(self, number: int) -> dict[bytes, str]:
         """The requests of a batch: key → purpose."""
-        return dict(self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,)))
+        return dict(
+            self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))
+        )
 
     def submitted_keys(self) -> dict[bytes, int]:
         """The requests of all open batches: key → number of the batch."""

@@ -96,7 +96,9 @@ def calibrate_judgment(judgment: Judgment, question: Question, judge: Judge) -> 
             continue
         criterion = criteria[cell[1]]
         levels = criterion.value_domain.values
-        distribution = calibrate_distribution(complete_distribution(verdict.probabilities, levels), knots)
+        distribution = calibrate_distribution(
+            complete_distribution(verdict.probabilities, levels), knots
+        )
         if judge.expected or not levels:
             value = mean_of(distribution)
         else:
@@ -146,7 +148,11 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
 
 def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
     """The first judge's verdicts, with those of the fallback where it was asked and answered."""
-    merged = Judgment(dict(first.verdicts), asked=first.asked + second.asked, disagreement=dict(first.disagreement))
+    merged = Judgment(
+        dict(first.verdicts),
+        asked=first.asked + second.asked,
+        disagreement=dict(first.disagreement),
+    )
     for name, reasons in first.missing.items():  # of the members of a panel
         merged.missing[name] = list(reasons)
     for cell, verdict in second.verdicts.items():
@@ -169,7 +175,9 @@ def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
 def _distinct_cells(question: Question) -> list[tuple[int, int]]:
     """The wanted cells (rollout, column), without those of duplicate responses."""
     first_of = find_duplicates(question.group.rollouts)
-    return sorted({(first_of[int(i)], int(k)) for i, k in zip(*question.wanted.nonzero(), strict=True)})
+    return sorted(
+        {(first_of[int(i)], int(k)) for i, k in zip(*question.wanted.nonzero(), strict=True)}
+    )
 
 
 def _margin_of(verdict: Verdict) -> float:

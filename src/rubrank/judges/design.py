@@ -56,7 +56,8 @@ from rubrank.rollouts.rollout import Rollout
 Pair: TypeAlias = tuple[int, int]
 AdaptiveDesign: TypeAlias = Literal["swiss", "bracket", "pivot"]
 
-_EXCHANGES = 10  # tried for each pair; fewer would be enough to make the graph independent of its start
+# tried for each pair; fewer would be enough to make the graph independent of its start
+_EXCHANGES = 10
 
 
 def seeded_random(*names: object) -> Random:
@@ -78,7 +79,10 @@ def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
     for i, rollout in enumerate(rollouts):
         candidates = by_answer.setdefault(rollout.answer, [])
         for j in candidates:
-            if rollout.tool_calls == rollouts[j].tool_calls and rollout.prompt == rollouts[j].prompt:
+            if (
+                rollout.tool_calls == rollouts[j].tool_calls
+                and rollout.prompt == rollouts[j].prompt
+            ):
                 first_of.append(j)
                 break
         else:
@@ -97,7 +101,9 @@ def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
     return [_sort(labels[i], labels[j]) for i, j in pairs]
 
 
-def choose_pairs_among(classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random) -> list[Pair]:
+def choose_pairs_among(
+    classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random
+) -> list[Pair]:
     """The pairs to compare among the responses that take part, as indices of `classes`.
 
     classes: for each different response the places in the group, out of `size`, of the rollouts that gave it.
@@ -235,7 +241,9 @@ class _Fit:
 
 def _fit(n: int, answers: Mapping[Pair, float]) -> _Fit:
     """Bradley–Terry with a normal prior, by Newton's method."""
-    answered = sorted((pair, outcome) for pair, outcome in answers.items() if not math.isnan(outcome))
+    answered = sorted(
+        (pair, outcome) for pair, outcome in answers.items() if not math.isnan(outcome)
+    )
     first = np.array([pair[0] for pair, _ in answered], dtype=int)
     second = np.array([pair[1] for pair, _ in answered], dtype=int)
     outcomes = np.array([outcome for _, outcome in answered])
@@ -264,7 +272,9 @@ def _fit(n: int, answers: Mapping[Pair, float]) -> _Fit:
     return _Fit(np.round(u, 9), np.round(0.5 * np.log1p(p * (1.0 - p) * spread), 9))
 
 
-def _match(players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]) -> list[Pair]:
+def _match(
+    players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
+) -> list[Pair]:
     """Pairs among the players, each in one at most: the most informative first, none that was asked already."""
     candidates = []
     for i in players:
@@ -281,7 +291,9 @@ def _match(players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], ran
     return sorted(pairs)
 
 
-def _next_of_bracket(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]) -> list[Pair]:
+def _next_of_bracket(
+    n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
+) -> list[Pair]:
     """Pairs among responses with equally many losses; a tie is half a loss for both.
 
     A missing answer counts as no loss, because the responses did not cause it. A dry run, which gets no answers, then
@@ -306,7 +318,9 @@ def _next_of_bracket(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Seq
     return sorted(pairs)
 
 
-def _next_of_pivots(n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int], number: int) -> list[Pair]:
+def _next_of_pivots(
+    n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int], number: int
+) -> list[Pair]:
     """All of a part against its pivot, the response whose comparisons promise most together."""
     pairs: set[Pair] = set()
     for part in _split(list(range(n)), answers, number):

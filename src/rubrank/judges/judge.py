@@ -36,7 +36,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
@@ -139,7 +146,11 @@ class Endpoint(_Confidential):
     def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise InvalidInput(
-                "endpoint", "base_url", "a URL", repr(public_url(value)), "Such as http://localhost:8000/v1 for vLLM."
+                "endpoint",
+                "base_url",
+                "a URL",
+                repr(public_url(value)),
+                "Such as http://localhost:8000/v1 for vLLM.",
             )
         return value.rstrip("/")
 
@@ -263,10 +274,15 @@ class Judge(_Confidential):
     @classmethod
     def _pass_kind_to_members(cls, data: Any) -> Any:
         """Give members without a kind the kind of the panel."""
-        if not isinstance(data, Mapping) or "kind" not in data or not isinstance(data.get("members"), Sequence):
+        if (
+            not isinstance(data, Mapping)
+            or "kind" not in data
+            or not isinstance(data.get("members"), Sequence)
+        ):
             return data
         members = [
-            {"kind": data["kind"], **member} if isinstance(member, Mapping) else member for member in data["members"]
+            {"kind": data["kind"], **member} if isinstance(member, Mapping) else member
+            for member in data["members"]
         ]
         return {**data, "members": members}
 
@@ -288,11 +304,17 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         if not self.endpoints and not self.members:
-            raise self.wrong("endpoints", "at least one, or members that have some", "none", "Add an endpoint.")
+            raise self.wrong(
+                "endpoints", "at least one, or members that have some", "none", "Add an endpoint."
+            )
         if self.endpoints and self.members:
-            raise self.wrong("members", "left out if endpoints are given", "both", "A panel asks its members.")
+            raise self.wrong(
+                "members", "left out if endpoints are given", "both", "A panel asks its members."
+            )
         for setting, kinds in _KINDS_OF_SETTING.items():
-            is_set = getattr(self, setting) != type(self).model_fields[setting].get_default(call_default_factory=True)
+            is_set = getattr(self, setting) != type(self).model_fields[setting].get_default(
+                call_default_factory=True
+            )
             # A user's own kind may use any setting.
             if is_set and self.kind not in kinds and isinstance(KINDS[self.kind], str):
                 names = " or ".join(f'"{kind}"' for kind in kinds)
@@ -307,32 +329,53 @@ class Judge(_Confidential):
             rises = all(x1 <= x2 and y1 <= y2 for (x1, y1), (x2, y2) in pairwise(pairs))
             if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in probabilities):
                 allowed = "pairs of probabilities that do not fall"
-                raise self.wrong(f"calibration of {name!r}", allowed, repr(pairs)[:80], "See rubrank judge calibrate.")
+                raise self.wrong(
+                    f"calibration of {name!r}",
+                    allowed,
+                    repr(pairs)[:80],
+                    "See rubrank judge calibrate.",
+                )
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})
         if other_kinds or any(member.members for member in self.members):
             got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
-            raise self.wrong("members", f"judges of the panel's kind {self.kind!r}", got, "Give all the same kind.")
+            raise self.wrong(
+                "members",
+                f"judges of the panel's kind {self.kind!r}",
+                got,
+                "Give all the same kind.",
+            )
         return self
 
     def _check_cascade(self) -> None:
         fallback = self.fallback
         if fallback is None:
             if self.escalate is not None:
-                raise self.wrong("fallback", "given with escalate", "none", "Name the better judge.")
+                raise self.wrong(
+                    "fallback", "given with escalate", "none", "Name the better judge."
+                )
             return
         for judge in (self, fallback):
             if judge.kind in COMPARES:
                 allowed = "a kind that scores, in a cascade"
-                raise self.wrong("kind", allowed, repr(judge.kind), "Comparisons say how sure they are by themselves.")
+                raise self.wrong(
+                    "kind",
+                    allowed,
+                    repr(judge.kind),
+                    "Comparisons say how sure they are by themselves.",
+                )
         if fallback.fallback is not None or fallback.criteria is not None:
             got = "a fallback of its own" if fallback.fallback is not None else "criteria"
-            raise self.wrong("fallback", "a plain judge", got, "It is asked what this judge is unsure of.")
+            raise self.wrong(
+                "fallback", "a plain judge", got, "It is asked what this judge is unsure of."
+            )
         if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
             allowed = "used by a judge that says how sure it is"
             remedy = "Set probabilities: true, samples, members, or kind: decision."
-            raise self.wrong("fallback", allowed, f"kind {self.kind!r} without probabilities", remedy)
+            raise self.wrong(
+                "fallback", allowed, f"kind {self.kind!r} without probabilities", remedy
+            )
         if self.escalate is None:
             raise self.wrong("escalate", "given with a fallback", "none", "Such as escalate: 0.15.")
 
@@ -443,10 +486,19 @@ class Judges(_Confidential):
 
     @model_validator(mode="after")
     def _check_prices(self) -> Self:
-        endpoints = [endpoint for judge in self.judges for leaf in judge.leaves for endpoint in leaf.endpoints]
-        if self.most_cost is not None and not any(e.price.input or e.price.output for e in endpoints):
+        endpoints = [
+            endpoint
+            for judge in self.judges
+            for leaf in judge.leaves
+            for endpoint in leaf.endpoints
+        ]
+        if self.most_cost is not None and not any(
+            e.price.input or e.price.output for e in endpoints
+        ):
             remedy = "Give each endpoint that costs something its price: price: {input: 0.25, output: 2}."
-            raise InvalidInput("judges", "most_cost", "used with prices", "no endpoint with a price", remedy)
+            raise InvalidInput(
+                "judges", "most_cost", "used with prices", "no endpoint with a price", remedy
+            )
         return self
 
     @model_validator(mode="after")
@@ -457,14 +509,24 @@ class Judges(_Confidential):
         general = [judge.name for judge in self.judges if judge.criteria is None]
         if len(general) > 1:
             allowed = "given for all judges but one"
-            raise InvalidInput("judges", "criteria", allowed, f"none for {general}", "Name the criteria of each judge.")
+            raise InvalidInput(
+                "judges",
+                "criteria",
+                allowed,
+                f"none for {general}",
+                "Name the criteria of each judge.",
+            )
         criteria = [name for judge in self.judges for name in judge.criteria or ()]
         repeated = sorted({name for name in criteria if criteria.count(name) > 1})
         if repeated:
             got = f"{repeated} of two"
-            raise InvalidInput("judges", "criteria", "each of one judge", got, "Use members for a panel.")
+            raise InvalidInput(
+                "judges", "criteria", "each of one judge", got, "Use members for a panel."
+            )
         if self.cache_only and self.cache is None:
-            raise InvalidInput("judges", "cache_only", "used with a cache", "no cache", "Set cache: FILE.")
+            raise InvalidInput(
+                "judges", "cache_only", "used with a cache", "no cache", "Set cache: FILE."
+            )
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
@@ -479,7 +541,9 @@ class Judges(_Confidential):
 
 
 @only_our_errors
-def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None) -> Judges:
+def load_judges(
+    source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None
+) -> Judges:
     """Judges from a YAML, TOML or JSON file or what it holds; a single judge is enough.
 
     folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or the current folder.
@@ -492,7 +556,13 @@ def load_judges(source: str | Path | Mapping[str, Any] | Judge | Judges, *, fold
         return Judges(judges=(source,))
     if not isinstance(source, Mapping | str | Path):
         allowed = "a file, or what one holds"
-        raise InvalidInput("judges", "source", allowed, type(source).__name__, "List several judges under `judges:`.")
+        raise InvalidInput(
+            "judges",
+            "source",
+            allowed,
+            type(source).__name__,
+            "List several judges under `judges:`.",
+        )
     if isinstance(source, Mapping):
         data: Any = source
         where = "judges"

@@ -49,7 +49,9 @@ class Provenance:
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
         """From JSON."""
-        positions = {str(name): (float(wins), int(n)) for name, (wins, n) in data["positions"].items()}
+        positions = {
+            str(name): (float(wins), int(n)) for name, (wins, n) in data["positions"].items()
+        }
         replies = {str(group): tuple(ids.split()) for group, ids in data["replies"].items()}
         return cls(positions, replies, dict(data.get("spent", {})))
 
@@ -95,7 +97,9 @@ class Judgments:
         """Why answers are missing, up to the first colon, and how often; `lost` in all."""
         reasons: list[str] = []
         for judgment in self.groups:
-            reasons += [verdict.reason for verdict in judgment.verdicts.values() if verdict.value is None]
+            reasons += [
+                verdict.reason for verdict in judgment.verdicts.values() if verdict.value is None
+            ]
             for criterion_reasons in judgment.missing.values():
                 reasons += criterion_reasons
         return Counter(shortened(reason.partition(":")[0], 80) for reason in reasons)
@@ -107,7 +111,9 @@ class Judgments:
         for group, judgment in zip(self.ids, self.groups, strict=False):
             # The smallest digests are a sample that does not depend on order: two runs with many replies in common
             # most likely share some of them.
-            digests = sorted({blake2b(id.encode(), digest_size=6).hexdigest() for id in judgment.replies})
+            digests = sorted(
+                {blake2b(id.encode(), digest_size=6).hexdigest() for id in judgment.replies}
+            )
             if digests:
                 replies[group] = tuple(digests[:_REPLIES_PER_GROUP])
         positions = {name: (share * n, n) for name, (share, n) in self.first_win_rate.items()}

@@ -55,14 +55,19 @@ _warned_criteria: set[str] = set()
 
 
 def find_judged_cells(
-    criteria: Sequence[Criterion], scores_GK: np.ndarray, reasons: Sequence[Sequence[str]], judges: Judges
+    criteria: Sequence[Criterion],
+    scores_GK: np.ndarray,
+    reasons: Sequence[Sequence[str]],
+    judges: Judges,
 ) -> np.ndarray:
     """(G, K): the cells to be judged.
 
     These are the cells that the verifiers left missing because they need a judge, of criteria that a judge decides and
     that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
     """
-    needs_judge = np.array([[reason.startswith(NEEDS_JUDGE) for reason in row] for row in reasons], dtype=bool)
+    needs_judge = np.array(
+        [[reason.startswith(NEEDS_JUDGE) for reason in row] for row in reasons], dtype=bool
+    )
     judged_GK = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
     for k, criterion in enumerate(criteria):
         if judges.judge_of(criterion.name) is None or not _can_be_asked(criterion):
@@ -152,7 +157,9 @@ async def judge_groups_async(
     return step.result(await runtime().run_async(step.run(asker_of)))
 
 
-def check_judgments(judgments: Judgments, judges: Judges, reasons: Counter[str] | None = None) -> None:
+def check_judgments(
+    judgments: Judgments, judges: Judges, reasons: Counter[str] | None = None
+) -> None:
     """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
 
     Also warns, once per process, of criteria for which no answer came. Answers lost to an outage are not counted if the
@@ -168,11 +175,17 @@ def check_judgments(judgments: Judgments, judges: Judges, reasons: Counter[str] 
         remedy = "Without a cache, all calls are paid for again: set cache: FILE."
         if judges.cache is not None:
             remedy = f"Replies are cached in {judges.cache} and not paid for again: fix the judges and repeat the step."
-        raise JudgingFailed(judgments.lost, judgments.asked, judges.most_missing, most_common, spent, remedy)
+        raise JudgingFailed(
+            judgments.lost, judgments.asked, judges.most_missing, most_common, spent, remedy
+        )
     for name, reason in judgments.missing_throughout.items():
         if name not in _warned_criteria:
             _warned_criteria.add(name)
-            _log.warning("criterion %r: no judge gave an answer in this step; the first reason: %s", name, reason)
+            _log.warning(
+                "criterion %r: no judge gave an answer in this step; the first reason: %s",
+                name,
+                reason,
+            )
 
 
 def _count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
@@ -235,7 +248,9 @@ class _Step:
         if not self._plans:
             return Account()
         async with AsyncExitStack() as stack:
-            clients = await open_clients(self._judges, [plan.judge for plan in self._plans], stack, asker_of)
+            clients = await open_clients(
+                self._judges, [plan.judge for plan in self._plans], stack, asker_of
+            )
             self._usage_so_far = clients.account
             asker_of_judge: AskerOf = clients.asker_of
             if self._arrived is not None:
@@ -245,11 +260,15 @@ class _Step:
                     tasks.create_task(self._start_questions(plan, asker_of_judge, tasks))
         return clients.account()
 
-    async def _start_questions(self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup) -> None:
+    async def _start_questions(
+        self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup
+    ) -> None:
         """Start the questions of one judge, each as soon as the throttle admits its calls."""
         from rubrank.judges.asker import Throttle
 
-        concurrency = sum(endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints)
+        concurrency = sum(
+            endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints
+        )
         throttle = Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency), self._note_answer)
         for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
             admitted = await throttle.admit(calls)
@@ -293,12 +312,16 @@ def _plan_questions(
     plans = [_JudgePlan(judge) for judge in judges.judges]
     slots = None if arrived is None else arrived.slots
     size = None if arrived is None else arrived.size
-    for g, (group, group_criteria, wanted_GK) in enumerate(zip(groups, criteria, wanted, strict=True)):
+    for g, (group, group_criteria, wanted_GK) in enumerate(
+        zip(groups, criteria, wanted, strict=True)
+    ):
         shape = (len(group.rollouts), len(group_criteria))
         if wanted_GK.shape != shape:
             parameter = f"wanted of group {group.id!r}"
             remedy = "One row per rollout, one column per criterion."
-            raise InvalidInput("judge_groups", parameter, f"of shape {shape}", f"shape {wanted_GK.shape}", remedy)
+            raise InvalidInput(
+                "judge_groups", parameter, f"of shape {shape}", f"shape {wanted_GK.shape}", remedy
+            )
         for plan in plans:
             columns = []
             for k, criterion in enumerate(group_criteria):

@@ -59,7 +59,11 @@ _OF_KIND: dict[str, set[str]] = {
 _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "absolute": (("response",), ("criteria", "question")),
     "batched": (("response",), ("criteria",), ("reply",)),
-    "pairwise": (("responses", "response_a"), ("responses", "response_b"), ("criteria", "question")),
+    "pairwise": (
+        ("responses", "response_a"),
+        ("responses", "response_b"),
+        ("criteria", "question"),
+    ),
     "listwise": (("responses",), ("criteria", "question")),
 }
 """For each kind the slots without which nothing can be judged; one slot of each tuple is enough."""
@@ -98,7 +102,9 @@ class Template(Strict):
         """Raise InvalidInput for slots that this kind of judge does not fill, and for missing slots that it needs."""
         where = f"prompt ({self.path})" if self.path else "prompt"
         if len(self.text) > _MAX_LENGTH:
-            raise InvalidInput(owner, where, f"of at most {_MAX_LENGTH:,} characters", f"{len(self.text):,}", "")
+            raise InvalidInput(
+                owner, where, f"of at most {_MAX_LENGTH:,} characters", f"{len(self.text):,}", ""
+            )
         allowed_slots = _OF_KIND.get(kind, set(SLOTS))  # a user's own kind may fill any slot
         for slot in self.slots:
             if slot not in allowed_slots:
@@ -106,12 +112,26 @@ class Template(Strict):
         for choice in _NEEDED.get(kind, ()):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
-                raise InvalidInput(owner, where, f"a text with {names}", "none", f"A judge of kind {kind} needs it.")
+                raise InvalidInput(
+                    owner,
+                    where,
+                    f"a text with {names}",
+                    "none",
+                    f"A judge of kind {kind} needs it.",
+                )
         headers = _HEADER.findall(self.text)
         if headers and (headers.count("user") != 1 or headers.count("system") > 1):
-            raise InvalidInput(owner, where, "one [user] part and at most one [system] part", ", ".join(headers), "")
+            raise InvalidInput(
+                owner,
+                where,
+                "one [user] part and at most one [system] part",
+                ", ".join(headers),
+                "",
+            )
         if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
-            raise InvalidInput(owner, where, "a text that begins with [system] or [user]", "text before it", "")
+            raise InvalidInput(
+                owner, where, "a text that begins with [system] or [user]", "text before it", ""
+            )
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -121,7 +141,9 @@ class Template(Strict):
     @cached_property
     def version(self) -> str:
         """A digest of the text; part of `Call.prompt_version`."""
-        return f"template {blake2b(self.text.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+        return (
+            f"template {blake2b(self.text.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+        )
 
     def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages with all slots filled. This is one pass, so that a slot in the text of a value is not filled."""

@@ -67,7 +67,9 @@ def export_records(
     if to not in EXPORTERS:
         raise UnknownName.of("export", "to", to, EXPORTERS)
     if find_spec(to) is None:
-        raise InvalidInput("export", "to", "a package that is installed", to, f"pip install 'rubrank[{to}]'.")
+        raise InvalidInput(
+            "export", "to", "a package that is installed", to, f"pip install 'rubrank[{to}]'."
+        )
     source = Path(records) if isinstance(records, str | Path) else None
     groups = read_records(records) if isinstance(records, str | Path) else iter(records)
     # The first record is read before anything is created: an empty file leaves no empty run behind.
@@ -105,7 +107,9 @@ class StepMetrics:
                 self._add(step, f"{prefix}stopped", float(not record.gate.passed[i]))
             for k, criterion in enumerate(record.criteria):
                 self._add(step, f"{prefix}criterion/{criterion.name}", record.scores[i][k])
-                self._add(step, f"{prefix}missing/{criterion.name}", float(record.scores[i][k] is None))
+                self._add(
+                    step, f"{prefix}missing/{criterion.name}", float(record.scores[i][k] is None)
+                )
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
     def by_step(self) -> dict[int, dict[str, float]]:

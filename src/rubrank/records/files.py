@@ -48,7 +48,9 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     path = Path(path)
     if _is_parquet(path):
         if append:
-            raise InvalidInput("write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow.")
+            raise InvalidInput(
+                "write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow."
+            )
         with atomic_write(path) as partial:
             return _write_parquet(partial, records)
     packed = path.suffix
@@ -109,7 +111,11 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     The name of a file: it, and the rotated files beside it, such as records.000100.jsonl.zst.
     """
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
-        files = [file for file in path.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith(".")]
+        files = [
+            file
+            for file in path.iterdir()
+            if file.name.endswith(SUFFIXES) and not file.name.startswith(".")
+        ]
         # A training folder has other files beside its records.
         files = [file for file in files if file.name.startswith("records.")] or files
         if not files and not missing_ok:
@@ -129,12 +135,18 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
 def name_runs(sources: Sequence[Path]) -> list[str]:
     """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
     # Every trainer calls its file records.jsonl: the folder says which run it is.
-    places = [source.resolve().parent if source.name.startswith("records.") else source.resolve() for source in sources]
+    places = [
+        source.resolve().parent if source.name.startswith("records.") else source.resolve()
+        for source in sources
+    ]
     parts = [place.parts for place in places]
     if len(parts) < 2:
         return [place.name or str(place) for place in places]
     shared_end = 0
-    while all(len(p) > shared_end + 1 for p in parts) and len({p[-1 - shared_end] for p in parts}) == 1:
+    while (
+        all(len(p) > shared_end + 1 for p in parts)
+        and len({p[-1 - shared_end] for p in parts}) == 1
+    ):
         shared_end += 1
     names = [p[-1 - shared_end] for p in parts]
     if len(set(names)) < len(names):
@@ -150,7 +162,9 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 def _sort_key(path: Path) -> list[Any]:
     # Without its suffixes, so that records.jsonl comes before records.000100.jsonl.
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", split_suffix(path)[0])]
+    return [
+        int(part) if part.isdigit() else part for part in re.split(r"(\d+)", split_suffix(path)[0])
+    ]
 
 
 def is_records(path: Path) -> bool:
@@ -200,7 +214,9 @@ def _to_json(record: GroupRecord) -> bytes:
     try:
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
-        return json.dumps(record.model_dump(mode="python", exclude_defaults=True), default=list).encode()
+        return json.dumps(
+            record.model_dump(mode="python", exclude_defaults=True), default=list
+        ).encode()
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -263,7 +279,9 @@ def record_in(line: str, where: str) -> GroupRecord:
         except ValidationError as error:
             if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
                 raise
-            record = GroupRecord.model_validate(json.loads(line))  # lone surrogates, which only this parser takes
+            record = GroupRecord.model_validate(
+                json.loads(line)
+            )  # lone surrogates, which only this parser takes
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
@@ -276,5 +294,7 @@ def record_in(line: str, where: str) -> GroupRecord:
         ) from None
     if record.version > VERSION:
         allowed = f"at most {VERSION}"
-        raise BadTable(where, "version", allowed, str(record.version), "Use a newer rubrank to read it.")
+        raise BadTable(
+            where, "version", allowed, str(record.version), "Use a newer rubrank to read it."
+        )
     return record

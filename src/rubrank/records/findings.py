@@ -84,10 +84,17 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"kind": self.kind, "sentence": self.sentence, "action": self.action, "evidence": dict(self.evidence)}
+        return {
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "action": self.action,
+            "evidence": dict(self.evidence),
+        }
 
 
-def find_findings(results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS) -> list[Finding]:
+def find_findings(
+    results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS
+) -> list[Finding]:
     """The findings about fused batches or about records, most important first."""
     records: list[GroupRecord] = []
     for result in [results] if isinstance(results, Fused) else results:
@@ -191,7 +198,9 @@ class FindingCounts:
     def _about_groups(self) -> Iterable[Finding]:
         share = self.without_signal / self.groups
         if share >= NO_SIGNAL:
-            sentence = f"{share:.0%} of {self.groups} groups have no signal: all their rewards are equal."
+            sentence = (
+                f"{share:.0%} of {self.groups} groups have no signal: all their rewards are equal."
+            )
             action = "Add criteria that tell these responses apart, or sample more responses."
             if len(self.solved) > self.without_signal / 2:
                 sentence = f"{share:.0%} of {self.groups} groups have no signal; {len(self.solved)} prompts are solved."
@@ -213,7 +222,14 @@ class FindingCounts:
             if missing >= MISSING and counts.groups >= LEAST_GROUPS:
                 sentence = f"{missing:.0%} of the scores of {name} are missing."
                 action = "The records state the reasons; a rollout without a score is not compared."
-                yield Finding("missing", sentence, action, missing * (0.5 + importance / 2), {"share": missing}, name)
+                yield Finding(
+                    "missing",
+                    sentence,
+                    action,
+                    missing * (0.5 + importance / 2),
+                    {"share": missing},
+                    name,
+                )
             tied = counts.tied / counts.groups
             if counts.groups >= LEAST_GROUPS and tied >= TIED:
                 sentence = f"{name} is tied in {tied:.0%} of {counts.groups} groups."
@@ -224,17 +240,34 @@ class FindingCounts:
             if effective >= DOMINATES and importance <= 0.5 and len(self.criteria) > 2:
                 sentence = f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight."
                 action = f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels."
-                yield Finding("dominates", sentence, action, effective - importance, {"effective": effective}, name)
+                yield Finding(
+                    "dominates",
+                    sentence,
+                    action,
+                    effective - importance,
+                    {"effective": effective},
+                    name,
+                )
             yield from self._about_direction(name, counts, importance)
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
                 sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
                 action = (
-                    "Use outcomes: soft, more samples, or a better judge for what is unsure (`rubrank help judges`)."
+                    "Use outcomes: soft, more samples, or a better judge for what is unsure "
+                    "(`rubrank help judges`)."
                 )
-                yield Finding("unsure", sentence, action, (1 - certainty) * importance, {"certainty": certainty}, name)
+                yield Finding(
+                    "unsure",
+                    sentence,
+                    action,
+                    (1 - certainty) * importance,
+                    {"certainty": certainty},
+                    name,
+                )
 
-    def _about_direction(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:
+    def _about_direction(
+        self, name: str, counts: _CriterionCounts, importance: float
+    ) -> Iterable[Finding]:
         tau = float(np.mean(counts.rest_taus)) if len(counts.rest_taus) >= LEAST_GROUPS else 0.0
         if tau > REVERSED:
             return
@@ -249,7 +282,9 @@ class FindingCounts:
             action = "Are their directions right? A penalty needs `direction: lower`."
         yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau}, name)
 
-    def _about_attributes(self, name: str, counts: _CriterionCounts, importance: float) -> Iterable[Finding]:
+    def _about_attributes(
+        self, name: str, counts: _CriterionCounts, importance: float
+    ) -> Iterable[Finding]:
         if not counts.is_judged:
             return  # programs have no liking for attributes
         for attribute, gammas in counts.gammas.items():
@@ -258,13 +293,17 @@ class FindingCounts:
                 sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
                 action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
                 severity = min(1.0, abs(gamma)) * importance
-                yield Finding("follows", sentence, action, severity, {"gamma": gamma}, f"{name}, {attribute}")
+                yield Finding(
+                    "follows", sentence, action, severity, {"gamma": gamma}, f"{name}, {attribute}"
+                )
         if counts.gammas or len(counts.length_taus) < LEAST_GROUPS:
             return
         tau = float(np.mean(counts.length_taus))
         if tau >= FOLLOWS_TAU:
             sentence = f"{name} follows the length of the answer (mean τ {tau:+.2f})."
-            action = "Control it with --attributes answer_length, unless longer answers are better here."
+            action = (
+                "Control it with --attributes answer_length, unless longer answers are better here."
+            )
             yield Finding("follows", sentence, action, tau * importance, {"tau": tau}, name)
 
     def _about_pairs(self) -> Iterable[Finding]:
@@ -274,7 +313,14 @@ class FindingCounts:
                 first, second = pair
                 sentence = f"{first} and {second} agree in {share:.0%} of {decided} pairs."
                 evidence = {"share": share}
-                yield Finding("redundant", sentence, "One of them is enough.", 0.3 * share, evidence, ", ".join(pair))
+                yield Finding(
+                    "redundant",
+                    sentence,
+                    "One of them is enough.",
+                    0.3 * share,
+                    evidence,
+                    ", ".join(pair),
+                )
 
 
 class RunFindings:
@@ -347,11 +393,15 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
     missing = np.isnan(scores_GK).sum(0)
     for k, criterion in enumerate(ranked):
         if criterion.name in record.outcomes:
-            outcomes_GGK[:, :, k] = to_array(record.outcomes[criterion.name], (record.size, record.size))
+            outcomes_GGK[:, :, k] = to_array(
+                record.outcomes[criterion.name], (record.size, record.size)
+            )
             missing[k] = 0
     best_K = []
     for criterion in ranked:
-        best_K.append(criterion.domain.high if criterion.direction == "higher" else -criterion.domain.low)
+        best_K.append(
+            criterion.domain.high if criterion.direction == "higher" else -criterion.domain.low
+        )
     stopped: Counter[str] = Counter()
     if record.gate is not None:
         stopped.update(name for names in record.gate.stopped_by for name in names)
@@ -372,7 +422,9 @@ def _read_record(record: GroupRecord) -> _GroupFigures:
         no_signal=record.no_signal,
         is_solved=bool(record.no_signal and K and np.all(oriented_GK == np.array(best_K))),
         stopped=stopped,
-        lengths=None if record.responses is None else np.array([len(text) for text in record.responses], dtype=float),
+        lengths=None
+        if record.responses is None
+        else np.array([len(text) for text in record.responses], dtype=float),
         gammas=_remaining_gammas(record),
         certainties=certainties,
     )

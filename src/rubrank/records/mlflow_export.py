@@ -46,7 +46,13 @@ def export(records: Iterator[GroupRecord], target: Target) -> Exported:
         raise _explain(error) from None
     client.set_terminated(id)
     place = target.place or "the default tracking store"
-    return Exported("mlflow", collected.groups, collected.rollouts, len(collected.by_step()), f"{place}, run {id}")
+    return Exported(
+        "mlflow",
+        collected.groups,
+        collected.rollouts,
+        len(collected.by_step()),
+        f"{place}, run {id}",
+    )
 
 
 def _find_experiment(client: Any, name: str) -> str:
@@ -67,7 +73,9 @@ def _log(client: Any, id: str, collected: StepMetrics, target: Target) -> None:
     metrics = []
     for step, means in by_step.items():
         metrics += [Metric(names[name], value, now, step) for name, value in means.items()]
-    client.log_batch(id, params=[Param(name, shortened(value, _LONGEST_PARAM)) for name, value in params.items()])
+    client.log_batch(
+        id, params=[Param(name, shortened(value, _LONGEST_PARAM)) for name, value in params.items()]
+    )
     for start in range(0, len(metrics), _AT_ONCE):
         client.log_batch(id, metrics=metrics[start : start + _AT_ONCE])
     if target.source is not None:

@@ -148,7 +148,9 @@ def records_of(
     """
     if not isinstance(result, Fused):
         got = type(result).__name__
-        raise InvalidInput("records_of", "result", "what a rule returns (Fused)", got, "Such as table.fuse().")
+        raise InvalidInput(
+            "records_of", "result", "what a rule returns (Fused)", got, "Such as table.fuse()."
+        )
     _check_same_groups(result, table, groups)
     for g in range(len(result)) if only is None else only:
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
@@ -156,15 +158,23 @@ def records_of(
         group_metadata: dict[str, Any] = {}
         if table is not None:
             _add_watched(fields, table.groups[g])
-            fields["reasons"] = _select_reasons(table.groups[g], [criterion.name for criterion in fields["criteria"]])
+            fields["reasons"] = _select_reasons(
+                table.groups[g], [criterion.name for criterion in fields["criteria"]]
+            )
             fields["probabilities"] = table.groups[g].probabilities
             group_metadata |= _describe_judging(table, g)
         if groups is not None:
             fields |= describe_texts(groups[g])
         other_rewards = {
-            name: tuple(np.asarray(rewards, dtype=float)[rows].tolist()) for name, rewards in (others or {}).items()
+            name: tuple(np.asarray(rewards, dtype=float)[rows].tolist())
+            for name, rewards in (others or {}).items()
         }
-        yield GroupRecord(step=step, others=other_rewards, metadata={**group_metadata, **(metadata or {})}, **fields)
+        yield GroupRecord(
+            step=step,
+            others=other_rewards,
+            metadata={**group_metadata, **(metadata or {})},
+            **fields,
+        )
 
 
 def record_table(
@@ -180,7 +190,9 @@ def record_table(
     batch = table.batch() if batch is None else batch
     other_rules = [find_rule(other) for other in others]
     other_rewards = {other.name: apply_rule(other, batch).reward_M for other in other_rules}
-    return records_of(apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=other_rewards)
+    return records_of(
+        apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=other_rewards
+    )
 
 
 def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
@@ -203,7 +215,9 @@ def describe_texts(group: Group) -> dict[str, Any]:
     return texts
 
 
-def _check_same_groups(result: Fused, table: ScoreTable | None, groups: Sequence[Group] | None) -> None:
+def _check_same_groups(
+    result: Fused, table: ScoreTable | None, groups: Sequence[Group] | None
+) -> None:
     """Raise unless table and groups are those that were fused."""
     labels = [str(label) for label in result.labels]
     table_ids = labels if table is None else [group.id for group in table.groups]
@@ -252,7 +266,11 @@ def _describe_judging(table: ScoreTable, g: int) -> dict[str, Any]:
 
 def _describe_message(message: Message) -> dict[str, Any]:
     """{"role": "user", "content": "…"} and whatever else the message has."""
-    return {"role": message.role, "content": message.content, **message.model_dump(mode="json", exclude_defaults=True)}
+    return {
+        "role": message.role,
+        "content": message.content,
+        **message.model_dump(mode="json", exclude_defaults=True),
+    }
 
 
 def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
@@ -278,9 +296,13 @@ def _count_tokens(group: Group) -> tuple[tuple[int, int], ...] | None:
 def _to_group_scores(record: GroupRecord) -> GroupScores:
     scores = to_array(record.scores, (record.size, len(record.criteria)))
     no_reasons = (("",) * len(record.criteria),) * record.size
-    outcomes = {name: to_array(table, (record.size, record.size)) for name, table in record.outcomes.items()}
+    outcomes = {
+        name: to_array(table, (record.size, record.size)) for name, table in record.outcomes.items()
+    }
     reasons = record.reasons or no_reasons
-    return GroupScores(record.group, record.criteria, scores, reasons, outcomes, record.probabilities)
+    return GroupScores(
+        record.group, record.criteria, scores, reasons, outcomes, record.probabilities
+    )
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:

@@ -38,7 +38,9 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         weights=np.array(record.weights, dtype=float),
         margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
         scores=scores_GK[:, :ranked],
-        higher_is_better=np.array([criterion.direction == "higher" for criterion in record.ranked], dtype=bool),
+        higher_is_better=np.array(
+            [criterion.direction == "higher" for criterion in record.ranked], dtype=bool
+        ),
         utilities=_to_array_or_nan(record.utilities, (size, ranked)),
         values=_to_array_or_nan(record.values, (size, ranked)),
         fused=np.full(size, np.nan) if record.fused is None else np.array(record.fused),
@@ -52,8 +54,12 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         error=None if record.error is None else np.array(record.error, dtype=float),
         compared=_to_outcomes(record, record.outcomes),
         soft=_to_outcomes(record, record.soft_outcomes),
-        ranked_scores=None if record.ranked_scores is None else to_array(record.ranked_scores, (size, ranked)),
-        watched={c.name: scores_GK[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"},
+        ranked_scores=None
+        if record.ranked_scores is None
+        else to_array(record.ranked_scores, (size, ranked)),
+        watched={
+            c.name: scores_GK[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"
+        },
         **_to_attribute_fields(record),
     )
 
@@ -62,7 +68,9 @@ def _to_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, 
     """Column → outcomes, of the criteria ranked by."""
     names = [criterion.name for criterion in record.ranked]
     shape = (record.size, record.size)
-    return {names.index(name): to_array(table, shape) for name, table in tables.items() if name in names}
+    return {
+        names.index(name): to_array(table, shape) for name, table in tables.items() if name in names
+    }
 
 
 @only_our_errors

@@ -25,7 +25,9 @@ _MODES = ("online", "offline")
 def export(records: Iterator[GroupRecord], target: Target) -> Exported:
     """A new run; one that cannot be finished is marked as failed."""
     if target.place not in (None, *_MODES):
-        raise InvalidInput("export", "place", f"one of {', '.join(_MODES)} for wandb", repr(target.place), "")
+        raise InvalidInput(
+            "export", "place", f"one of {', '.join(_MODES)} for wandb", repr(target.place), ""
+        )
     metrics = StepMetrics()
     for record in records:
         metrics.add(record)
@@ -37,7 +39,13 @@ def export(records: Iterator[GroupRecord], target: Target) -> Exported:
         "rollouts": metrics.rollouts,
     }
     try:
-        run = wandb.init(entity=entity or None, project=project, name=target.name, mode=target.place, config=config)
+        run = wandb.init(
+            entity=entity or None,
+            project=project,
+            name=target.name,
+            mode=target.place,
+            config=config,
+        )
     except Exception as error:  # the package raises what its transport raises
         raise _explain(error) from None
     try:
@@ -54,7 +62,9 @@ def export(records: Iterator[GroupRecord], target: Target) -> Exported:
 
 
 def _log(run: Any, metrics: StepMetrics, target: Target) -> None:
-    for step, means in sorted(metrics.by_step().items()):  # W&B drops a step that is lower than the one before
+    for step, means in sorted(
+        metrics.by_step().items()
+    ):  # W&B drops a step that is lower than the one before
         run.log(means, step=step)
     if target.source is not None:
         artifact = wandb.Artifact(name="records", type="rubrank-records")

@@ -28,19 +28,25 @@ def export(records: Iterator[GroupRecord], target: Target) -> Exported:
         weave.init(target.project)
     except Exception as error:  # Weave raises what its transport raises
         message = shortened(" ".join(str(error).split()) or type(error).__name__, 300)
-        raise InvalidInput("export", "project", "one that Weave opens", message, "Log in: wandb login.") from None
+        raise InvalidInput(
+            "export", "project", "one that Weave opens", message, "Log in: wandb login."
+        ) from None
     metrics = StepMetrics()
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
     for record in records:
         metrics.add(record)
         for i in range(record.size):
-            prediction = evaluation.log_prediction(inputs=_describe_inputs(record, i), output=_find_response(record, i))
+            prediction = evaluation.log_prediction(
+                inputs=_describe_inputs(record, i), output=_find_response(record, i)
+            )
             for name, value in _list_scores(record, i).items():
                 prediction.log_score(name, value)
             prediction.finish()
     by_step = metrics.by_step()
     evaluation.log_summary({f"step {step}": means for step, means in by_step.items()})
-    return Exported("weave", metrics.groups, metrics.rollouts, len(by_step), f"project {target.project}")
+    return Exported(
+        "weave", metrics.groups, metrics.rollouts, len(by_step), f"project {target.project}"
+    )
 
 
 def _describe_inputs(record: GroupRecord, i: int) -> dict[str, Any]:
@@ -51,7 +57,13 @@ def _describe_inputs(record: GroupRecord, i: int) -> dict[str, Any]:
         if value is None
     }
     prompt = [dict(message) for message in record.prompt or ()]
-    inputs = {"group": record.group, "rollout": i, "step": record.step, "rule": record.rule, "prompt": prompt}
+    inputs = {
+        "group": record.group,
+        "rollout": i,
+        "step": record.step,
+        "rule": record.rule,
+        "prompt": prompt,
+    }
     if missing:
         inputs["missing"] = missing
     return inputs

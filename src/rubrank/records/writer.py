@@ -61,7 +61,9 @@ class Recording:
     def __post_init__(self) -> None:
         if not self.path.name.endswith(GROWING):
             allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
-            raise InvalidInput("records", "path", allowed, str(self.path), "It grows with every step.")
+            raise InvalidInput(
+                "records", "path", allowed, str(self.path), "It grows with every step."
+            )
         if self.every < 1:
             raise InvalidInput("records", "every", "≥ 1", str(self.every), "")
         if self.rotate < 0:
@@ -167,7 +169,10 @@ class RecordWriter:
         if recording.most_bytes is not None and size >= recording.most_bytes:
             self._log_limit(recording.most_bytes, "the run")
             return True
-        if recording.most_bytes_a_day is not None and size - self._size_at_midnight >= recording.most_bytes_a_day:
+        if (
+            recording.most_bytes_a_day is not None
+            and size - self._size_at_midnight >= recording.most_bytes_a_day
+        ):
             self._log_limit(recording.most_bytes_a_day, str(today))
             return True
         return False
@@ -207,7 +212,9 @@ class RecordWriter:
                 got = f"{file}: {error.strerror or error}"
             else:
                 got = f"{file}: {type(error).__name__}: {error}"
-            self._failure = InvalidInput("records", "path", "a file that can be written", got, "Then resume.")
+            self._failure = InvalidInput(
+                "records", "path", "a file that can be written", got, "Then resume."
+            )
             if isinstance(error, OSError):
                 raise self._failure from None
             raise

@@ -45,7 +45,14 @@ from rubrank.rollouts.messages import (
 )
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.rollouts.shapes import CONVERSATION_COLUMNS, convert_shape
-from rubrank.tables.columns import COLUMNS, GROUP_NAMES, RECORD_COLUMNS, ROLLOUT_ID_NAMES, STEP_NAMES, WEAK_GROUP_NAMES
+from rubrank.tables.columns import (
+    COLUMNS,
+    GROUP_NAMES,
+    RECORD_COLUMNS,
+    ROLLOUT_ID_NAMES,
+    STEP_NAMES,
+    WEAK_GROUP_NAMES,
+)
 from rubrank.tables.rows import Row, Source, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
 
@@ -72,7 +79,11 @@ class Rollouts:
         """read 512 rollouts in 64 groups (CSV, by prompt_id)."""
         rollouts = sum(len(group.rollouts) for group in self.groups)
         size = f"{counted(rollouts, 'rollout')} in {counted(len(self.groups), 'group')}"
-        warning = " Every group has one rollout: is that meant?" if rollouts == len(self.groups) > 1 else ""
+        warning = (
+            " Every group has one rollout: is that meant?"
+            if rollouts == len(self.groups) > 1
+            else ""
+        )
         return f"read {size} ({self.shape}, by {self.by}).{warning}"
 
 
@@ -86,7 +97,11 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
     if isinstance(source, Group):
         return Rollouts([source], "a group", "group")
     where = str(source) if isinstance(source, str | Path) else "rollouts"
-    if not isinstance(source, str | Path | Mapping) and isinstance(source, Iterable) and not is_table(source):
+    if (
+        not isinstance(source, str | Path | Mapping)
+        and isinstance(source, Iterable)
+        and not is_table(source)
+    ):
         source = list(source)
         if source and all(isinstance(item, Group) for item in source):
             _check_different_ids(source)
@@ -95,7 +110,11 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
     rows: Iterable[Row] = read_rows(source)
     is_file = isinstance(source, str | Path) and not is_dataset(source)
-    if is_file and "response" not in (columns or {}) and format_of(find_files(source)[0]) in ("CSV", "TSV"):
+    if (
+        is_file
+        and "response" not in (columns or {})
+        and format_of(find_files(source)[0]) in ("CSV", "TSV")
+    ):
         rows = list(rows)
         _refuse_lists_as_text(rows, where)
     groups, shapes, by = _read_rows(rows, where, columns)
@@ -105,28 +124,42 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
 def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
     """Raise if every cell of a CSV column for one response holds a list: several responses must be meant."""
     for name in COLUMNS["response"]:
-        if name in _LIST_COLUMNS or not rows or not all(isinstance(row.get(name), str) for row in rows):
+        if (
+            name in _LIST_COLUMNS
+            or not rows
+            or not all(isinstance(row.get(name), str) for row in rows)
+        ):
             continue
         if all(_is_python_list(row[name]) for row in rows):
             remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
             remedy += f"`column.response={name}`."
-            raise InvalidInput(where, name, "one response in each cell", "a list in every cell", remedy)
+            raise InvalidInput(
+                where, name, "one response in each cell", "a list in every cell", remedy
+            )
 
 
-def _refuse_printed_messages(rows: Sequence[Row], where: str, columns: Mapping[str, Any] | None) -> None:
+def _refuse_printed_messages(
+    rows: Sequence[Row], where: str, columns: Mapping[str, Any] | None
+) -> None:
     """Raise if every cell of a column holds messages as Python prints them, which pandas writes into CSV files."""
     for field in ("response", "prompt"):
         if field in (columns or {}):
             continue
         for name in (*COLUMNS[field], *CONVERSATION_COLUMNS):
             cells = [row.get(name) for row in rows]
-            have_messages = all(isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells)
+            have_messages = all(
+                isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells
+            )
             if have_messages and any(isinstance(parse_json_cell(cell), str) for cell in cells):
                 remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
-                raise InvalidInput(where, name, "a text, or messages as JSON", "messages as Python text", remedy)
+                raise InvalidInput(
+                    where, name, "a text, or messages as JSON", "messages as Python text", remedy
+                )
 
 
-def group_rows(rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None) -> list[Group]:
+def group_rows(
+    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None = None
+) -> list[Group]:
     """Group rows of one rollout or one query each; groups are in the order in which they first appear."""
     return _read_rows(rows, where, columns)[0]
 
@@ -148,7 +181,9 @@ def _read_rows(
     _refuse_printed_messages(converted, where, columns)
     if any(names <= set(converted[0]) for names in RECORD_COLUMNS):
         remedy = "Name the rollouts that the records were made of; `rubrank report`, `replay` and `view` read records."
-        raise InvalidInput(where, "the rows", "rollouts", "records of groups that were fused", remedy)
+        raise InvalidInput(
+            where, "the rows", "rollouts", "records of groups that were fused", remedy
+        )
     named = _check_columns(converted[0], where, columns)
     keys = _find_keys(converted, where, named.get("group"), named.get("step"))
     column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
@@ -157,7 +192,9 @@ def _read_rows(
         column_of = _with_new_columns(column_of, row)
         place = f"{where}: row {number}"
         values = _read_fields(row, column_of, place)
-        rollouts = _make_rollouts(row, {*column_of.values(), *keys.group}, values, column_of.get("response"), place)
+        rollouts = _make_rollouts(
+            row, {*column_of.values(), *keys.group}, values, column_of.get("response"), place
+        )
         label, key = _find_label(row, keys, place, values.get("prompt", ""))
         parts.append(_RowPart(place, key, label, key[0], rollouts, _find_rubric(row, values)))
     return _collect_groups(parts), list(shapes), str(keys)
@@ -165,7 +202,11 @@ def _read_rows(
 
 def _with_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
     """The row with a column `a.b`, if the caller named one and `a` holds an object with the key `b`."""
-    names = [name for value in (columns or {}).values() for name in ([value] if isinstance(value, str) else value)]
+    names = [
+        name
+        for value in (columns or {}).values()
+        for name in ([value] if isinstance(value, str) else value)
+    ]
     for name in names:
         if "." not in name or name in row:
             continue
@@ -182,7 +223,9 @@ def _check_different_ids(groups: Sequence[Group]) -> None:
     repeated = [id for id, count in Counter(group.id for group in groups).items() if count > 1]
     if repeated:
         got = f"{repeated[0]!r} twice"
-        raise InvalidInput("grade", "groups", "of different ids", got, "Put their rollouts together.")
+        raise InvalidInput(
+            "grade", "groups", "of different ids", got, "Put their rollouts together."
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- columns
@@ -201,7 +244,9 @@ def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> d
         allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
         remedy = "Name it: `column.response=NAME`."
         if any(isinstance(value, Mapping) for value in row.values()):
-            remedy = "Name it: `column.response=NAME`; a dot leads into an object, as in output.text."
+            remedy = (
+                "Name it: `column.response=NAME`; a dot leads into an object, as in output.text."
+            )
         raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
     return named
 
@@ -215,7 +260,9 @@ def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
     for field, usual_names in COLUMNS.items():
         if field in extended or field in _KEY_FIELDS:
             continue
-        used_columns = [column for used_field, column in extended.items() if used_field not in _KEY_FIELDS]
+        used_columns = [
+            column for used_field, column in extended.items() if used_field not in _KEY_FIELDS
+        ]
         free = [name for name in usual_names if name in row and name not in used_columns]
         filled = [name for name in free if row[name] is not None]
         if filled:
@@ -250,19 +297,27 @@ def _find_rubric(row: Row, values: Row) -> Any:
 # ------------------------------------------------------------------------------------------------------------ rollouts
 
 
-def _make_rollouts(row: Row, used: set[str], values: Row, response_column: Any, where: str) -> list[Rollout]:
+def _make_rollouts(
+    row: Row, used: set[str], values: Row, response_column: Any, where: str
+) -> list[Rollout]:
     """The rollouts of a row: one, or one for each response of a list."""
-    metadata = {str(key): value for key, value in row.items() if key not in used and value is not None}
+    metadata = {
+        str(key): value for key, value in row.items() if key not in used and value is not None
+    }
     metadata |= _read_metadata(values.get("metadata"))
     shared: dict[str, Any] = {"metadata": metadata}
     if "prompt" in values:
         prompt = parse_json_cell(values["prompt"])
         if isinstance(values["prompt"], Mapping) and "role" not in prompt:
-            remedy = f"Name the one with the text: `column.prompt=NAME.{next(iter(prompt), 'text')}`."
+            remedy = (
+                f"Name the one with the text: `column.prompt=NAME.{next(iter(prompt), 'text')}`."
+            )
             got = f"an object with {', '.join(map(str, prompt)) or 'no keys'}"
             raise InvalidInput(where, "the prompt", "a text or a list of messages", got, remedy)
         is_chat = are_messages(prompt)
-        shared["prompt"] = [convert_message(message) for message in prompt] if is_chat else values["prompt"]
+        shared["prompt"] = (
+            [convert_message(message) for message in prompt] if is_chat else values["prompt"]
+        )
     if "tools" in values:
         shared["tools"] = parse_json_cell(values["tools"])
     for field in _ROLLOUT_FIELDS:
@@ -288,10 +343,14 @@ def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str) or are_messages(value):
         return [value]
     if not value:
-        raise InvalidInput(where, "response", "given", "an empty list", "Leave out a prompt without responses.")
+        raise InvalidInput(
+            where, "response", "given", "an empty list", "Leave out a prompt without responses."
+        )
     for number, answer in enumerate(value):
         if answer is None:
-            raise InvalidInput(where, "response", "given", f"null at place {number}", "Use '' for no answer.")
+            raise InvalidInput(
+                where, "response", "given", f"null at place {number}", "Use '' for no answer."
+            )
     return list(value)
 
 
@@ -324,13 +383,17 @@ def _read_answer(answer: Any, where: str) -> Any:
         return answer
     if not any(message["role"] == "assistant" for message in answer):
         got = f"only {', '.join(dict.fromkeys(str(message['role']) for message in answer))}"
-        raise InvalidInput(where, "response", "messages with one of the assistant", got, "Add its answer.")
+        raise InvalidInput(
+            where, "response", "messages with one of the assistant", got, "Add its answer."
+        )
     return [convert_response_message(message) for message in answer]
 
 
 def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A response given as an object: its text, the fields of a rollout, and the rest as metadata."""
-    text = next((name for name in (*COLUMNS["response"], "content", "text") if name in answer), None)
+    text = next(
+        (name for name in (*COLUMNS["response"], "content", "text") if name in answer), None
+    )
     if text is None:
         allowed = "a text, messages, or an object with `response`"
         got = f"the keys {', '.join(answer)}"
@@ -396,7 +459,9 @@ class _GroupKeys:
         return f"{self.step} and {name}" if self.step else name
 
 
-def _find_keys(rows: Sequence[Row], where: str, group: Any = None, step: str | None = None) -> _GroupKeys:
+def _find_keys(
+    rows: Sequence[Row], where: str, group: Any = None, step: str | None = None
+) -> _GroupKeys:
     """The columns that name the group and the step; raises if two columns name different groups."""
     if group is not None:
         names = (group,) if isinstance(group, str) else tuple(group)
@@ -411,10 +476,16 @@ def _find_keys(rows: Sequence[Row], where: str, group: Any = None, step: str | N
                 remedy = f"Choose one: `group_column={present[0]}`."
                 raise InvalidInput(where, "the group", "in one column", got, remedy)
         if not present:
-            present = [name for name in WEAK_GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)]
+            present = [
+                name for name in WEAK_GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)
+            ]
         names = tuple(present[:1])
     if step is None:
-        steps = [name for name in STEP_NAMES if name not in names and any(_is_filled(row.get(name)) for row in rows)]
+        steps = [
+            name
+            for name in STEP_NAMES
+            if name not in names and any(_is_filled(row.get(name)) for row in rows)
+        ]
         step = steps[0] if steps else None
     return _GroupKeys(names, step)
 
@@ -429,7 +500,9 @@ def _is_filled(value: Any) -> bool:
     return value is not None and value != "" and value == value  # NaN is not equal to itself
 
 
-def _find_label(row: Row, keys: _GroupKeys, where: str, prompt: Any) -> tuple[str | None, tuple[str | None, str, str]]:
+def _find_label(
+    row: Row, keys: _GroupKeys, where: str, prompt: Any
+) -> tuple[str | None, tuple[str | None, str, str]]:
     """The name that a row gives its group, if any, and a key that is equal for rows of the same group."""
     step = None if keys.step is None else str(_read_key_cell(row, keys.step, where, "step"))
     if not keys.group:
@@ -441,7 +514,11 @@ def _find_label(row: Row, keys: _GroupKeys, where: str, prompt: Any) -> tuple[st
 def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
     value = row.get(name)
     if not _is_filled(value) or isinstance(value, Mapping | list):
-        got = f"{shortened(repr(value), 60)} in {name!r}" if _is_filled(value) else f"nothing in {name!r}"
+        got = (
+            f"{shortened(repr(value), 60)} in {name!r}"
+            if _is_filled(value)
+            else f"nothing in {name!r}"
+        )
         remedy = f"Every row names its {what}, or none does."
         raise InvalidInput(where, f"the {what}", "given, as in other rows", got, remedy)
     return value
@@ -470,7 +547,9 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
             name = f"{label} (step {rows[0].step})"  # the same query in another step has the same label
         if label is not None and bare_labels.setdefault(label.strip(), label) != label:
             allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
-            raise InvalidInput(rows[0].where, "the group", allowed, repr(label), "Remove the blanks.")
+            raise InvalidInput(
+                rows[0].where, "the group", allowed, repr(label), "Remove the blanks."
+            )
         _check_one_prompt(name, rows)
         _check_rollouts_once(name, rows)
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
@@ -480,12 +559,18 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
 
 def _check_one_prompt(name: str, rows: Sequence[_RowPart]) -> None:
     """Raise if rows of a group have different prompts: their responses answer different questions."""
-    with_prompt = [row for row in rows if row.rollouts and any(message.content for message in row.rollouts[0].prompt)]
+    with_prompt = [
+        row
+        for row in rows
+        if row.rollouts and any(message.content for message in row.rollouts[0].prompt)
+    ]
     for row in with_prompt[1:]:
         if row.rollouts[0].prompt != with_prompt[0].rollouts[0].prompt:
             got = f"another than {with_prompt[0].where.rpartition(': ')[2]} has"
             remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
-            raise InvalidInput(row.where, f"the prompt of group {name!r}", "the same in all rows", got, remedy)
+            raise InvalidInput(
+                row.where, f"the prompt of group {name!r}", "the same in all rows", got, remedy
+            )
 
 
 def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
@@ -494,13 +579,21 @@ def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
     for row in rows:
         if len(row.rollouts) > 1:
             place = row.where.rpartition(": ")[2]
-            first_place = first_place_of.setdefault(tuple(rollout.digest for rollout in row.rollouts), place)
+            first_place = first_place_of.setdefault(
+                tuple(rollout.digest for rollout in row.rollouts), place
+            )
             if first_place != place:
                 got = f"those of {first_place} again, in group {name!r}"
-                raise InvalidInput(row.where, "the responses", "there once", got, "Remove the copies.")
+                raise InvalidInput(
+                    row.where, "the responses", "there once", got, "Remove the copies."
+                )
     if any(len(row.rollouts) != 1 for row in rows):
         return  # rows with several responses have one id for all of them
-    columns = [column for column in ROLLOUT_ID_NAMES if rows[0].rollouts[0].metadata.get(column) is not None]
+    columns = [
+        column
+        for column in ROLLOUT_ID_NAMES
+        if rows[0].rollouts[0].metadata.get(column) is not None
+    ]
     if not columns:
         return
     first_row_of: dict[str, str] = {}
@@ -525,7 +618,9 @@ def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:
         if as_key(row.rubric) != as_key(first.rubric):
             got = f"another than {first.where.rpartition(': ')[2]} has"
             remedy = "A group has one rubric: put rows with another rubric into another group."
-            raise InvalidInput(row.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy)
+            raise InvalidInput(
+                row.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy
+            )
     return first.rubric
 
 

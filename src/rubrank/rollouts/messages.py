@@ -112,6 +112,8 @@ def _join_content(content: Any) -> Any:
         return json.dumps(content, ensure_ascii=False, default=str)
     if isinstance(content, list | tuple):
         # Images and other parts without text count as nothing.
-        texts = [(part.get("text") or "") if isinstance(part, Mapping) else part for part in content]
+        texts = [
+            (part.get("text") or "") if isinstance(part, Mapping) else part for part in content
+        ]
         return "".join(texts) if all(isinstance(text, str) for text in texts) else content
     return content

@@ -100,7 +100,11 @@ class Rollout(_Frozen):
     @cached_property
     def _parts(self) -> tuple[str, str]:
         """Reasoning and answer."""
-        return split_reasoning(self.response) if self.reasoning is None else (self.reasoning, self.response)
+        return (
+            split_reasoning(self.response)
+            if self.reasoning is None
+            else (self.reasoning, self.response)
+        )
 
     def keep_parts(self, thoughts: slice, answer: slice) -> None:
         """Set where reasoning and answer are in the response, so that tags need not be searched again."""
@@ -130,7 +134,9 @@ class Rollout(_Frozen):
     def with_answer(self, answer: str) -> Rollout:
         """The same rollout with another answer; nothing is checked again."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).model_construct(**{**values, "response": answer, "reasoning": self.thoughts})
+        return type(self).model_construct(
+            **{**values, "response": answer, "reasoning": self.thoughts}
+        )
 
     def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
         """The rollout as it reads if the prompt opened the reasoning: a response without any tag is then all reasoning.
@@ -172,7 +178,9 @@ def digest_response(response: str, reasoning: str | None = None) -> str:
 
 def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """The last text of the assistant with its reasoning, and the tool calls of all messages with their results."""
-    answers = [i for i, message in enumerate(messages) if message.get("role", "assistant") == "assistant"]
+    answers = [
+        i for i, message in enumerate(messages) if message.get("role", "assistant") == "assistant"
+    ]
     last = messages[answers[-1]] if answers else {}
     calls = data.get("tool_calls")
     if not calls:
@@ -182,7 +190,9 @@ def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str
     return {
         "response": last.get("content") or "",
         "reasoning": reasoning_in(last) if reasoning is None else reasoning,
-        "tool_calls": _add_results(calls, [message for message in messages if message.get("role") == "tool"]),
+        "tool_calls": _add_results(
+            calls, [message for message in messages if message.get("role") == "tool"]
+        ),
         "messages": tuple(_convert_earlier_message(message) for message in earlier),
     }
 
@@ -196,7 +206,9 @@ def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "role": role if role in get_args(Role) else "tool",
         "content": content if isinstance(content, str) else _as_json(content),
-        "tool_calls": tuple(_convert_shown_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
+        "tool_calls": tuple(_convert_shown_call(call) for call in calls)
+        if isinstance(calls, list | tuple)
+        else (),
         "reasoning": reasoning_in(message),
         "tool_call_id": None if call_id is None else str(call_id),
         "error": _is_error(message),
@@ -222,12 +234,20 @@ def _is_error(message: Mapping[str, Any]) -> bool:
     return bool(message.get("error") or message.get("is_error") or message.get("status") == "error")
 
 
-def _add_results(calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+def _add_results(
+    calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]
+) -> tuple[Any, ...]:
     """The calls with their results, from the tool message with the id of the call, or else the next without one."""
     flat_calls = [_flatten_call(call) for call in calls]
     ids = {call.get("id") for call in flat_calls if isinstance(call, Mapping)} - {None}
-    by_id = {message["tool_call_id"]: message for message in tool_messages if message.get("tool_call_id") in ids}
-    without_id = iter([message for message in tool_messages if message.get("tool_call_id") not in ids])
+    by_id = {
+        message["tool_call_id"]: message
+        for message in tool_messages
+        if message.get("tool_call_id") in ids
+    }
+    without_id = iter(
+        [message for message in tool_messages if message.get("tool_call_id") not in ids]
+    )
     answered = []
     for call in flat_calls:
         if isinstance(call, Mapping) and call.get("result") is None:

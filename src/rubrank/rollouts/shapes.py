@@ -47,7 +47,9 @@ _SHAREGPT_COLUMN = "conversations"
 CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 
 
-def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None) -> tuple[Row, str]:
+def convert_shape(
+    row: Row, where: str, columns: Mapping[str, Any] | None = None
+) -> tuple[Row, str]:
     """The row with its responses under a usual name, and the name of its format; "" if nothing was converted."""
     row, shape = _move_ground_truth(row)
     if columns and "response" in columns:
@@ -74,7 +76,10 @@ def convert_shape(row: Row, where: str, columns: Mapping[str, Any] | None = None
     is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
     if is_alpaca and "prompt" not in row:
         rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
-        return {**rest, "prompt": "\n\n".join(filter(None, (row["instruction"], row["input"])))}, "Alpaca"
+        return {
+            **rest,
+            "prompt": "\n\n".join(filter(None, (row["instruction"], row["input"]))),
+        }, "Alpaca"
     return row, shape
 
 
@@ -111,7 +116,9 @@ def _convert_sharegpt(value: Any, where: str) -> list[dict[str, Any]]:
 
 def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, Any]]) -> Row:
     """Everything after the last turn of the user is the response."""
-    end_of_prompt = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1) + 1
+    end_of_prompt = (
+        max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1) + 1
+    )
     rest = {key: value for key, value in row.items() if key != column}
     prompt = rest.get("prompt") or list(messages[:end_of_prompt])
     return {**rest, "prompt": prompt, "response": list(messages[end_of_prompt:])}
@@ -123,7 +130,9 @@ def _convert_preference(row: Row) -> Row:
     answers = []
     for name in _PREFERENCE_COLUMNS:
         response = parse_json_cell(row[name])
-        if are_messages(response) and row.get("prompt") is None:  # the whole conversation is in both columns
+        if (
+            are_messages(response) and row.get("prompt") is None
+        ):  # the whole conversation is in both columns
             conversation = _split_conversation({}, "", response)
             converted["prompt"] = conversation["prompt"]
             response = conversation["response"]
@@ -153,7 +162,14 @@ def _convert_lettered(row: Row, where: str) -> Row | None:
             names = [name for name in possible if isinstance(row.get(name), str | list | tuple)]
             if len(names) < 2:
                 continue
-            other = next((name for name in COLUMNS["response"] if isinstance(row.get(name), str | list | tuple)), None)
+            other = next(
+                (
+                    name
+                    for name in COLUMNS["response"]
+                    if isinstance(row.get(name), str | list | tuple)
+                ),
+                None,
+            )
             if other is not None:
                 remedy = "Choose one: `column.response=NAME`."
                 got = f"two readings: `{other}` and {', '.join(names)}"
@@ -172,15 +188,23 @@ def _convert_openai_batch(row: Row, where: str) -> Row | None:
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if row.get("error") or result.get("status_code", 200) != 200 or not choices:
         got = str(row.get("error") or f"status {result.get('status_code')}")
-        raise InvalidInput(where, "the request", "answered", got[:200], "Remove the lines of requests that failed.")
+        raise InvalidInput(
+            where, "the request", "answered", got[:200], "Remove the lines of requests that failed."
+        )
     responses = []
     for choice in choices:
         message = choice["message"]
-        answer = {"response": [message] if message.get("tool_calls") else message.get("content") or ""}
+        answer = {
+            "response": [message] if message.get("tool_calls") else message.get("content") or ""
+        }
         if message.get("reasoning_content"):
             answer["reasoning"] = message["reasoning_content"]
         responses.append({**answer, "finish_reason": choice.get("finish_reason")})
-    rest = {key: value for key, value in row.items() if key not in ("response", "custom_id", "id", "error")}
+    rest = {
+        key: value
+        for key, value in row.items()
+        if key not in ("response", "custom_id", "id", "error")
+    }
     return {**rest, "group": row["custom_id"], "responses": responses}
 
 
@@ -189,15 +213,25 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
     responses = row.get("resps")
     if "doc_id" not in row or not isinstance(responses, list | tuple) or not responses:
         return None
-    texts = [text for answer in responses for text in (answer if isinstance(answer, list | tuple) else [answer])]
+    texts = [
+        text
+        for answer in responses
+        for text in (answer if isinstance(answer, list | tuple) else [answer])
+    ]
     if not all(isinstance(text, str) for text in texts):
         remedy = "Samples of multiple-choice tasks hold likelihoods, and no texts to grade."
         raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
     arguments = row.get("arguments")
     prompt = arguments
-    while isinstance(prompt, list | tuple | Mapping) and prompt:  # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
+    while (
+        isinstance(prompt, list | tuple | Mapping) and prompt
+    ):  # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
         prompt = next(iter(prompt.values())) if isinstance(prompt, Mapping) else prompt[0]
-    rest = {key: value for key, value in row.items() if key not in ("resps", "filtered_resps", "arguments", "doc_id")}
+    rest = {
+        key: value
+        for key, value in row.items()
+        if key not in ("resps", "filtered_resps", "arguments", "doc_id")
+    }
     if isinstance(prompt, str):
         rest["prompt"] = prompt
     if row.get("target") is not None:
@@ -230,7 +264,9 @@ def _convert_promptfoo(row: Row, where: str) -> Row | None:
         placeholder = re.compile(r"\{\{\s*" + re.escape(name) + r"\s*\}\}")
         text = _as_text(value).join(placeholder.split(text))
     provider = row.get("provider")
-    model = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+    model = (
+        provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+    )
     if model:
         metadata.setdefault("model", model)
     return {"prompt": text, "response": _as_text(output), "metadata": metadata}

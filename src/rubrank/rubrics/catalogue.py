@@ -17,7 +17,16 @@ from importlib.resources import files
 from typing import Literal, TypeAlias, cast
 
 from rubrank._plain import shortened
-from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, VERIFIERS, Domain, Layer, discrete, is_verifier
+from rubrank.verifiers.verifier import (
+    BINARY,
+    TERNARY,
+    UNIT,
+    VERIFIERS,
+    Domain,
+    Layer,
+    discrete,
+    is_verifier,
+)
 
 How: TypeAlias = Literal["rule", "judge", "both"]
 
@@ -54,7 +63,9 @@ KNOWN: dict[str, KnownCriterion] = _read_catalogue()
 """All criteria by name, in the paper's order; the table is `catalogue.tsv`."""
 
 
-PROMPTED = frozenset(name for name, criterion in KNOWN.items() if criterion.how != "rule") | {"SummaryRecall"}
+PROMPTED = frozenset(name for name, criterion in KNOWN.items() if criterion.how != "rule") | {
+    "SummaryRecall"
+}
 """Criteria with a prompt in `judges/prompts/`: a judge can be asked about them without a question in the rubric."""
 
 
@@ -85,7 +96,9 @@ def is_a_name(text: str) -> bool:
         return True
     if not _ONE_WORD.fullmatch(text):
         return False
-    return bool(_COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _SIMILAR))
+    return bool(
+        _COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _SIMILAR)
+    )
 
 
 def short_name(text: str) -> str:

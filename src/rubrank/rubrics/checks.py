@@ -78,7 +78,11 @@ def note_on(source: str | Path) -> str | None:
         criteria = to_rubric(data, str(path), path.parent).criteria
     else:
         return None
-    return YES_NO if yes_no_only((criterion.value_layer, criterion.value_domain) for criterion in criteria) else None
+    return (
+        YES_NO
+        if yes_no_only((criterion.value_layer, criterion.value_domain) for criterion in criteria)
+        else None
+    )
 
 
 def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
@@ -101,7 +105,9 @@ def _is_rubric(data: Any, path: Path) -> bool:
 # --------------------------------------------------------------------------------------------------------- one rubric
 
 
-def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | None = None) -> Iterator[Problem]:
+def check_rubric_data(
+    data: Any, file: str, folder: Path = Path(), row: int | None = None
+) -> Iterator[Problem]:
     """All problems of one rubric, in our own shape or a public one."""
     wrong: list[InvalidInput] = []
     try:
@@ -115,7 +121,9 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
         yield Problem(file, "criteria must be a list with at least one criterion", row)
         return
     if len(items) > MOST_CRITERIA:
-        yield Problem(file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row)
+        yield Problem(
+            file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row
+        )
         return
     yield from _check_rubric_fields(merged, file, row)
     valid_criteria: list[Criterion] = []
@@ -125,7 +133,9 @@ def check_rubric_data(data: Any, file: str, folder: Path = Path(), row: int | No
     yield from _check_together(valid_criteria, names, file, row, has_all_names=not wrong)
 
 
-def _check_rubric_fields(merged: Mapping[str, Any], file: str, row: int | None) -> Iterator[Problem]:
+def _check_rubric_fields(
+    merged: Mapping[str, Any], file: str, row: int | None
+) -> Iterator[Problem]:
     """Problems outside of the criteria."""
     stand_in = {"name": "stand-in", "question": "?"}
     try:
@@ -162,7 +172,12 @@ def _check_together(
     for criterion in criteria:
         for edge in criterion.depends:
             if has_all_names and edge.on not in all_names:
-                yield Problem(file, f"it depends on {edge.on!r}, which is not in the rubric", row, criterion.name)
+                yield Problem(
+                    file,
+                    f"it depends on {edge.on!r}, which is not in the rubric",
+                    row,
+                    criterion.name,
+                )
     for cycle in _find_cycles(criteria):
         yield Problem(file, f"it depends on itself: {' → '.join(cycle)}", row, cycle[0])
     from rubrank.rubrics.contradiction import contradictions
@@ -175,8 +190,14 @@ def _check_together(
 def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
     """One cycle for every set of criteria that depend on each other."""
     edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
-    cyclic_names = set(find_cyclic_names(edges))  # most are on no cycle, and a walk from each would take long
-    edges = {name: [on for on in edges[name] if on in cyclic_names] for name in edges if name in cyclic_names}
+    cyclic_names = set(
+        find_cyclic_names(edges)
+    )  # most are on no cycle, and a walk from each would take long
+    edges = {
+        name: [on for on in edges[name] if on in cyclic_names]
+        for name in edges
+        if name in cyclic_names
+    }
     visited: set[str] = set()
     for start in edges:
         path = [] if start in visited else _find_cycle_from(start, edges)
@@ -242,7 +263,9 @@ def _check_rows(path: str) -> Iterator[Problem]:
         yield Problem(path, "there are no rows")
     elif not has_known_column:
         columns = _describe_columns(first_columns)
-        yield Problem(path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}")
+        yield Problem(
+            path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}"
+        )
 
 
 def _describe_columns(names: Sequence[str], most: int = 8) -> str:
@@ -256,11 +279,17 @@ def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> I
             group_rows([row], path)
         except RubrankError as error:
             yield Problem(
-                path, _short_message(error, path).removeprefix(f"{path}: row 1: ").removeprefix("row 1: "), number
+                path,
+                _short_message(error, path)
+                .removeprefix(f"{path}: row 1: ")
+                .removeprefix("row 1: "),
+                number,
             )
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:
         rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
-    if rubric is not None and repr(rubric) not in checked_rubrics:  # rollouts of a query repeat its rubric
+    if (
+        rubric is not None and repr(rubric) not in checked_rubrics
+    ):  # rollouts of a query repeat its rubric
         checked_rubrics.add(repr(rubric))
         yield from check_rubric_data(rubric, path, row=number)

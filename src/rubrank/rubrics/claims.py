@@ -156,7 +156,9 @@ def _each_word(words: Iterable[str], low: float = 0, high: float = math.inf) -> 
         yield from word_claims(text, low, high)
 
 
-def _occurrences(words: Iterable[str], relation: str | None, count: float | None) -> Iterator[Claim]:
+def _occurrences(
+    words: Iterable[str], relation: str | None, count: float | None
+) -> Iterator[Claim]:
     for interval in bounds("", relation, count):
         yield from _each_word(words, interval.low, interval.high)
 
@@ -166,12 +168,18 @@ def _occurrences(words: Iterable[str], relation: str | None, count: float | None
 
 def _nth_paragraph(p: Params) -> Iterator[Claim]:
     yield Interval("paragraphs", p["num_paragraphs"], p["num_paragraphs"])
-    yield Interval(f"paragraphs (the {p['nth_paragraph']}. is asked for)", p["nth_paragraph"], p["num_paragraphs"])
+    yield Interval(
+        f"paragraphs (the {p['nth_paragraph']}. is asked for)",
+        p["nth_paragraph"],
+        p["num_paragraphs"],
+    )
     yield from _text_at(f"first word of paragraph {p['nth_paragraph']}", p["first_word"])
 
 
 def _bullet_count(p: Params) -> Iterator[Claim]:
-    return count_claims("bullets" if p.get("kind") == "bullet" and p.get("nested") else f"bullets ({p})", p)
+    return count_claims(
+        "bullets" if p.get("kind") == "bullet" and p.get("nested") else f"bullets ({p})", p
+    )
 
 
 def _keywords_multiple(p: Params) -> Iterator[Claim]:
@@ -181,7 +189,9 @@ def _keywords_multiple(p: Params) -> Iterator[Claim]:
 
 def _forbidden_content(p: Params) -> Iterator[Claim]:
     for forbidden in p.get("words", ()):
-        yield from word_claims(forbidden, high=0) if p.get("whole_words", True) else [Lacks(forbidden)]
+        yield from (
+            word_claims(forbidden, high=0) if p.get("whole_words", True) else [Lacks(forbidden)]
+        )
     yield from map(Lacks, p.get("characters", ""))
 
 
@@ -227,22 +237,36 @@ _LENGTH: dict[str, Claims] = {
     "WordCount": lambda p: count_claims(str(p.get("unit", "words")), p),
     "count:word_count_range": lambda p: [Interval("words", p["min_words"], p["max_words"])],
     "count:unique_word_count": lambda p: [Interval("words", p["N"])],
-    "length_constraints:number_sentences": lambda p: bounds("sentences", p["relation"], p["num_sentences"]),
+    "length_constraints:number_sentences": lambda p: bounds(
+        "sentences", p["relation"], p["num_sentences"]
+    ),
     "SentenceCount": lambda p: count_claims("sentences", p),
-    "length_constraints:number_paragraphs": lambda p: bounds("parts between ***", "exactly", p["num_paragraphs"]),
+    "length_constraints:number_paragraphs": lambda p: bounds(
+        "parts between ***", "exactly", p["num_paragraphs"]
+    ),
     "length_constraints:nth_paragraph_first_word": _nth_paragraph,
     "ParagraphCount": lambda p: count_claims(
         f"parts between {p['separator']}" if p.get("separator") else "paragraphs", p
     ),
     # Which entries are counted depends on the parameters, so only equal ones are compared.
-    "EntryCount": lambda p: count_claims(f"entries ({p.get('entries')}, {p.get('separator')}, {p.get('nested')})", p),
+    "EntryCount": lambda p: count_claims(
+        f"entries ({p.get('entries')}, {p.get('separator')}, {p.get('nested')})", p
+    ),
 }
 _FORMAT: dict[str, Claims] = {
-    "detectable_format:number_bullet_lists": lambda p: bounds("bullets", "exactly", p["num_bullets"]),
+    "detectable_format:number_bullet_lists": lambda p: bounds(
+        "bullets", "exactly", p["num_bullets"]
+    ),
     "BulletCount": _bullet_count,
-    "detectable_format:number_highlighted_sections": lambda p: bounds("highlights", "at least", p["num_highlights"]),
-    "HighlightCount": lambda p: count_claims("highlights" + (f" ({k})" if (k := p.get("kind")) != "any" else ""), p),
-    "detectable_content:number_placeholders": lambda p: bounds("placeholders", "at least", p["num_placeholders"]),
+    "detectable_format:number_highlighted_sections": lambda p: bounds(
+        "highlights", "at least", p["num_highlights"]
+    ),
+    "HighlightCount": lambda p: count_claims(
+        "highlights" + (f" ({k})" if (k := p.get("kind")) != "any" else ""), p
+    ),
+    "detectable_content:number_placeholders": lambda p: bounds(
+        "placeholders", "at least", p["num_placeholders"]
+    ),
     "detectable_format:multiple_sections": lambda p: [
         *bounds(f"sections “{p['section_spliter']}”", "at least", p["num_sections"]),
         Contains(p["section_spliter"]),
@@ -257,7 +281,9 @@ _FORMAT: dict[str, Claims] = {
     "TitleFormat": lambda p: _contains_text(p.get("title")),
     "Postscript": lambda p: _contains_text(p.get("marker")),
     "FormatRequirement": lambda p: (
-        _only_value("format of the whole answer", str(p["format"])) if p.get("format") and p.get("only") else []
+        _only_value("format of the whole answer", str(p["format"]))
+        if p.get("format") and p.get("only")
+        else []
     ),
     "detectable_format:json_format": lambda p: _only_value("format of the whole answer", "json"),
     "startend:end_checker": lambda p: _contains_text(p["end_phrase"]),
@@ -271,7 +297,9 @@ _WORDS: dict[str, Claims] = {
     "keywords:word_once": lambda p: word_claims(p["keyword"], low=1, high=1),
     "keywords:keyword_specific_position": lambda p: word_claims(p["keyword"], low=1),
     "words:keywords_specific_position": lambda p: word_claims(p["keyword"], low=1),
-    "keywords:frequency": lambda p: _occurrences([p["keyword"]], p["relation"] or "exactly", p["frequency"]),
+    "keywords:frequency": lambda p: _occurrences(
+        [p["keyword"]], p["relation"] or "exactly", p["frequency"]
+    ),
     "keywords:word_count_different_numbers": lambda p: _occurrences(
         [p["keyword"]], p["relation"] or "exactly", p["frequency"]
     ),
@@ -283,10 +311,15 @@ _WORDS: dict[str, Claims] = {
         else []
     ),
     "ForbiddenContent": _forbidden_content,
-    "DictionRequirement": lambda p: [*_each_word(p.get("use", ()), low=1), *_each_word(p.get("avoid", ()), high=0)],
+    "DictionRequirement": lambda p: [
+        *_each_word(p.get("use", ()), low=1),
+        *_each_word(p.get("avoid", ()), high=0),
+    ],
     **dict.fromkeys(
         ("keywords:letter_frequency", "letters:letter_counting2"),
-        lambda p: bounds(f"letters “{p['letter'].casefold()}”", p["let_relation"], p["let_frequency"]),
+        lambda p: bounds(
+            f"letters “{p['letter'].casefold()}”", p["let_relation"], p["let_frequency"]
+        ),
     ),
     "LetterFrequency": _letter_frequency,
     "letters:letter_counting": lambda p: bounds("letters", p["relation"], p["N"]),

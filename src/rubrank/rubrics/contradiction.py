@@ -41,7 +41,10 @@ def contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, ...]:
     for criterion in criteria:
         if not criterion.judged and criterion.direction == "higher":
             parameters = all_params(criterion)
-            claims += [(criterion.name, claim) for claim in list_claims(criterion.decided_by.name, parameters)]
+            claims += [
+                (criterion.name, claim)
+                for claim in list_claims(criterion.decided_by.name, parameters)
+            ]
     return clashes(claims)
 
 
@@ -63,7 +66,9 @@ def _impossible_claims(claims: Sequence[NamedClaim]) -> Iterator[Contradiction]:
     for name, claim in claims:
         if _is_impossible(claim):
             subject = claim.quantity if isinstance(claim, Interval) else ""
-            yield Contradiction((name,), f"{subject}: “{name}” asks for {claim}, which is impossible")
+            yield Contradiction(
+                (name,), f"{subject}: “{name}” asks for {claim}, which is impossible"
+            )
 
 
 def _clashing_pairs(claims: Sequence[NamedClaim]) -> Iterator[Contradiction]:

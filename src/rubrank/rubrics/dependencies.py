@@ -30,20 +30,30 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
         if twice:
             got = f"{twice[0]!r} twice"
             remedy = "Keep the stronger one."
-            raise InvalidInput(f"criterion {name!r}", "depends", "one edge for each prerequisite", got, remedy)
+            raise InvalidInput(
+                f"criterion {name!r}", "depends", "one edge for each prerequisite", got, remedy
+            )
         for edge in edges:
             if edge.on not in depends:
                 raise UnknownName.of(f"criterion {name!r}", "depends", edge.on, depends)
-    cyclic_names = find_cyclic_names({name: [edge.on for edge in edges] for name, edges in depends.items()})
+    cyclic_names = find_cyclic_names(
+        {name: [edge.on for edge in edges] for name, edges in depends.items()}
+    )
     if cyclic_names:
         raise InvalidInput(
-            rubric, "depends", "without cycles", f"a cycle among {cyclic_names}", "Cut one of the edges."
+            rubric,
+            "depends",
+            "without cycles",
+            f"a cycle among {cyclic_names}",
+            "Cut one of the edges.",
         )
 
 
 def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:
     """Names on a cycle, or that need one that is. Each edge is looked at once (a topological sort)."""
-    waiting = {name: sum(on in prerequisites for on in names) for name, names in prerequisites.items()}
+    waiting = {
+        name: sum(on in prerequisites for on in names) for name, names in prerequisites.items()
+    }
     followers: dict[str, list[str]] = {}
     for name, names in prerequisites.items():
         for on in names:

@@ -27,7 +27,9 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(names.union(_operators_rubrics.get() or {})))
 
 
-_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C reads ten times as fast
+_Safe: Any = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # the parser in C reads ten times as fast
 
 
 class _Loader(_Safe):
@@ -38,16 +40,22 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"
+)
 
 
-def _construct_unique_mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+def _construct_unique_mapping(
+    loader: _Loader, node: yaml.MappingNode, deep: bool = False
+) -> dict[Any, Any]:
     """Build a mapping; refuse a key given twice, of which YAML would silently drop the first value."""
     written_keys = [key for key, _ in node.value if key.tag != _MERGE]
     keys = Counter(str(loader.construct_object(key, deep=True)) for key in written_keys)
     twice = sorted(key for key, times in keys.items() if times > 1)
     if twice:
-        raise yaml.constructor.ConstructorError(None, None, f"{', '.join(twice)} given twice", node.start_mark)
+        raise yaml.constructor.ConstructorError(
+            None, None, f"{', '.join(twice)} given twice", node.start_mark
+        )
     return loader.construct_mapping(node, deep=True)
 
 
@@ -80,7 +88,9 @@ def _refuse_bombs(root: yaml.Node) -> None:
             sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
             open_.discard(id(node))
             if sizes[id(node)] > MOST_VALUES or len(open_) > MOST_DEPTH:
-                raise yaml.YAMLError(f"more than {MOST_VALUES:,} values, or nested more than {MOST_DEPTH} deep")
+                raise yaml.YAMLError(
+                    f"more than {MOST_VALUES:,} values, or nested more than {MOST_DEPTH} deep"
+                )
         elif id(node) in open_:
             raise yaml.YAMLError("a value that contains itself")
         elif id(node) not in sizes:
@@ -111,7 +121,9 @@ def _preset_folder() -> Any:
     return files("rubrank") / "rubrics" / "presets"
 
 
-_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar("operators_rubrics", default=None)
+_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar(
+    "operators_rubrics", default=None
+)
 """Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
 
 
@@ -130,7 +142,9 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
     if _operators_rubrics.get() is not None:
         allowed = f"the content of a rubric, or a preset ({', '.join(presets())})"
         got = shortened(repr(str(source)), 80)
-        raise InvalidInput(where, "rubric", allowed, got, "Send the rubric itself: files are not read for callers.")
+        raise InvalidInput(
+            where, "rubric", allowed, got, "Send the rubric itself: files are not read for callers."
+        )
 
 
 def read_data(source: str | Path) -> Any:
@@ -151,15 +165,23 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
         raise suffix_error(source, tuple(_LOADERS), remedy=remedy)
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
-        raise InvalidInput(str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON.")
+        raise InvalidInput(
+            str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON."
+        )
     try:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = shortened(" ".join(str(error).split()), 500)
         raise InvalidInput(
-            str(path), "the file", f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}", message, ""
+            str(path),
+            "the file",
+            f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}",
+            message,
+            "",
         ) from None
-    for part in data if isinstance(data, list) else [data]:  # a list may be a dataset, of whatever size
+    for part in (
+        data if isinstance(data, list) else [data]
+    ):  # a list may be a dataset, of whatever size
         check_bounds(part, str(path), "the file")
     return data
 

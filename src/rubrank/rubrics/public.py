@@ -29,10 +29,24 @@ from rubrank.rubrics.tree import is_tree, list_leaves
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
 """What a category of RaR weighs where the data gives no weight."""
 
-_CATEGORY = re.compile(rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE)
-_TEXT_KEYS = ("criterion", "criteria", "question", "description", "rubric", "text", "requirement", "title", "name")
+_CATEGORY = re.compile(
+    rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE
+)
+_TEXT_KEYS = (
+    "criterion",
+    "criteria",
+    "question",
+    "description",
+    "rubric",
+    "text",
+    "requirement",
+    "title",
+    "name",
+)
 _WEIGHT_KEYS = ("points", "weight", "score", "importance")
-_FOREIGN = frozenset({"criterion", "criteria", "description", "rubric", "text", "requirement", "title"})
+_FOREIGN = frozenset(
+    {"criterion", "criteria", "description", "rubric", "text", "requirement", "title"}
+)
 """Keys that only other shapes have: a criterion with none of them is ours, whatever else it holds."""
 _KEPT = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
 _UNDERSTOOD = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
@@ -93,18 +107,28 @@ def _decode(data: Any, where: str) -> Any:
 
 def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
-        return {"id": "instructions", "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where)}
+        return {
+            "id": "instructions",
+            "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where),
+        }
     if is_tree(data):
         return {"criteria": _number_names(list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
         if isinstance(items, Sequence) and not isinstance(items, str):
-            return {**data, "criteria": [item if isinstance(item, str) else _read_item(item) for item in items]}
+            return {
+                **data,
+                "criteria": [item if isinstance(item, str) else _read_item(item) for item in items],
+            }
         return dict(data)
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
         raise InvalidInput(
-            where, "rubric", "with `criteria`", f"the keys {', '.join(data)}", "See `rubrank help rubrics`."
+            where,
+            "rubric",
+            "with `criteria`",
+            f"the keys {', '.join(data)}",
+            "See `rubrank help rubrics`.",
         )
     return rubric_data(inner, where)
 
@@ -112,7 +136,9 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- instructions of IFEval
 
 
-def ifeval_criteria(ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None) -> list[Criterion]:
+def ifeval_criteria(
+    ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None
+) -> list[Criterion]:
     """The criteria of a row of IFEval or IFBench."""
     return [Criterion(**data) for data in ifeval_data(ids, kwargs)]
 
@@ -125,14 +151,25 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
     kwargs = _decode(kwargs, where) if isinstance(kwargs, str) else kwargs
     kwargs = kwargs or [{}] * len(ids)
     if len(kwargs) != len(ids):
-        raise InvalidInput(where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), "")
+        raise InvalidInput(
+            where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), ""
+        )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
         arguments = _decode(arguments, where) if isinstance(arguments, str) else arguments
         try:
             verifier, params = public_params(name, arguments)
-            criteria.append({"name": name, "verifier": verifier.name, "params": params, "family": verifier.family})
-        except InvalidInput:  # an unknown id: the criterion says so when it is checked, and others are checked too
+            criteria.append(
+                {
+                    "name": name,
+                    "verifier": verifier.name,
+                    "params": params,
+                    "family": verifier.family,
+                }
+            )
+        except (
+            InvalidInput
+        ):  # an unknown id: the criterion says so when it is checked, and others are checked too
             criteria.append({"name": name, "verifier": name})
     return _number_names(criteria)
 
@@ -146,7 +183,14 @@ def _read_item(item: Any) -> Any:
         return name_or_question(item, foreign=True)
     if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
-    key = next((key for key in _TEXT_KEYS if key != "title" and isinstance(item.get(key), str) and item[key]), None)
+    key = next(
+        (
+            key
+            for key in _TEXT_KEYS
+            if key != "title" and isinstance(item.get(key), str) and item[key]
+        ),
+        None,
+    )
     text = str(item[key or "title"]) if key or item.get("title") else ""
     if not text:
         return item  # checking the criterion says what it lacks
@@ -154,7 +198,11 @@ def _read_item(item: Any) -> Any:
         return {"name": text, **{k: v for k, v in item.items() if k != key}}
     if set(item) & {"verifier", "params"}:
         return item  # ours, with a key that is none of ours
-    slips = {k: v for k, v in item.items() if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)}
+    slips = {
+        k: v
+        for k, v in item.items()
+        if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)
+    }
     fields = {k: v for k, v in item.items() if k in _KEPT}
     # A slip such as `wieght` is carried along: checking the criterion says what was meant.
     return {**_question_fields(item, text), **_weight_fields(item, text), **fields, **slips}
@@ -184,10 +232,14 @@ def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
         return {"weight": value if named is None else named}
     points = {"points": value} if "points" in item else {}
     direction = {"direction": "lower"} if value < 0 else {}
-    explicit_weight = item.get("weight")  # beside points, which say how much it is worth to the rules that count them
+    explicit_weight = item.get(
+        "weight"
+    )  # beside points, which say how much it is worth to the rules that count them
     weight = (
         explicit_weight
-        if points and isinstance(explicit_weight, int | float) and not isinstance(explicit_weight, bool)
+        if points
+        and isinstance(explicit_weight, int | float)
+        and not isinstance(explicit_weight, bool)
         else value
     )
     return {**points, **direction, "weight": abs(weight)}

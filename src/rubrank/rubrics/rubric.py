@@ -37,7 +37,14 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
-from rubrank.rubrics.scale import Scale, check_findings, domain_of, read_anchors, read_findings, scale_of
+from rubrank.rubrics.scale import (
+    Scale,
+    check_findings,
+    domain_of,
+    read_anchors,
+    read_findings,
+    scale_of,
+)
 from rubrank.tables.html import Bar, Marked, make_html_table
 from rubrank.verifiers.verifier import (
     BINARY,
@@ -110,7 +117,11 @@ class Criterion(Strict):
         """A text alone is a criterion's name or a question; points alone say weight and direction."""
         if isinstance(data, str):
             return name_or_question(data)
-        if isinstance(data, Mapping) and isinstance(data.get("question"), str) and "name" not in data:
+        if (
+            isinstance(data, Mapping)
+            and isinstance(data.get("question"), str)
+            and "name" not in data
+        ):
             data = {**data, "name": shortened(data["question"], 80)}
         if not isinstance(data, Mapping):
             return data
@@ -132,15 +143,25 @@ class Criterion(Strict):
         """A watched criterion does not come here with weight 0: `_short_forms` has removed it."""
         if _is_zero(value):
             allowed = "> 0" if info.field_name == "weight" else "a number other than 0"
-            remedy = "Write `layer: watch` instead to grade and log the criterion without rewarding it."
-            raise InvalidInput(f"criterion {info.data.get('name', '')!r}", str(info.field_name), allowed, "0", remedy)
+            remedy = (
+                "Write `layer: watch` instead to grade and log the criterion without rewarding it."
+            )
+            raise InvalidInput(
+                f"criterion {info.data.get('name', '')!r}",
+                str(info.field_name),
+                allowed,
+                "0",
+                remedy,
+            )
         return value
 
     @field_validator("name", "question")
     @classmethod
     def _not_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and not any(category(c) not in _INVISIBLE for c in value):
-            raise InvalidInput("criterion", str(info.field_name), "a text that can be read", repr(value), "")
+            raise InvalidInput(
+                "criterion", str(info.field_name), "a text that can be read", repr(value), ""
+            )
         return value
 
     @field_validator("depends", mode="before")
@@ -166,11 +187,18 @@ class Criterion(Strict):
         if self.question is not None and self.verifier not in (None, JUDGE):
             raise self._wrong("question", "left out where a verifier decides", "both", "")
         if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
-            raise self._wrong("question", "given: no prompt of the library has that name", "none", "Write a question.")
+            raise self._wrong(
+                "question",
+                "given: no prompt of the library has that name",
+                "none",
+                "Write a question.",
+            )
         if not self.judged:
             self._check_parameters()
         if self.value_layer == "watch" and "weight" in self.model_fields_set:
-            raise self._wrong("weight", "0, or left out, in the layer watch", f"{self.weight:g}", "")
+            raise self._wrong(
+                "weight", "0, or left out, in the layer watch", f"{self.weight:g}", ""
+            )
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
             allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
@@ -191,12 +219,22 @@ class Criterion(Strict):
         try:
             self.decided_by.check_parameters(dict(self.params))
         except InvalidInput as error:
-            owner = error.owner if error.owner.startswith("criterion") else f"criterion {self.name!r}: {error.owner}"
-            raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+            owner = (
+                error.owner
+                if error.owner.startswith("criterion")
+                else f"criterion {self.name!r}: {error.owner}"
+            )
+            raise type(error)(
+                owner, error.parameter, error.allowed, error.got, error.remedy
+            ) from None
 
     def check_installed(self) -> None:
         """Refuse what cannot be decided here for want of a package, and say how to install it."""
-        lacking = None if self.judged else self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
+        lacking = (
+            None
+            if self.judged
+            else self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
+        )
         if lacking is not None:
             package, _, remedy = lacking.partition(" is not installed: ")
             allowed = f"one whose packages are installed: {self.decided_by.name} needs {package} for these parameters"
@@ -252,12 +290,19 @@ class Criterion(Strict):
             return domain_of(self.anchors)
         if isinstance(domain, str):
             if domain not in ("binary", "ternary"):
-                raise UnknownName.of(f"criterion {self.name!r}", "domain", domain, ("binary", "ternary"))
+                raise UnknownName.of(
+                    f"criterion {self.name!r}", "domain", domain, ("binary", "ternary")
+                )
             return BINARY if domain == "binary" else TERNARY
         if isinstance(domain, Mapping):
             return self._range(domain)
         if len(set(domain)) < 2 or not all(map(math.isfinite, domain)):
-            raise self._wrong("domain", "two or more different values", repr(list(domain)), "List what scores can be.")
+            raise self._wrong(
+                "domain",
+                "two or more different values",
+                repr(list(domain)),
+                "List what scores can be.",
+            )
         return discrete(*domain)
 
     @cached_property
@@ -274,7 +319,9 @@ class Criterion(Strict):
     def _range(self, given: Mapping[str, float]) -> Domain:
         low, high = float(given.get("low", 0.0)), float(given.get("high", 1.0))
         if set(given) - {"low", "high"} or not -math.inf < low < high < math.inf:
-            raise self._wrong("domain", "{low: …, high: …} with low < high", repr(dict(given)), "Give both ends.")
+            raise self._wrong(
+                "domain", "{low: …, high: …} with low < high", repr(dict(given)), "Give both ends."
+            )
         return Domain("continuous", (), low, high)
 
     @property
@@ -299,20 +346,33 @@ class Rubric(Strict):
         names = Counter(criterion.name for criterion in self.criteria)
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
-            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", "")
+            raise InvalidInput(
+                f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", ""
+            )
         similar_names = find_similar_names(names)
         if similar_names:
             got = f"{similar_names[0]!r} and {similar_names[1]!r}"
             remedy = "Give them names that differ in more than case and spaces."
             raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", got, remedy)
-        check_edges({criterion.name: criterion.depends for criterion in self.criteria}, f"rubric {self.id!r}")
-        watched = {criterion.name for criterion in self.criteria if criterion.value_layer == "watch"}
+        check_edges(
+            {criterion.name: criterion.depends for criterion in self.criteria},
+            f"rubric {self.id!r}",
+        )
+        watched = {
+            criterion.name for criterion in self.criteria if criterion.value_layer == "watch"
+        }
         for criterion in self.criteria:
             for edge in criterion.depends:
                 if edge.on in watched:
                     allowed = "on criteria that count"
                     got = f"{edge.on!r}, which is only watched"
-                    raise InvalidInput(f"criterion {criterion.name!r}", "depends", allowed, got, "Give it a weight.")
+                    raise InvalidInput(
+                        f"criterion {criterion.name!r}",
+                        "depends",
+                        allowed,
+                        got,
+                        "Give it a weight.",
+                    )
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -320,7 +380,9 @@ class Rubric(Strict):
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
-        raise UnknownName.of(f"rubric {self.id!r}", "criterion", name, [c.name for c in self.criteria])
+        raise UnknownName.of(
+            f"rubric {self.id!r}", "criterion", name, [c.name for c in self.criteria]
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -344,7 +406,9 @@ class Rubric(Strict):
             asks = criterion.question or "" if criterion.judged else criterion.decided_by.name
             decided_by = "judge" if criterion.judged else "program"
             rows.append([criterion.name, decided_by, weight, uses[criterion.value_layer], asks])
-        return make_html_table(f"Rubric {self.id!r}", ["criterion", "decided by", "weight", "use", "asks"], rows)
+        return make_html_table(
+            f"Rubric {self.id!r}", ["criterion", "decided by", "weight", "use", "asks"], rows
+        )
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""
@@ -392,7 +456,9 @@ def json_schema() -> dict[str, Any]:
         "description": "Presets, or rubric files, whose criteria come first",
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
     }
-    properties["criteria"]["items"] = {"anyOf": [properties["criteria"]["items"], {"type": "string"}]}
+    properties["criteria"]["items"] = {
+        "anyOf": [properties["criteria"]["items"], {"type": "string"}]
+    }
     schema["$defs"]["Criterion"]["properties"]["depends"] = {
         "description": "Criteria that this one builds on; a name alone is a weak prerequisite",
         "type": ["array", "string"],
@@ -404,17 +470,30 @@ def json_schema() -> dict[str, Any]:
 
 
 def merge_extended(
-    data: Any, where: str, folder: Path, above: tuple[str, ...] = (), wrong: list[InvalidInput] | None = None
+    data: Any,
+    where: str,
+    folder: Path,
+    above: tuple[str, ...] = (),
+    wrong: list[InvalidInput] | None = None,
 ) -> dict[str, Any]:
     """The data with the criteria of what it extends put first; one of the same name is replaced. Nothing is checked.
 
     wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
-        data = {"criteria": [name_or_question(item, foreign=True) if isinstance(item, str) else item for item in data]}
+        data = {
+            "criteria": [
+                name_or_question(item, foreign=True) if isinstance(item, str) else item
+                for item in data
+            ]
+        }
     if not isinstance(data, Mapping):
         raise InvalidInput(
-            where, "rubric", "a mapping with `criteria`", type(data).__name__, "See `rubrank help rubrics`."
+            where,
+            "rubric",
+            "a mapping with `criteria`",
+            type(data).__name__,
+            "See `rubrank help rubrics`.",
         )
     merged = dict(data)
     bases = merged.pop("extends", None) or []
@@ -431,14 +510,20 @@ def merge_extended(
             if wrong is None:
                 raise
             wrong.append(error)
-    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(own_criteria)
+    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(
+        own_criteria
+    )
     return merged
 
 
 def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
     if not isinstance(base, str):
         raise InvalidInput(
-            where, "extends", "names of presets or files", repr(base), f"Presets: {_join_names(presets())}."
+            where,
+            "extends",
+            "names of presets or files",
+            repr(base),
+            f"Presets: {_join_names(presets())}.",
         )
     is_preset = base in presets()
     if not is_preset:
@@ -449,7 +534,9 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     if not is_preset and not (folder / base).is_file():
         allowed = f"presets ({_join_names(presets())}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)
-        raise UnknownName(where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else "")
+        raise UnknownName(
+            where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else ""
+        )
     data = read_data(base if is_preset else folder / base)
     inner = Path() if is_preset else (folder / base).parent
     return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])

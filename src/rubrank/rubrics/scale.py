@@ -55,7 +55,9 @@ class Scale:
         if self.steps and self.scores[0] <= score <= self.scores[-1]:
             return min(self.asked, key=lambda n: abs(self.score(n) - score))  # type: ignore[operator]
         pairs = zip(self.asked, self.scores, strict=True)
-        return next((written for written, own_score in pairs if abs(own_score - score) <= 5e-5), None)
+        return next(
+            (written for written, own_score in pairs if abs(own_score - score) <= 5e-5), None
+        )
 
 
 def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
@@ -69,7 +71,9 @@ def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) ->
     if domain.values:
         return _scale_of_values(anchor_scores, domain, owner)
     inside = all(domain.low <= number <= domain.high for number in anchor_scores)
-    return Scale(anchor_scores, anchor_scores if inside else tuple(_map_to_domain(anchor_scores, domain)))
+    return Scale(
+        anchor_scores, anchor_scores if inside else tuple(_map_to_domain(anchor_scores, domain))
+    )
 
 
 def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:
@@ -83,9 +87,15 @@ def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Sc
         abs(score - other) <= 1e-6 for score, other in zip(mapped, domain.values, strict=True)
     ):
         return Scale(asked, domain.values)
-    allowed = f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
+    allowed = (
+        f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
+    )
     raise InvalidInput(
-        owner, "anchors", allowed, _join_numbers(asked), "Without a domain, the numbers of the anchors are the scores."
+        owner,
+        "anchors",
+        allowed,
+        _join_numbers(asked),
+        "Without a domain, the numbers of the anchors are the scores.",
     )
 
 
@@ -94,7 +104,10 @@ def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> list[float]:
     low = numbers[0]
     span = numbers[-1] - numbers[0]
     # Rounded to eight digits, so that 3 of 10 is 0.3.
-    return [round(domain.low + (domain.high - domain.low) * (number - low) / span, 8) for number in numbers]
+    return [
+        round(domain.low + (domain.high - domain.low) * (number - low) / span, 8)
+        for number in numbers
+    ]
 
 
 def _join_numbers(numbers: Iterable[float]) -> str:
@@ -107,19 +120,29 @@ def _join_numbers(numbers: Iterable[float]) -> str:
 def read_anchors(given: Any, owner: str) -> dict[float, str]:
     """{0: bad, "1": neutral, 2: good} with numbers as keys; InvalidInput if it is no scale."""
     if not isinstance(given, Mapping):
-        raise InvalidInput(owner, "anchors", "a mapping from values to what they mean", repr(given)[:80], "")
+        raise InvalidInput(
+            owner, "anchors", "a mapping from values to what they mean", repr(given)[:80], ""
+        )
     anchors: dict[float, str] = {}
     for key, text in given.items():
         number = _number(key)
         if number is None:
-            raise InvalidInput(owner, "anchors", "given by numbers, such as {0: bad, 1: good}", repr(key)[:80], "")
+            raise InvalidInput(
+                owner, "anchors", "given by numbers, such as {0: bad, 1: good}", repr(key)[:80], ""
+            )
         if number in anchors:
-            raise InvalidInput(owner, "anchors", "given once for every value", f"{number:g} twice", "")
+            raise InvalidInput(
+                owner, "anchors", "given once for every value", f"{number:g} twice", ""
+            )
         anchors[number] = _text(owner, "anchors", key, text)
     if not 2 <= len(anchors) <= MOST_ANCHORS:
-        raise InvalidInput(owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(anchors)), "")
+        raise InvalidInput(
+            owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(anchors)), ""
+        )
     if not _all_differ(anchors.values()):
-        raise InvalidInput(owner, "anchors", "of different texts", ", ".join(map(repr, anchors.values()))[:200], "")
+        raise InvalidInput(
+            owner, "anchors", "of different texts", ", ".join(map(repr, anchors.values()))[:200], ""
+        )
     return dict(sorted(anchors.items()))
 
 
@@ -127,20 +150,36 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
     """{high: cites, low: does not cite}, or a word for every value; InvalidInput otherwise."""
     if not isinstance(given, Mapping) or not given:
         raise InvalidInput(
-            owner, "findings", "a mapping from high, between, low or from values to a word each", repr(given)[:80], ""
+            owner,
+            "findings",
+            "a mapping from high, between, low or from values to a word each",
+            repr(given)[:80],
+            "",
         )
     findings: dict[str | float, str] = {}
     for key, text in given.items():
         level = key if key in LEVELS else _number(key)
         if level is None:
-            raise InvalidInput(owner, "findings", "given by high, between and low, or by values", repr(key)[:80], "")
+            raise InvalidInput(
+                owner,
+                "findings",
+                "given by high, between and low, or by values",
+                repr(key)[:80],
+                "",
+            )
         findings[level] = _text(owner, "findings", key, text)
     if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
-            owner, "findings", "given by high, between and low or by values, not by both", _keys(findings), ""
+            owner,
+            "findings",
+            "given by high, between and low or by values, not by both",
+            _keys(findings),
+            "",
         )
     if not _all_differ(findings.values()) and all(isinstance(key, str) for key in findings):
-        raise InvalidInput(owner, "findings", "of different words", ", ".join(map(repr, findings.values())), "")
+        raise InvalidInput(
+            owner, "findings", "of different words", ", ".join(map(repr, findings.values())), ""
+        )
     return findings
 
 
@@ -191,4 +230,6 @@ def _number(key: Any) -> float | None:
 def domain_of(anchors: Mapping[float, str]) -> Domain:
     """The domain whose values are the anchors' numbers."""
     values = tuple(sorted(anchors))
-    return next((domain for domain in (BINARY, TERNARY) if domain.values == values), None) or discrete(*values)
+    return next(
+        (domain for domain in (BINARY, TERNARY) if domain.values == values), None
+    ) or discrete(*values)

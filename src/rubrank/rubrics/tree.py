@@ -30,7 +30,10 @@ _DEEPEST = 50
 
 def is_tree(data: Mapping[str, Any]) -> bool:
     """Does it have children, which no flat rubric has?"""
-    return any(isinstance(data.get(key), Sequence) and not isinstance(data.get(key), str) for key in CHILDREN)
+    return any(
+        isinstance(data.get(key), Sequence) and not isinstance(data.get(key), str)
+        for key in CHILDREN
+    )
 
 
 def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
@@ -51,7 +54,9 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
         weights = [_read_weight(child, where) for child in children]
         total = math.fsum(weights)
         if total <= 0.0:
-            raise InvalidInput(where, f"weights below {text[:60]!r}", "more than 0 together", f"{total:g}", "")
+            raise InvalidInput(
+                where, f"weights below {text[:60]!r}", "more than 0 together", f"{total:g}", ""
+            )
         shares = [share * weight / total for weight in weights]
         # The first child is taken next, so that leaves come in the order of the file; weight 0 means left out.
         for child, child_share in reversed(list(zip(children, shares, strict=True))):
@@ -62,7 +67,11 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _read_children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     listed = next((node[key] for key in CHILDREN if node.get(key)), ())
-    if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(c, Mapping) for c in listed):
+    if (
+        isinstance(listed, str)
+        or not isinstance(listed, Sequence)
+        or not all(isinstance(c, Mapping) for c in listed)
+    ):
         raise InvalidInput(where, CHILDREN[0], "a list of requirements", describe_type(listed), "")
     return list(listed)
 
@@ -71,7 +80,9 @@ def _read_text(node: Mapping[str, Any], where: str) -> str:
     for key in TEXTS:
         if isinstance(node.get(key), str) and node[key].strip():
             return str(node[key]).strip()
-    raise InvalidInput(where, TEXTS[0], "a text for every requirement", f"the keys {', '.join(map(str, node))}", "")
+    raise InvalidInput(
+        where, TEXTS[0], "a text for every requirement", f"the keys {', '.join(map(str, node))}", ""
+    )
 
 
 def _read_weight(node: Mapping[str, Any], where: str) -> float:
@@ -81,7 +92,9 @@ def _read_weight(node: Mapping[str, Any], where: str) -> float:
     return float(value)
 
 
-def _make_leaf(node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]) -> dict[str, Any]:
+def _make_leaf(
+    node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]
+) -> dict[str, Any]:
     context = " › ".join(above[1:])
     return {
         "name": text if len(text) <= 80 else text[:79] + "…",

@@ -63,18 +63,28 @@ def batch_from_arrays(
         other_columns = _names_in(attributes)
         if other_columns:
             attribute_names = attribute_names or other_columns
-            attributes = frame[[_check_column(owner, "attributes", name, columns) for name in other_columns]]
-        if groups is None and (group_column := next((name for name in columns if name in GROUP_NAMES), None)):
+            attributes = frame[
+                [_check_column(owner, "attributes", name, columns) for name in other_columns]
+            ]
+        if groups is None and (
+            group_column := next((name for name in columns if name in GROUP_NAMES), None)
+        ):
             remedy = f"Pass groups={group_column!r}, or the columns of one group without it."
-            raise InvalidInput(owner, "groups", "given", f"a frame with a column {group_column!r}", remedy)
+            raise InvalidInput(
+                owner, "groups", "given", f"a frame with a column {group_column!r}", remedy
+            )
         if isinstance(groups, str):
             other_columns = [*other_columns, groups]
             groups = frame[_check_column(owner, "groups", groups, columns)]
         criteria = _choose_criteria(owner, criteria, columns, other_columns)
-        names_of_scores = [item.name if isinstance(item, CriterionData) else item for item in criteria]
+        names_of_scores = [
+            item.name if isinstance(item, CriterionData) else item for item in criteria
+        ]
         for name in names_of_scores:
             if name in other_columns:
-                raise InvalidInput(owner, "criteria", "other columns than groups and attributes", repr(name), "")
+                raise InvalidInput(
+                    owner, "criteria", "other columns than groups and attributes", repr(name), ""
+                )
         scores = frame[names_of_scores]
     rows = _sort_rows(owner, scores, groups)
     data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
@@ -108,11 +118,15 @@ def batch_from_arrays(
         batch.margins_NK = _read_per_criterion(owner, "margins", margins, names, batch)
     if own is not None:
         if len(own) != batch.N:
-            raise InvalidInput(owner, "own", f"{batch.N}, one per group", str(len(own)), "List them in order.")
+            raise InvalidInput(
+                owner, "own", f"{batch.N}, one per group", str(len(own)), "List them in order."
+            )
         batch.own = tuple(map(tuple, own))
     for name, value in (("outcomes", outcomes), ("probabilities", probabilities)):
         if value is not None and not isinstance(value, Mapping):
-            raise InvalidInput(owner, name, "a mapping from criteria", type(value).__name__, "See help(fuse).")
+            raise InvalidInput(
+                owner, name, "a mapping from criteria", type(value).__name__, "See help(fuse)."
+            )
     if outcomes:
         batch.outcomes = check_comparisons(owner, outcomes, batch, names)
     if probabilities:
@@ -120,13 +134,19 @@ def batch_from_arrays(
     if attributes is not None:
         batch.attributes_MD = read_attributes(owner, batch, attributes)
         if attribute_names is not None and len(attribute_names):
-            _check_names(owner, "attribute_names", attribute_names, batch.attributes_MD.shape[1], "attribute")
+            _check_names(
+                owner, "attribute_names", attribute_names, batch.attributes_MD.shape[1], "attribute"
+            )
             batch.attribute_names = tuple(attribute_names)
     if gates is not None:
         gates = np.asarray(gates, dtype=float)
-        batch.gates_MC = _align_with_scores(owner, batch, gates, "gates", "C", "One column per gate.")
+        batch.gates_MC = _align_with_scores(
+            owner, batch, gates, "gates", "C", "One column per gate."
+        )
         count = batch.gates_MC.shape[1]
-        batch.gate_criteria = _read_criteria(owner, "gate_criteria", gate_criteria, count, "global_quality")
+        batch.gate_criteria = _read_criteria(
+            owner, "gate_criteria", gate_criteria, count, "global_quality"
+        )
     if global_quality or low_quality:
         return _move_gates(owner, batch, global_quality, low_quality)
     return batch
@@ -146,7 +166,11 @@ def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
         raw = np.asarray(_plain_array(value))
         _check_kind(owner, parameter, raw)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
-        if raw.dtype.kind == "f" and raw is not value and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
+        if (
+            raw.dtype.kind == "f"
+            and raw is not value
+            and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any()
+        ):
             # NumPy turns integers into doubles if some column has fractions; the separate columns still have integers.
             for column in _separate_columns(value):
                 _check_kind(owner, parameter, column)
@@ -167,13 +191,20 @@ def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
         raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
     if kind in "US":
         remedy = "Convert them; NaN where there is no score."
-        raise InvalidInput(owner, parameter, "an array of numbers", "something else (texts)", remedy)
+        raise InvalidInput(
+            owner, parameter, "an array of numbers", "something else (texts)", remedy
+        )
     if kind in "mM":
         remedy = "Convert them to numbers first."
-        raise InvalidInput(owner, parameter, "an array of numbers", "something else (dates or times)", remedy)
+        raise InvalidInput(
+            owner, parameter, "an array of numbers", "something else (dates or times)", remedy
+        )
     has_large = False
     if kind == "O":
-        has_large = any(isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER for x in raw.flat)
+        has_large = any(
+            isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER
+            for x in raw.flat
+        )
     elif kind in "iu" and raw.size:
         has_large = max(abs(int(raw.max())), abs(int(raw.min()))) > _LARGEST_EXACT_INTEGER
     if has_large:
@@ -212,7 +243,9 @@ def _replace_pandas_missing(array: np.ndarray) -> np.ndarray:
     if array.dtype != object:
         return array
     replaced = np.empty(array.size, dtype=object)
-    replaced[:] = [np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat]
+    replaced[:] = [
+        np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat
+    ]
     return replaced.reshape(array.shape)
 
 
@@ -243,7 +276,9 @@ def _names_in(value: Any) -> list[str]:
     return list(value) if is_list and all(isinstance(item, str) for item in value) else []
 
 
-def _choose_criteria(owner: str, criteria: Any, columns: Sequence[str], other_columns: Sequence[str]) -> list[Any]:
+def _choose_criteria(
+    owner: str, criteria: Any, columns: Sequence[str], other_columns: Sequence[str]
+) -> list[Any]:
     """The criteria among the columns of a frame; raises unless the caller says which columns they are.
 
     other_columns: those with another use.
@@ -251,7 +286,9 @@ def _choose_criteria(owner: str, criteria: Any, columns: Sequence[str], other_co
     if criteria is not None and not (isinstance(criteria, str) and criteria == "all"):
         listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
         for item in listed:
-            _check_column(owner, "criteria", item.name if isinstance(item, CriterionData) else item, columns)
+            _check_column(
+                owner, "criteria", item.name if isinstance(item, CriterionData) else item, columns
+            )
         return listed
     candidates = [name for name in columns if name not in other_columns]
     if criteria is None:
@@ -262,7 +299,9 @@ def _choose_criteria(owner: str, criteria: Any, columns: Sequence[str], other_co
     if doubtful:
         allowed = "named, because a column may be something else"
         got = f"'all', with a column {doubtful[0]!r}"
-        raise InvalidInput(owner, "criteria", allowed, got, 'Name them: criteria=["Facts", "Style"].')
+        raise InvalidInput(
+            owner, "criteria", allowed, got, 'Name them: criteria=["Facts", "Style"].'
+        )
     return candidates
 
 
@@ -272,7 +311,9 @@ def _separate_columns(value: Any) -> list[np.ndarray]:
         if getattr(value, "ndim", 2) != 2:
             return []
         if hasattr(value, "iloc"):
-            return [_replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])]
+            return [
+                _replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])
+            ]
         return [column.to_numpy() for column in value.iter_columns()]
     if not isinstance(value, list | tuple):
         return []
@@ -312,7 +353,9 @@ def _sort_rows(owner: str, scores: ArrayLike, groups: Any) -> _Rows:
         labels = None
         if groups is not None:
             group_labels = _check_labels(owner, groups, N, "groups")
-            labels = tuple(group_labels.tolist() if isinstance(group_labels, np.ndarray) else group_labels)
+            labels = tuple(
+                group_labels.tolist() if isinstance(group_labels, np.ndarray) else group_labels
+            )
             _check_different(owner, labels)
         return _Rows(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
     M = len(array)
@@ -332,16 +375,22 @@ def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
         raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
     labels: Any = groups
     is_array = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    is_column = hasattr(labels, "rle_id") and labels.null_count() == 0 and not labels.dtype.is_float()
+    is_column = (
+        hasattr(labels, "rle_id") and labels.null_count() == 0 and not labels.dtype.is_float()
+    )
     if not is_array and not is_column:
         labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if len(labels) != length:
-        raise InvalidInput(owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), "")
+        raise InvalidInput(
+            owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), ""
+        )
     if is_array or is_column or set(map(type, labels)) <= {str, int}:
         return labels
     for i, label in enumerate(labels):
         if not isinstance(label, Hashable) or label is None or label != label:
-            raise InvalidInput(owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", "")
+            raise InvalidInput(
+                owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", ""
+            )
     return labels
 
 
@@ -349,7 +398,9 @@ def _check_different(owner: str, labels: tuple[Hashable, ...]) -> None:
     if len(set(labels)) < len(labels):
         repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
         allowed = "a different label for each group of a (groups, rollouts, criteria) array"
-        remedy = "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
+        remedy = (
+            "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
+        )
         raise InvalidInput(owner, "groups", allowed, f"{repeated!r} twice", remedy)
 
 
@@ -357,27 +408,48 @@ def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """The group number of every row, by first appearance, and the labels in that order."""
     number: dict[Hashable, int] = {}
     if isinstance(labels, list) or not len(labels):
-        return np.array([number.setdefault(label, len(number)) for label in labels], np.int64), tuple(number)
+        return np.array(
+            [number.setdefault(label, len(number)) for label in labels], np.int64
+        ), tuple(number)
     # Rows of a group are usually adjacent, so number the runs of equal labels: there are fewer than rows.
     begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
-    run_labels = labels[begins].tolist() if isinstance(labels, np.ndarray) else labels.filter(begins).to_list()
-    number_of_run = np.array([number.setdefault(label, len(number)) for label in run_labels], np.int64)
+    run_labels = (
+        labels[begins].tolist()
+        if isinstance(labels, np.ndarray)
+        else labels.filter(begins).to_list()
+    )
+    number_of_run = np.array(
+        [number.setdefault(label, len(number)) for label in run_labels], np.int64
+    )
     return number_of_run[begins.cumsum() - 1], tuple(number)
 
 
 # -------------------------------------------------------------------------------------------------------- the criteria
 
 
-def _read_criteria(owner: str, parameter: str, criteria: Any, count: int, layer: Layer) -> tuple[CriterionData, ...]:
+def _read_criteria(
+    owner: str, parameter: str, criteria: Any, count: int, layer: Layer
+) -> tuple[CriterionData, ...]:
     """Names or data of the columns as data."""
     if criteria is None:
         return _unnamed_criteria(count, "criterion" if parameter == "criteria" else "gate", layer)
     if isinstance(criteria, Set):
-        raise InvalidInput(owner, parameter, "a list of names", f"{criteria!r}", "A set has no order: write a list.")
-    listed = list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
+        raise InvalidInput(
+            owner,
+            parameter,
+            "a list of names",
+            f"{criteria!r}",
+            "A set has no order: write a list.",
+        )
+    listed = (
+        list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
+    )
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     _check_names(owner, parameter, names, count, "column of the scores")
-    return tuple(item if isinstance(item, CriterionData) else _criterion_named(item, layer) for item in listed)
+    return tuple(
+        item if isinstance(item, CriterionData) else _criterion_named(item, layer)
+        for item in listed
+    )
 
 
 # Cached: creating a dozen of them takes as long as a small fit.
@@ -402,7 +474,9 @@ def _check_names(owner: str, parameter: str, names: Sequence[Any], count: int, w
     if len(names) != count or different != count:
         allowed = f"{count} different names, one for each {what}"
         got = f"{len(names)}, {different} of them different"
-        raise InvalidInput(owner, parameter, allowed, got, f"Name the {what.partition(' ')[0]}s in their order.")
+        raise InvalidInput(
+            owner, parameter, allowed, got, f"Name the {what.partition(' ')[0]}s in their order."
+        )
 
 
 def _with_directions(
@@ -415,11 +489,16 @@ def _with_directions(
                 raise UnknownName.of(owner, "directions key", name, names if is_named else ())
         directions = [directions.get(name, "higher") for name in names]
     listed = list(directions) if np.iterable(directions) and not isinstance(directions, str) else []
-    if len(listed) != len(names) or any(direction not in ("higher", "lower") for direction in listed):
+    if len(listed) != len(names) or any(
+        direction not in ("higher", "lower") for direction in listed
+    ):
         allowed = f"'higher' or 'lower' for each of the {len(names)} criteria"
         got = repr([str(direction) for direction in listed] or directions)
         raise InvalidInput(owner, "directions", allowed, got, "")
-    return tuple(replace(c, direction=str(direction)) for c, direction in zip(data, listed, strict=True))  # type: ignore[arg-type]
+    return tuple(
+        replace(criterion, direction=str(direction))  # type: ignore[arg-type]
+        for criterion, direction in zip(data, listed, strict=True)
+    )
 
 
 def _with_domains(
@@ -427,7 +506,9 @@ def _with_domains(
 ) -> tuple[CriterionData, ...]:
     if not isinstance(domains, Mapping):
         allowed = "the lowest and highest score by criterion"
-        raise InvalidInput(owner, "domains", allowed, repr(domains)[:80], 'Such as {"Style": (1, 5)}.')
+        raise InvalidInput(
+            owner, "domains", allowed, repr(domains)[:80], 'Such as {"Style": (1, 5)}.'
+        )
     names = [criterion.name for criterion in data]
     read_domains = {}
     for name, limits in domains.items():
@@ -439,7 +520,9 @@ def _with_domains(
             low = high = np.nan
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             got = repr(limits)[:80]
-            raise InvalidInput(owner, f"domains[{name!r}]", "two numbers, low < high", got, "Such as (1, 5).")
+            raise InvalidInput(
+                owner, f"domains[{name!r}]", "two numbers, low < high", got, "Such as (1, 5)."
+            )
         read_domains[name] = Domain("continuous", (), low, high)
     return tuple(replace(c, domain=read_domains.get(c.name, c.domain)) for c in data)
 
@@ -466,7 +549,9 @@ def _read_per_criterion(
         array = array.reshape(1, K)
     elif array.shape != (N, K):
         allowed = f"of shape ({K},), one for each criterion, or ({N}, {K}), one for each group and criterion"
-        raise InvalidInput(owner, parameter, allowed, f"shape {array.shape}", "Columns of the scores are criteria.")
+        raise InvalidInput(
+            owner, parameter, allowed, f"shape {array.shape}", "Columns of the scores are criteria."
+        )
     is_good = (array > 0.0 if is_weight else array >= 0.0) & (array < math.inf)
     if not is_good.all():
         g, k = np.argwhere(~is_good)[0]
@@ -497,13 +582,20 @@ def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
 
 
 def _move_gates(
-    owner: str, batch: ScoreBatch, global_quality: Sequence[str | int], low_quality: Sequence[str | int]
+    owner: str,
+    batch: ScoreBatch,
+    global_quality: Sequence[str | int],
+    low_quality: Sequence[str | int],
 ) -> ScoreBatch:
     """Copy low-quality columns, and move global-quality columns, from the ranked criteria to the gate criteria."""
-    layers: dict[int, Layer] = dict.fromkeys(_find_columns(owner, batch, global_quality), "global_quality")
+    layers: dict[int, Layer] = dict.fromkeys(
+        _find_columns(owner, batch, global_quality), "global_quality"
+    )
     layers |= dict.fromkeys(_find_columns(owner, batch, low_quality), "low_quality")
     if len(layers) == batch.K:
-        raise InvalidInput(owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by.")
+        raise InvalidInput(
+            owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by."
+        )
     # Gates read 1 as clean. Reversing the scores, or ignoring the direction, would surprise the caller either way.
     for k in layers:
         if batch.criteria[k].direction == "lower":
@@ -512,7 +604,9 @@ def _move_gates(
             raise InvalidInput(owner, "directions", allowed, got, "Reverse its scores: 1 − s.")
         if any(column == k for _, column in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
-            raise InvalidInput(owner, "outcomes", "of criteria that are ranked by", got, "Score it instead.")
+            raise InvalidInput(
+                owner, "outcomes", "of criteria that are ranked by", got, "Score it instead."
+            )
         scores_M = batch.scores_MK[:, k]
         outside = (scores_M < 0.0) | (scores_M > 1.0)
         if batch.criteria[k].domain == UNIT and outside.any():
@@ -521,7 +615,9 @@ def _move_gates(
             remedy = f"Scale them, or give the scale: `domain.{batch.names[k]}=LOW:HIGH`."
             raise InvalidInput(owner, "scores", allowed, got, remedy)
     data = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
-    ranked = replace(batch, criteria=data).columns([k for k in range(batch.K) if layers.get(k) != "global_quality"])
+    ranked = replace(batch, criteria=data).columns(
+        [k for k in range(batch.K) if layers.get(k) != "global_quality"]
+    )
     gates = np.ascontiguousarray(batch.scores_MK[:, list(layers)])
     ranked.gates_MC = gates if batch.gates_MC is None else np.hstack([gates, batch.gates_MC])
     ranked.gate_criteria = (*(data[k] for k in layers), *batch.gate_criteria)
@@ -533,7 +629,9 @@ def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) 
     for criterion in criteria:
         if isinstance(criterion, str):
             if not batch.named:
-                raise InvalidInput(owner, "criteria", "given when a gate uses names", "None", "Name the columns.")
+                raise InvalidInput(
+                    owner, "criteria", "given when a gate uses names", "None", "Name the columns."
+                )
             if criterion not in batch.names:
                 raise UnknownName.of(owner, "criterion of the gate", criterion, batch.names)
             columns.append(batch.names.index(criterion))

@@ -159,7 +159,9 @@ class ScoreBatch:
 
     def per_group(self, values: np.ndarray) -> np.ndarray:
         """(N, …) → (…) if the caller gave a single group without labels."""
-        is_single = self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
+        is_single = (
+            self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
+        )
         return values[0] if is_single and self.N == 1 else values
 
     # ---------------------------------------------------------------------------------------------------------- views
@@ -278,7 +280,9 @@ class ScoreBatch:
         lowest = np.fmin.reduceat(values, self.starts[:-1], axis=0)
         return np.asarray(highest > lowest)
 
-    def read(self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None) -> np.ndarray:
+    def read(
+        self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None
+    ) -> np.ndarray:
         """(N, K), or (1, K) if all groups have the same criteria: `of(criterion)` for every group and criterion."""
         columns = self.criteria if columns is None else columns
         common = [of(criterion) for criterion in columns]
@@ -304,7 +308,9 @@ class ScoreBatch:
         self._check_domains(self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high))
 
     def _check_domains(self, low: np.ndarray, high: np.ndarray) -> None:
-        outside = (self.scores_MK < self._by_row(low) - SLACK) | (self.scores_MK > self._by_row(high) + SLACK)
+        outside = (self.scores_MK < self._by_row(low) - SLACK) | (
+            self.scores_MK > self._by_row(high) + SLACK
+        )
         if outside.any():
             i, k = np.argwhere(outside)[0]
             domain = self.criteria[k].domain
@@ -338,14 +344,22 @@ class ScoreBatch:
         if self.lower_NK is not None:
             share_MK = np.where(self._by_row(self.lower_NK), 1.0 - unit_MK, unit_MK)
         is_same_MK = (unit_MK == self.unit_MK) | np.isnan(unit_MK)
-        is_same_NK = np.logical_and.reduceat(is_same_MK, self.starts[:-1]) if self.N else np.ones((0, self.K), bool)
+        is_same_NK = (
+            np.logical_and.reduceat(is_same_MK, self.starts[:-1])
+            if self.N
+            else np.ones((0, self.K), bool)
+        )
         # Scores that stay are not computed anew: rounding could break ties.
         is_same_MK &= ~np.isnan(self.scores_MK) | is_same_NK[self.group_of_row]
         return replace(
             self,
             scores_MK=np.where(is_same_MK, self.scores_MK, low + share_MK * (high - low)),
-            outcomes={cell: outcomes for cell, outcomes in self.outcomes.items() if is_same_NK[cell]},
-            probabilities={cell: values for cell, values in self.probabilities.items() if is_same_NK[cell]},
+            outcomes={
+                cell: outcomes for cell, outcomes in self.outcomes.items() if is_same_NK[cell]
+            },
+            probabilities={
+                cell: values for cell, values in self.probabilities.items() if is_same_NK[cell]
+            },
         )
 
     def without_penalties(self) -> ScoreBatch:
@@ -363,8 +377,16 @@ class ScoreBatch:
             criteria=tuple(self.criteria[k] for k in indices),
             weights_NK=np.ascontiguousarray(self.weights_NK[:, indices]),
             margins_NK=np.ascontiguousarray(self.margins_NK[:, indices]),
-            outcomes={(g, new_column[k]): cell for (g, k), cell in self.outcomes.items() if k in new_column},
-            probabilities={(g, new_column[k]): cell for (g, k), cell in self.probabilities.items() if k in new_column},
+            outcomes={
+                (g, new_column[k]): cell
+                for (g, k), cell in self.outcomes.items()
+                if k in new_column
+            },
+            probabilities={
+                (g, new_column[k]): cell
+                for (g, k), cell in self.probabilities.items()
+                if k in new_column
+            },
         )
 
     def part(self, first: int, end: int) -> ScoreBatch:
@@ -379,8 +401,14 @@ class ScoreBatch:
             margins_NK=self.margins_NK[groups] if len(self.margins_NK) > 1 else self.margins_NK,
             given_labels=self.labels[groups],
             own=None if self.own is None else self.own[groups],
-            outcomes={(g - first, k): cell for (g, k), cell in self.outcomes.items() if first <= g < end},
-            probabilities={(g - first, k): cell for (g, k), cell in self.probabilities.items() if first <= g < end},
+            outcomes={
+                (g - first, k): cell for (g, k), cell in self.outcomes.items() if first <= g < end
+            },
+            probabilities={
+                (g - first, k): cell
+                for (g, k), cell in self.probabilities.items()
+                if first <= g < end
+            },
             gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
             attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
             shape=None,

@@ -31,25 +31,47 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
-from rubrank.errors import BadTable, InvalidInput, RubrankError, UnknownName, counted, only_our_errors
+from rubrank.errors import (
+    BadTable,
+    InvalidInput,
+    RubrankError,
+    UnknownName,
+    counted,
+    only_our_errors,
+)
 from rubrank.judges.judgments import Provenance
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, digest_response
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.output import DIGEST, OUTCOMES, PROBABILITIES, REASON_SUFFIX, RUBRIC, SUFFIXES, VERSION
+from rubrank.scores.output import (
+    DIGEST,
+    OUTCOMES,
+    PROBABILITIES,
+    REASON_SUFFIX,
+    RUBRIC,
+    SUFFIXES,
+    VERSION,
+)
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, ROLLOUT_ID_NAMES, SCORES, Columns
 from rubrank.tables.layout import Layout, find_layout
 from rubrank.tables.long import read_table
 from rubrank.tables.rows import read_file_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
-from rubrank.tables.table import Table, raising_bad_table, read_bytes, read_columnar_files, read_json_lines
+from rubrank.tables.table import (
+    Table,
+    raising_bad_table,
+    read_bytes,
+    read_columnar_files,
+    read_json_lines,
+)
 from rubrank.verifiers.distribution import Distribution, make_distribution
 from rubrank.verifiers.domain import UNIT, Domain
 
 Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
 _REMEDY = "Write it with ScoreTable.write."
-_HEADER_START_BYTES = 64  # enough to recognise a header; the first line of another table may be long
+# enough to recognise a header; the first line of another table may be long
+_HEADER_START_BYTES = 64
 
 
 @only_our_errors
@@ -61,7 +83,9 @@ def read_scores(path: str | Path) -> ScoreTable:
         raise suffix_error(path, SUFFIXES)
     score_file = open_score_file(path)
     if score_file is None:
-        raise BadTable(str(path), "file", f"a score table of version {VERSION}", "something else", _REMEDY)
+        raise BadTable(
+            str(path), "file", f"a score table of version {VERSION}", "something else", _REMEDY
+        )
     if not len(score_file.table.frame):
         return ScoreTable((), read=score_file.provenance)
     return score_file.score_table(score_file.layout(any_order=True), with_reasons=True)[0]
@@ -94,13 +118,19 @@ class ScoreFile:
         if tuple(requested.group or ("group",)) != ("group",):
             allowed = "'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group"
             got = ", ".join(map(repr, requested.group))
-            raise InvalidInput(str(self.table.path), "group", allowed, got, "", field="group_column")
-        columns = Columns(group=("group",), criteria=tuple(self.criteria), attributes=requested.attributes)
+            raise InvalidInput(
+                str(self.table.path), "group", allowed, got, "", field="group_column"
+            )
+        columns = Columns(
+            group=("group",), criteria=tuple(self.criteria), attributes=requested.attributes
+        )
         if RUBRIC not in self.table.frame.columns:
             raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
         return find_layout(self.table, columns, any_order=any_order)
 
-    def score_table(self, layout: Layout, *, with_reasons: bool = False) -> tuple[ScoreTable, np.ndarray]:
+    def score_table(
+        self, layout: Layout, *, with_reasons: bool = False
+    ) -> tuple[ScoreTable, np.ndarray]:
         """The groups with their criteria, and for every row of the score table its row in the file."""
         rubric_of_row = self.table.frame.get_column(RUBRIC).to_list()
         outcomes_of_row = self._texts(OUTCOMES)
@@ -111,11 +141,15 @@ class ScoreFile:
             rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
             names = [criterion.name for criterion in rubric]
             outcomes = read_outcomes([outcomes_of_row[row] for row in rows], self.table.path)
-            probabilities = read_probability_texts([probabilities_of_row[row] for row in rows], self.table.path)
+            probabilities = read_probability_texts(
+                [probabilities_of_row[row] for row in rows], self.table.path
+            )
             for column, cells in ((OUTCOMES, outcomes), (PROBABILITIES, probabilities)):
                 unknown = next((name for name in cells if name not in names), None)
                 if unknown is not None:
-                    raise UnknownName.of(f"{self.table.path}: group {label!r}", column, unknown, names)
+                    raise UnknownName.of(
+                        f"{self.table.path}: group {label!r}", column, unknown, names
+                    )
             group_id = str(label)
             if "\0" in group_id and self.table.json_lines is not None:
                 # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
@@ -146,7 +180,9 @@ class ScoreFile:
             return int(first)
         allowed = f"one number from 0 to {len(self.rubrics) - 1}"
         got = " and ".join(sorted(map(str, numbers)))
-        raise BadTable(str(self.table.path), f"the rubric of group {label!r}", allowed, got, _REMEDY)
+        raise BadTable(
+            str(self.table.path), f"the rubric of group {label!r}", allowed, got, _REMEDY
+        )
 
     def _reasons(self, row: int, names: Sequence[str]) -> tuple[str, ...]:
         reasons = self._reasons_of_row[row]
@@ -158,7 +194,9 @@ class ScoreFile:
             return [json.loads(line).get(REASONS) or {} for line in self.table.lines]
         columns = {name + REASON_SUFFIX: name for name in self.criteria}
         present = [column for column in self.table.frame.columns if column in columns]
-        rows = self.table.frame.select(present).rename({column: columns[column] for column in present})
+        rows = self.table.frame.select(present).rename(
+            {column: columns[column] for column in present}
+        )
         return list(rows.iter_rows(named=True))
 
 
@@ -176,13 +214,21 @@ def open_score_file(source: Any) -> ScoreFile | None:
         return None
     path = Path(source)
     if len(score_headers) < len(files):
-        other_table = next(file for file, header in zip(files, headers, strict=True) if header is None)
+        other_table = next(
+            file for file, header in zip(files, headers, strict=True) if header is None
+        )
         got = f"{other_table.name}, which contains no rubric, among others"
-        raise BadTable(str(source), "the files", "all score files of `rubrank grade`, or none", got, "")
-    rubrics_of_file = [_parse_rubrics(header, file) for file, header in zip(files, score_headers, strict=True)]
+        raise BadTable(
+            str(source), "the files", "all score files of `rubrank grade`, or none", got, ""
+        )
+    rubrics_of_file = [
+        _parse_rubrics(header, file) for file, header in zip(files, score_headers, strict=True)
+    ]
     # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
     rubrics = tuple(dict.fromkeys(rubric for rubrics in rubrics_of_file for rubric in rubrics))
-    provenance = Provenance.of_dict(score_headers[0]["judging"]) if score_headers[0].get("judging") else None
+    provenance = (
+        Provenance.of_dict(score_headers[0]["judging"]) if score_headers[0].get("judging") else None
+    )
     shape = describe_source(source)
     is_long = [header.get("layout") == "long" for header in score_headers]
     if len(files) == 1:
@@ -233,7 +279,9 @@ def read_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np
     return matrices
 
 
-def read_probability_texts(texts: Sequence[str | None], path: Path | str) -> dict[str, tuple[Distribution, ...]]:
+def read_probability_texts(
+    texts: Sequence[str | None], path: Path | str
+) -> dict[str, tuple[Distribution, ...]]:
     """The distributions of a group, criterion by criterion, from the texts of its rows."""
     rows = []
     for text in texts:
@@ -269,7 +317,9 @@ def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
         got = f"version {header.get('version')}"
         raise BadTable(str(path), "file", f"a score table of version {VERSION}", got, _REMEDY)
     try:
-        return tuple(tuple(_parse_criterion(data) for data in rubric) for rubric in header["rubrics"])
+        return tuple(
+            tuple(_parse_criterion(data) for data in rubric) for rubric in header["rubrics"]
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise BadTable(str(path), "file", "a score table", repr(error), _REMEDY) from None
 
@@ -303,7 +353,11 @@ def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[d
     criterion_columns |= {name + REASON_SUFFIX for name in criterion_columns}
     for row in rows:
         names = [criterion.name for criterion in rubrics[row[RUBRIC]]]
-        rollout = {name: value for name, value in row.items() if name not in criterion_columns and value is not None}
+        rollout = {
+            name: value
+            for name, value in row.items()
+            if name not in criterion_columns and value is not None
+        }
         rollout[SCORES] = {name: row[name] for name in names}
         rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
         yield rollout
@@ -324,7 +378,9 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
             reasons[row["criterion"]] = row["reason"]
             compared = row.get(OUTCOMES)
             probabilities = row.get(PROBABILITIES)
-        if number in range(len(rubrics)) and names != [criterion.name for criterion in rubrics[number]]:
+        if number in range(len(rubrics)) and names != [
+            criterion.name for criterion in rubrics[number]
+        ]:
             got = f"others for rollout {rollout} of group {group!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
             raise BadTable(str(path), "file", allowed, got, _REMEDY)
@@ -372,7 +428,9 @@ class LoadedScores:
 
     def __str__(self) -> str:
         """read 512 rollouts in 64 groups (CSV, by prompt_id). Criteria: Facts, Style; not used: tokens."""
-        size = f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
+        size = (
+            f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
+        )
         line = f"read {size} ({self.shape}, by {self.by})."
         if self.left_out:
             line += f" Criteria: {', '.join(self.table.criteria)}; not used: {', '.join(self.left_out)}."
@@ -408,7 +466,9 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
         no_reasons = (("",) * len(names),) * len(rows)
         group_ids = tuple(str(ids[row]) for row in rows)
         has_ids = len(set(group_ids)) == len(rows) > 1
-        digests = [digest_response(response) for row in rows if (response := responses[row]) is not None]
+        digests = [
+            digest_response(response) for row in rows if (response := responses[row]) is not None
+        ]
         group = GroupScores(
             str(label),
             tuple(criteria[name] for name in names),
@@ -422,7 +482,9 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     if attributes is not None:
         attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
     by = "/".join(layout.group_columns)
-    return LoadedScores(ScoreTable(tuple(groups)), layout.table.shape, by, attributes, layout.left_out)
+    return LoadedScores(
+        ScoreTable(tuple(groups)), layout.table.shape, by, attributes, layout.left_out
+    )
 
 
 def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:
@@ -431,7 +493,12 @@ def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:
         is_scored = ~np.isnan(layout.scores_MK[rows]).all(axis=0)
         return [name for name, scored in zip(layout.names, is_scored, strict=True) if scored]
     assert layout.table.ragged_scores is not None
-    names = {name for row in rows for name, value in layout.table.ragged_scores[row].items() if value is not None}
+    names = {
+        name
+        for row in rows
+        for name, value in layout.table.ragged_scores[row].items()
+        if value is not None
+    }
     return [name for name in layout.names if name in names]
 
 
@@ -469,12 +536,17 @@ def match_own_texts(table: ScoreTable, source: Any) -> list[Group] | None:
         return None
 
 
-def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None) -> list[Group]:
+def match_rollouts(
+    table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None
+) -> list[Group]:
     """The rollouts of a score table, in its order, read from the file that was graded.
 
     columns: as for `grade`.
     """
-    groups = {group.id: group for group in read_groups(rollouts, None if columns is None else dict(columns))}
+    groups = {
+        group.id: group
+        for group in read_groups(rollouts, None if columns is None else dict(columns))
+    }
     matched: list[Group] = []
     for scored in table.groups:
         group = groups.get(scored.id)
@@ -483,16 +555,28 @@ def match_rollouts(table: ScoreTable, rollouts: Any, columns: Mapping[str, str] 
             allowed = f"there, with {len(scored.scores)} rollouts"
             remedy = "Give the file that was graded."
             raise InvalidInput(str(rollouts), f"group {scored.id!r}", allowed, got, remedy)
-        for number, (digest, rollout) in enumerate(zip(scored.digests, group.rollouts, strict=False)):
+        for number, (digest, rollout) in enumerate(
+            zip(scored.digests, group.rollouts, strict=False)
+        ):
             if digest != rollout.digest:
                 where = f"the response of rollout {number} of group {scored.id!r}"
                 remedy = "Give the file that was graded, with its rows in the same order."
-                raise InvalidInput(str(rollouts), where, "the one that was scored", "another text", remedy)
-        for number, (rollout_id, rollout) in enumerate(zip(scored.rollout_ids, group.rollouts, strict=False)):
-            ids = [str(rollout.metadata[name]) for name in ROLLOUT_ID_NAMES if rollout.metadata.get(name) is not None]
+                raise InvalidInput(
+                    str(rollouts), where, "the one that was scored", "another text", remedy
+                )
+        for number, (rollout_id, rollout) in enumerate(
+            zip(scored.rollout_ids, group.rollouts, strict=False)
+        ):
+            ids = [
+                str(rollout.metadata[name])
+                for name in ROLLOUT_ID_NAMES
+                if rollout.metadata.get(name) is not None
+            ]
             if ids and rollout_id not in ids:
                 where = f"rollout {number} of group {scored.id!r}"
                 remedy = "Give the file that was graded, with its rows in the same order."
-                raise InvalidInput(str(rollouts), where, f"{rollout_id!r}, as in the scores", f"{ids[0]!r}", remedy)
+                raise InvalidInput(
+                    str(rollouts), where, f"{rollout_id!r}, as in the scores", f"{ids[0]!r}", remedy
+                )
         matched.append(group)
     return matched

@@ -16,7 +16,9 @@ class Framed:
 
     def to_polars(self) -> Any:
         """A polars frame; each result says what is in it."""
-        raise TypeError(f"{type(self).__name__} has no frame")  # pragma: no cover - every result has its own
+        raise TypeError(
+            f"{type(self).__name__} has no frame"
+        )  # pragma: no cover - every result has its own
 
     def to_pandas(self) -> Any:
         """The same as a pandas frame; pyarrow is not needed."""
@@ -31,6 +33,8 @@ class Framed:
     def _repr_html_(self) -> str:
         frame = self.to_polars()
         first_rows = frame.head(_SHOWN_ROWS)
-        columns = [self._colour_column(name, first_rows[name].to_list()) for name in first_rows.columns]
+        columns = [
+            self._colour_column(name, first_rows[name].to_list()) for name in first_rows.columns
+        ]
         rows = list(zip(*columns, strict=True))
         return make_html_table(repr(self), frame.columns, rows, len(frame) - len(rows))

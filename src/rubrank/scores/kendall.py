@@ -12,7 +12,9 @@ import numpy as np
 
 
 def tau(
-    same_minus_opposite: np.ndarray | float, untied_in_one: np.ndarray | float, untied_in_other: np.ndarray | float
+    same_minus_opposite: np.ndarray | float,
+    untied_in_one: np.ndarray | float,
+    untied_in_other: np.ndarray | float,
 ) -> np.ndarray:
     """τ-b from counts of pairs; NaN if one of the two ties everything."""
     difference = np.asarray(same_minus_opposite, float)

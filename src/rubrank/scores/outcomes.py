@@ -55,12 +55,22 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     scores_GK = np.asarray(scores, dtype=float)
     if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
         got = f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity"
-        raise InvalidInput("outcomes", "scores", "finite or NaN, of shape (rollouts, criteria)", got, "Pass one group.")
+        raise InvalidInput(
+            "outcomes",
+            "scores",
+            "finite or NaN, of shape (rollouts, criteria)",
+            got,
+            "Pass one group.",
+        )
     if not (np.asarray(margins) >= 0.0).all():
-        raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'.")
+        raise InvalidInput(
+            "outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'."
+        )
     rows = scores_GK[:, None, :]
     columns = scores_GK[None, :, :]
-    with np.errstate(over="ignore"):  # a difference that overflows to infinity still exceeds every margin
+    with np.errstate(
+        over="ignore"
+    ):  # a difference that overflows to infinity still exceeds every margin
         difference = rows - columns
     least = least_difference(rows, columns, np.asarray(margins, dtype=float))
     result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
@@ -119,7 +129,9 @@ def check_comparisons(
         k = find_column(owner, key, batch, criteria, "outcomes")
         for g, outcomes_GG in _split_by_group(owner, key, per_group, batch):
             label = batch.labels[g]
-            cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, int(batch.sizes[g]))
+            cells[g, k] = _check_outcomes(
+                owner, f"{key!r} in group {label!r}", outcomes_GG, int(batch.sizes[g])
+            )
             if not np.isnan(batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]).all():
                 allowed = f"NaN for criterion {key!r} in group {label!r}, which was compared"
                 remedy = "A criterion of a group is scored or compared: drop one of them."
@@ -127,7 +139,9 @@ def check_comparisons(
     return cells
 
 
-def find_column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str) -> int:
+def find_column(
+    owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str
+) -> int:
     """The column of a criterion that is given by its name, or by its number if criteria have no names."""
     if criteria is not None:
         if key not in criteria:
@@ -141,19 +155,27 @@ def find_column(owner: str, key: str | int, batch: ScoreBatch, criteria: Sequenc
     return int(key)
 
 
-def _split_by_group(owner: str, key: str | int, per_group: Any, batch: ScoreBatch) -> list[tuple[int, Any]]:
+def _split_by_group(
+    owner: str, key: str | int, per_group: Any, batch: ScoreBatch
+) -> list[tuple[int, Any]]:
     """(group number, outcomes) of the groups that have some."""
     if isinstance(per_group, Mapping):
         numbers = {label: g for g, label in enumerate(batch.labels)}
         for label in per_group:
             if label not in numbers:
-                raise UnknownName.of(owner, f"group in outcomes of {key!r}", label, map(str, numbers))
+                raise UnknownName.of(
+                    owner, f"group in outcomes of {key!r}", label, map(str, numbers)
+                )
         return [(numbers[label], outcomes_GG) for label, outcomes_GG in per_group.items()]
     if not isinstance(per_group, Iterable):
         allowed = "a matrix, a list of matrices, or a mapping by group"
         raise InvalidInput(owner, f"outcomes of {key!r}", allowed, repr(per_group)[:80], "")
     items = list(per_group)
-    if batch.N == 1 and len(items) == batch.sizes[0] and all(np.ndim(_as_array(item)) == 1 for item in items):
+    if (
+        batch.N == 1
+        and len(items) == batch.sizes[0]
+        and all(np.ndim(_as_array(item)) == 1 for item in items)
+    ):
         return [(0, per_group)]
     if len(items) != batch.N:
         allowed = f"one table for each of the {batch.N} groups"
@@ -174,12 +196,18 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
     parameter = f"outcomes of {where}"
     if not isinstance(array, np.ndarray) or array.shape != (size, size):
         got = f"shape {np.shape(array)}" if isinstance(array, np.ndarray) else "something else"
-        raise InvalidInput(owner, parameter, f"numbers of shape ({size}, {size})", got, "Rows against columns.")
+        raise InvalidInput(
+            owner, parameter, f"numbers of shape ({size}, {size})", got, "Rows against columns."
+        )
     np.fill_diagonal(array, np.nan)
     is_outside = ~(((array >= 0.0) & (array <= 1.0)) | np.isnan(array))
     if is_outside.any():
         raise InvalidInput(
-            owner, parameter, "from 0 to 1, or NaN", f"{array[is_outside][0]:g}", "1 = row beats column."
+            owner,
+            parameter,
+            "from 0 to 1, or NaN",
+            f"{array[is_outside][0]:g}",
+            "1 = row beats column.",
         )
     is_one_sided = np.isnan(array) != np.isnan(array.T)
     is_contradictory = is_one_sided | (np.abs(array + array.T - 1.0) > _SUM_TOLERANCE)
@@ -187,5 +215,7 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
         i, j = np.argwhere(is_contradictory)[0]
         allowed = "such that i against j and j against i add up to 1"
         got = f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}"
-        raise InvalidInput(owner, parameter, allowed, got, "Take the mean of contradicting answers first.")
+        raise InvalidInput(
+            owner, parameter, allowed, got, "Take the mean of contradicting answers first."
+        )
     return array

@@ -79,7 +79,11 @@ def probabilities_text(group: GroupScores, rollout: int) -> str | None:
 def _write_json_lines(
     table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path, compressed: bool
 ) -> None:
-    with gzip.open(path, "wt", encoding="utf-8") if compressed else path.open("w", encoding="utf-8") as file:
+    with (
+        gzip.open(path, "wt", encoding="utf-8")
+        if compressed
+        else path.open("w", encoding="utf-8") as file
+    ):
         file.write(_as_line(header))
         for group in table:
             for i in range(len(group.scores)):
@@ -109,7 +113,9 @@ def _with_nulls(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def _write_parquet(table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path) -> None:
+def _write_parquet(
+    table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path
+) -> None:
     names = [
         *_KEY_COLUMNS,
         OUTCOMES,
@@ -167,8 +173,12 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
         for i in range(len(group.scores)):
             compared = outcomes_text(group, i)
             probabilities = probabilities_text(group, i)
-            for name, score, reason in zip(group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True):
-                rows.append((group.id, i, number, name, score, clean(reason), compared, probabilities))
+            for name, score, reason in zip(
+                group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True
+            ):
+                rows.append(
+                    (group.id, i, number, name, score, clean(reason), compared, probabilities)
+                )
     schema = {
         "group": pl.String,
         "rollout": pl.Int64,

@@ -47,7 +47,9 @@ def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) ->
 
     margin: differences of at most this much are ties.
     """
-    levels = np.array(sorted({value for distribution in distributions for value, _ in distribution}))
+    levels = np.array(
+        sorted({value for distribution in distributions for value, _ in distribution})
+    )
     size = len(distributions)
     if not len(levels):
         return np.full((size, size), np.nan)
@@ -98,7 +100,9 @@ def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
         scores_G = batch.oriented_MK[rows, k]
         margin = float(batch.margins_NK[g if len(batch.margins_NK) > 1 else 0, k])
         if (g, k) in batch.probabilities:
-            is_lower = batch.lower_NK is not None and bool(batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k])
+            is_lower = batch.lower_NK is not None and bool(
+                batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k]
+            )
             distributions = _orient(batch.probabilities[g, k], scores_G, is_lower)
             soft_GG = soft_outcomes(distributions, margin)
         else:
@@ -109,7 +113,9 @@ def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
     return cells
 
 
-def _orient(distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool) -> list[Distribution]:
+def _orient(
+    distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool
+) -> list[Distribution]:
     """Distributions in which higher is better; a score without one is certain, and a missing score has none."""
     oriented: list[Distribution] = []
     for distribution, score in zip(distributions, scores_G.tolist(), strict=True):
@@ -118,7 +124,9 @@ def _orient(distributions: Sequence[Distribution], scores_G: np.ndarray, is_lowe
         elif not distribution:
             oriented.append(((score, 1.0),))
         elif is_lower:
-            oriented.append(tuple((-value, probability) for value, probability in reversed(distribution)))
+            oriented.append(
+                tuple((-value, probability) for value, probability in reversed(distribution))
+            )
         else:
             oriented.append(distribution)
     return oriented
@@ -141,11 +149,17 @@ def read_probabilities(
         if not isinstance(entries, Iterable):
             raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80], "")
         listed = list(entries)
-        if batch.shape is not None and len(batch.shape) == 2 and len(listed) == batch.N != len(batch.scores_MK):
+        if (
+            batch.shape is not None
+            and len(batch.shape) == 2
+            and len(listed) == batch.N != len(batch.scores_MK)
+        ):
             listed = [entry for group in listed for entry in group]
         if len(listed) != len(batch.scores_MK):
             allowed = f"one for each of the {len(batch.scores_MK)} rollouts"
-            raise InvalidInput(owner, f"probabilities of {key!r}", allowed, str(len(listed)), "None without one.")
+            raise InvalidInput(
+                owner, f"probabilities of {key!r}", allowed, str(len(listed)), "None without one."
+            )
         if batch.order is not None:
             listed = [listed[row] for row in batch.order]
         parsed = []

@@ -23,7 +23,9 @@ def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.asarray(spread < SPREAD)
 
 
-def stretch_groups(values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None) -> np.ndarray:
+def stretch_groups(
+    values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None
+) -> np.ndarray:
     """Each group's values stretched to [0, 1]; 0.5 where they are all equal.
 
     among_M: the rows that set the ends of the scale, all by default; values of other rows are clipped to [0, 1].

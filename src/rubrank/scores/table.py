@@ -204,7 +204,9 @@ class ScoreTable(Framed):
         """The table with some of its criteria."""
         for name in names:
             if name not in self.criteria:
-                raise UnknownName.of("ScoreTable", "criterion", name, self.criteria, field="criteria")
+                raise UnknownName.of(
+                    "ScoreTable", "criterion", name, self.criteria, field="criteria"
+                )
         groups = []
         for group in self.groups:
             columns = [k for k, name in enumerate(group.names) if name in names]
@@ -214,8 +216,12 @@ class ScoreTable(Framed):
                     criteria=tuple(group.criteria[k] for k in columns),
                     scores=group.scores[:, columns],
                     reasons=tuple(tuple(reasons[k] for k in columns) for reasons in group.reasons),
-                    outcomes={name: outcomes for name, outcomes in group.outcomes.items() if name in names},
-                    probabilities={name: cell for name, cell in group.probabilities.items() if name in names},
+                    outcomes={
+                        name: outcomes for name, outcomes in group.outcomes.items() if name in names
+                    },
+                    probabilities={
+                        name: cell for name, cell in group.probabilities.items() if name in names
+                    },
                 )
             )
         return replace(self, groups=tuple(groups))
@@ -227,12 +233,16 @@ class ScoreTable(Framed):
                 raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
         if not changes:
             return self
-        changed_rubrics: dict[int, tuple[CriterionData, ...]] = {}  # groups share rubrics: each is changed once
+        changed_rubrics: dict[
+            int, tuple[CriterionData, ...]
+        ] = {}  # groups share rubrics: each is changed once
         groups = []
         for group in self.groups:
             key = id(group.criteria)
             if key not in changed_rubrics:
-                changed_rubrics[key] = tuple(replace(c, **changes.get(c.name, {})) for c in group.criteria)
+                changed_rubrics[key] = tuple(
+                    replace(c, **changes.get(c.name, {})) for c in group.criteria
+                )
             groups.append(replace(group, criteria=changed_rubrics[key]))
         return replace(self, groups=tuple(groups))
 
@@ -242,7 +252,9 @@ class ScoreTable(Framed):
             layers = sorted({criterion.layer for criterion in variants})
             if len(layers) > 1:
                 got = " and ".join(layers)
-                raise InvalidInput("ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, "")
+                raise InvalidInput(
+                    "ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, ""
+                )
         return [next(iter(variants)) for variants in self._variants.values()]
 
     def variants(self, name: str) -> set[CriterionData]:
@@ -267,12 +279,20 @@ class ScoreTable(Framed):
         """
         if penalties not in get_args(Penalties):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
-        criteria = list({criterion.name: criterion for criterion in (*columns, *self.specifications())}.values())
-        ranked = [c for c in criteria if c.layer == "quality" or (c.layer == "low_quality" and penalties == "rank")]
+        criteria = list(
+            {criterion.name: criterion for criterion in (*columns, *self.specifications())}.values()
+        )
+        ranked = [
+            c
+            for c in criteria
+            if c.layer == "quality" or (c.layer == "low_quality" and penalties == "rank")
+        ]
         gates = [c for c in criteria if c.layer in ("low_quality", "global_quality")]
         if all(c.layer != "quality" for c in criteria) and self.groups:
             allowed = 'some in the layer "quality"'
-            raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", "Add something to rank by.")
+            raise InvalidInput(
+                "ScoreTable", "criteria", allowed, "gates only", "Add something to rank by."
+            )
         column_of = {criterion.name: k for k, criterion in enumerate(ranked)}
         outcomes = {}
         probabilities = {}
@@ -286,10 +306,16 @@ class ScoreTable(Framed):
         has_one_rubric = len(set(self._rubrics)) <= 1 and len(criteria) == len(self.criteria)
         batch = ScoreBatch(
             scores_MK=self._columns(self.scores, ranked, np.nan),
-            starts=np.concatenate([[0], np.cumsum([len(group.scores) for group in self.groups])]).astype(np.int64),
+            starts=np.concatenate(
+                [[0], np.cumsum([len(group.scores) for group in self.groups])]
+            ).astype(np.int64),
             criteria=tuple(ranked),
-            weights_NK=_merge_equal_rows(self._columns(self._per_group("weight", 1.0), ranked, 1.0)),
-            margins_NK=_merge_equal_rows(self._columns(self._per_group("margin", 0.0), ranked, 0.0)),
+            weights_NK=_merge_equal_rows(
+                self._columns(self._per_group("weight", 1.0), ranked, 1.0)
+            ),
+            margins_NK=_merge_equal_rows(
+                self._columns(self._per_group("margin", 0.0), ranked, 0.0)
+            ),
             given_labels=tuple(group.id for group in self.groups),
             own=None if has_one_rubric else tuple(group.criteria for group in self.groups),
             outcomes=outcomes,
@@ -303,7 +329,9 @@ class ScoreTable(Framed):
             batch.attributes_MD = read_attributes("ScoreTable.batch", batch, attributes)
         return batch
 
-    def _columns(self, values: np.ndarray, criteria: Sequence[CriterionData], absent: float) -> np.ndarray:
+    def _columns(
+        self, values: np.ndarray, criteria: Sequence[CriterionData], absent: float
+    ) -> np.ndarray:
         """The columns of these criteria; a column that the table does not have is filled with `absent`."""
         columns = np.full((len(values), len(criteria)), absent)
         for k, criterion in enumerate(criteria):
@@ -363,7 +391,10 @@ class ScoreTable(Framed):
         """A polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
         import polars as pl
 
-        columns = {name: pl.Series(self.scores[:, k], nan_to_null=True) for k, name in enumerate(self.criteria)}
+        columns = {
+            name: pl.Series(self.scores[:, k], nan_to_null=True)
+            for k, name in enumerate(self.criteria)
+        }
         return pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
 
     def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
@@ -408,7 +439,9 @@ class _CriterionTotals:
         sorted_scores = np.sort(scores[~np.isnan(scores)])
         n = len(sorted_scores)
         # For each score, count the later ones that are within the margin.
-        highest_tied = sorted_scores + least_difference(sorted_scores, sorted_scores + margin, np.array(margin))
+        highest_tied = sorted_scores + least_difference(
+            sorted_scores, sorted_scores + margin, np.array(margin)
+        )
         tied = np.searchsorted(sorted_scores, highest_tied, side="right") - np.arange(1, n + 1)
         self.scored += n
         self.total += float(sorted_scores.sum())

@@ -42,7 +42,9 @@ class RequestRefused(Exception):  # noqa: N818
         self.error = error
 
 
-def refuse(status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request") -> RequestRefused:
+def refuse(
+    status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request"
+) -> RequestRefused:
     """The error to raise for a request, with the parts that all errors of rubrank have."""
     return RequestRefused(status, InvalidInput(where, what, allowed, got, remedy))
 
@@ -70,7 +72,9 @@ class Token:
         """Raise RequestRefused if the request does not have the token."""
         if not self.is_right(request):
             got = "none" if _find_token(request) is None else "another"
-            raise refuse(401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN.")
+            raise refuse(
+                401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN."
+            )
 
 
 def _digest(text: str) -> bytes:
@@ -86,7 +90,9 @@ def _find_token(request: Request) -> str | None:
         return value.strip()
     if scheme.lower() == "basic":
         try:
-            return base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
+            return (
+                base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
+            )
         except (binascii.Error, ValueError):
             return ""
     return ""
@@ -116,15 +122,27 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
 
 def _too_large(most: int, got: str) -> RequestRefused:
-    return refuse(413, "body", f"at most {most:,} bytes", got, "Send fewer groups at a time, or raise max_body.")
+    return refuse(
+        413,
+        "body",
+        f"at most {most:,} bytes",
+        got,
+        "Send fewer groups at a time, or raise max_body.",
+    )
 
 
 def parse_json(body: bytes) -> Any:
     """The JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
     try:
-        data = json.loads(body.decode("utf-8"), parse_constant=refuse_constant, object_pairs_hook=check_unique_keys)
+        data = json.loads(
+            body.decode("utf-8"),
+            parse_constant=refuse_constant,
+            object_pairs_hook=check_unique_keys,
+        )
     except RepeatedKey as error:
-        raise refuse(400, "body", "JSON in which every key of an object is there once", str(error)[:120]) from None
+        raise refuse(
+            400, "body", "JSON in which every key of an object is there once", str(error)[:120]
+        ) from None
     except RecursionError:
         raise _not_json("too deep") from None
     except ValueError as error:
@@ -158,14 +176,22 @@ def make_error_response(error: BaseException) -> Response:
     if isinstance(error, JudgingFailed | GradingFailed):
         _log.error("%s", error)
         got = f"{error.missing:,} of {error.asked:,} missing"
-        return _make_response(503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG))
-    if isinstance(error, JudgeOutage) or (isinstance(error, InvalidInput) and _is_about_judge(error)):
+        return _make_response(
+            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        )
+    if isinstance(error, JudgeOutage) or (
+        isinstance(error, InvalidInput) and _is_about_judge(error)
+    ):
         _log.error("%s", error)
         got = "a judge that does not answer, or refuses its key or model"
-        return _make_response(503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG))
+        return _make_response(
+            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        )
     if _is_about_disk(error):
         _log.error("%s", error)
-        answer = InvalidInput("service", "disk", "one that can be written", "full, or failing", _SEE_LOG)
+        answer = InvalidInput(
+            "service", "disk", "one that can be written", "full, or failing", _SEE_LOG
+        )
         return _make_response(503, answer)
     if isinstance(error, InvalidInput):
         return _make_response(422, error)
@@ -173,13 +199,20 @@ def make_error_response(error: BaseException) -> Response:
         answer = InvalidInput("request", "body", "usable", str(error), "")
         return _make_response(422, answer, message=str(error))
     _log.error("a request failed", exc_info=error)
-    answer = InvalidInput("service", "request", "answered", type(error).__name__, "The log of the service says more.")
+    answer = InvalidInput(
+        "service", "request", "answered", type(error).__name__, "The log of the service says more."
+    )
     return _make_response(500, answer)
 
 
 def _is_about_judge(error: InvalidInput) -> bool:
     """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
-    return error.owner.startswith("judge ") and error.parameter in ("api_key_env", "model", "base_url", "endpoints")
+    return error.owner.startswith("judge ") and error.parameter in (
+        "api_key_env",
+        "model",
+        "base_url",
+        "endpoints",
+    )
 
 
 def _is_about_disk(error: BaseException) -> bool:

@@ -65,7 +65,9 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
 
 async def _refuse_method(request: Request, error: Exception) -> Response:
     headers = getattr(error, "headers", None) or {}
-    return make_error_response(refuse(405, "method", headers.get("Allow", "another"), request.method))
+    return make_error_response(
+        refuse(405, "method", headers.get("Allow", "another"), request.method)
+    )
 
 
 class Routes:
@@ -101,8 +103,14 @@ class Routes:
         get: dict[str, Handler] = {"/metrics": self._metrics, "/reverify_mode": self._reverify_mode}
         without_token: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz}
         return [
-            *(Route(path, self._guard(path, handler), methods=["POST"]) for path, handler in post.items()),
-            *(Route(path, self._guard(path, handler), methods=["GET"]) for path, handler in get.items()),
+            *(
+                Route(path, self._guard(path, handler), methods=["POST"])
+                for path, handler in post.items()
+            ),
+            *(
+                Route(path, self._guard(path, handler), methods=["GET"])
+                for path, handler in get.items()
+            ),
             *(
                 Route(path, self._guard(path, handler, needs_token=False), methods=["GET"])
                 for path, handler in without_token.items()
@@ -120,7 +128,9 @@ class Routes:
                 response = await handler(request)
             except Exception as error:
                 response = make_error_response(error)
-            self._service.metrics.observe_request(path, response.status_code, time.perf_counter() - started_at)
+            self._service.metrics.observe_request(
+                path, response.status_code, time.perf_counter() - started_at
+            )
             return response
 
         return handle
@@ -158,7 +168,9 @@ class Routes:
 
         return handle
 
-    async def _score_while_connected(self, request: Request, samples: list[ServiceSample]) -> list[SampleAnswer] | None:
+    async def _score_while_connected(
+        self, request: Request, samples: list[ServiceSample]
+    ) -> list[SampleAnswer] | None:
         """The answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
         scoring = asyncio.ensure_future(self._score_samples(samples))
         disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
@@ -246,6 +258,8 @@ def _measure_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:  # no /proc: use the maximum so far, which macOS reports in bytes and others in kilobytes
+    except (
+        OSError
+    ):  # no /proc: use the maximum so far, which macOS reports in bytes and others in kilobytes
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024

@@ -61,7 +61,12 @@ class RewardClient:
     """
 
     def __init__(
-        self, url: str | None = None, *, token: str | None = None, timeout: float = 600.0, tries: int = 8
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: float = 600.0,
+        tries: int = 8,
     ) -> None:
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
         """(process id, connection): a forked process must not use the connections of its parent."""
@@ -111,11 +116,15 @@ class RewardClient:
         try:
             return [_read_rewards(group["rewards"]) for group in answer["groups"]]
         except (KeyError, TypeError):
-            raise ServiceError(f"{self._where}: its answer has no rewards; is it a reward service?") from None
+            raise ServiceError(
+                f"{self._where}: its answer has no rewards; is it a reward service?"
+            ) from None
 
     def score(self, prompt: Any, response: Any, **more: Any) -> dict[str, Any]:
         """One rollout → its scores, reasons and cost."""
-        answer: dict[str, Any] = self.call("/v1/score", {"prompt": prompt, "response": response, **more})
+        answer: dict[str, Any] = self.call(
+            "/v1/score", {"prompt": prompt, "response": response, **more}
+        )
         return answer
 
     def sample(self, prompt: Any, response: Any, label: Any = None, **more: Any) -> dict[str, Any]:
@@ -127,15 +136,21 @@ class RewardClient:
         answer: dict[str, Any] = self.call("/slime?form=object", body)
         return answer
 
-    async def groups_async(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+    async def groups_async(
+        self, groups: Sequence[Mapping[str, Any]], **options: Any
+    ) -> dict[str, Any]:
         """`groups` in an event loop."""
         return await asyncio.to_thread(self.groups, groups, **options)
 
-    async def rewards_async(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> list[list[float]]:
+    async def rewards_async(
+        self, groups: Sequence[Mapping[str, Any]], **options: Any
+    ) -> list[list[float]]:
         """`rewards` in an event loop."""
         return await asyncio.to_thread(self.rewards, groups, **options)
 
-    async def sample_async(self, prompt: Any, response: Any, label: Any = None, **more: Any) -> dict[str, Any]:
+    async def sample_async(
+        self, prompt: Any, response: Any, label: Any = None, **more: Any
+    ) -> dict[str, Any]:
         """`sample` in an event loop. Each call has its own thread, because it may wait for minutes."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[dict[str, Any]] = loop.create_future()
@@ -188,7 +203,9 @@ class RewardClient:
             return json.loads(answer)
         except (ValueError, RecursionError):
             got = answer[:80].decode("utf-8", "replace")
-            raise ServiceError(f"{self._where}: its answer is not JSON: {got!r}; is it a reward service?") from None
+            raise ServiceError(
+                f"{self._where}: its answer is not JSON: {got!r}; is it a reward service?"
+            ) from None
 
     @property
     def _where(self) -> str:
@@ -197,7 +214,9 @@ class RewardClient:
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
         connection = self._take_connection()
         try:
-            connection.request("POST", self._address.path.rstrip("/") + path, content, self._headers)
+            connection.request(
+                "POST", self._address.path.rstrip("/") + path, content, self._headers
+            )
             response = connection.getresponse()
             answer = response.read()
         except BaseException:
@@ -232,7 +251,9 @@ def _parse_url(url: str | None) -> SplitResult:
     except ValueError:  # a port that is not a number, brackets that do not match
         pass
     without_password = repr(text.rpartition("@")[2]) if text else "none"
-    raise InvalidInput(_OWNER, "url", "http://host:port", without_password, f"Pass it, or set {URL}.")
+    raise InvalidInput(
+        _OWNER, "url", "http://host:port", without_password, f"Pass it, or set {URL}."
+    )
 
 
 def _read_rewards(rewards: Sequence[float | None]) -> list[float]:
@@ -253,7 +274,11 @@ _TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric"
 
 
 def remote_reward(
-    url: str | None = None, num_generations: int = 8, *, rubric_column: str = "rubric", **options: Any
+    url: str | None = None,
+    num_generations: int = 8,
+    *,
+    rubric_column: str = "rubric",
+    **options: Any,
 ) -> Callable[..., list[float | None]]:
     """A reward function for TRL's GRPOTrainer in one process (or AsyncGRPO): the service scores the groups.
 
@@ -265,18 +290,26 @@ def remote_reward(
     if num_generations < 1:
         raise InvalidInput("remote_reward", "num_generations", "≥ 1", str(num_generations), "")
 
-    def rubrank(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+    def rubrank(
+        prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
         if len(prompts) % num_generations:
-            remedy = "per_device_train_batch_size × steps must be a multiple of it in every process."
+            remedy = (
+                "per_device_train_batch_size × steps must be a multiple of it in every process."
+            )
             got = f"{len(prompts)} samples"
-            raise InvalidInput("remote_reward", "num_generations", "a divisor of the slice", got, remedy)
+            raise InvalidInput(
+                "remote_reward", "num_generations", "a divisor of the slice", got, remedy
+            )
         groups = []
         for start in range(0, len(prompts), num_generations):
             end = start + num_generations
             if any(prompt != prompts[start] for prompt in prompts[start:end]):
                 remedy = "Pass num_generations as the trainer has it, for evaluation too."
                 got = f"{num_generations}, but as many samples in a row have several prompts"
-                raise InvalidInput("remote_reward", "num_generations", "the samples of one prompt", got, remedy)
+                raise InvalidInput(
+                    "remote_reward", "num_generations", "the samples of one prompt", got, remedy
+                )
             row = {}
             for name, values in columns.items():
                 is_column = isinstance(values, Sequence) and len(values) == len(prompts)
@@ -299,7 +332,11 @@ _clients: dict[tuple[str, str], RewardClient] = {}
 
 
 async def compute_score(
-    data_source: Any, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **more: Any
+    data_source: Any,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """verl's reward function, one sample per call: the reward of the sample among its siblings.
 
@@ -310,7 +347,9 @@ async def compute_score(
     if key not in _clients:
         _clients[key] = RewardClient()
     row = plain(extra_info or {})  # lists from a Parquet file are NumPy arrays
-    options = {name: row[name] for name in ("group_size", "sample_id", "step") if row.get(name) is not None}
+    options = {
+        name: row[name] for name in ("group_size", "sample_id", "step") if row.get(name) is not None
+    }
     group = row.get("group_id", row.get("uid"))
     if group is not None:
         options["group_id"] = group

@@ -43,8 +43,19 @@ from rubrank.training.engine import Graded
 
 _MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
-_GROUP_FIELDS = ("name", "size", "step", "train", "rubric")  # fields of a sample that are stored for its group
-_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}  # fields that the policy wrote
+_GROUP_FIELDS = (
+    "name",
+    "size",
+    "step",
+    "train",
+    "rubric",
+)  # fields of a sample that are stored for its group
+_SAMPLED_FIELDS = {
+    "response",
+    "reasoning",
+    "tool_calls",
+    "finish_reason",
+}  # fields that the policy wrote
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +275,9 @@ class Cohorts:
                 if member.callers:
                     got = "another text, while the one before is waited for"
                     remedy = "Give each sample its own."
-                    raise InvalidInput("request", "sample_id", "the name of one sample", got, remedy)
+                    raise InvalidInput(
+                        "request", "sample_id", "the name of one sample", got, remedy
+                    )
                 return self._start_group(sample, owner)
             # Without a sample_id, the same text is another sample while the caller that sent it is still connected.
             if sample.named or not member.callers:
@@ -272,18 +285,26 @@ class Cohorts:
                 return self._attach(cohort, member, owner)
         if cohort.is_full:
             return self._start_group(sample, owner)
-        if cohort.state == "closed" and not cohort.callers:  # all callers had left: wait for siblings again
+        if (
+            cohort.state == "closed" and not cohort.callers
+        ):  # all callers had left: wait for siblings again
             cohort.state = "open"
             self._start_timer(cohort)
         return self._join(cohort, sample, owner, late=cohort.state != "open")
 
-    def _enter_done(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket | SampleAnswer:
+    def _enter_done(
+        self, cohort: _Cohort, sample: ServiceSample, owner: str
+    ) -> Ticket | SampleAnswer:
         """A sample of a group that was scored: a repeated call, a late sibling, or the first of a new group."""
         difference = find_difference(cohort.first, sample)
         if difference is None:
             text = digest_sampled(sample.rollout)
             for member in cohort.members:
-                if member.identity == sample.member and member.text == text and member.answer is not None:
+                if (
+                    member.identity == sample.member
+                    and member.text == text
+                    and member.answer is not None
+                ):
                     self._on_event("repeated")
                     return replace(member.answer, repeated=True)
         is_recent = time.monotonic() - cohort.done_at < self._deadline
@@ -299,21 +320,31 @@ class Cohorts:
 
     def _open(self, sample: ServiceSample) -> _Cohort:
         cohort_id = next(self._cohort_ids)
-        if sample.key in self._cohorts:  # the same prompt again, as in the next epoch: records need another name
+        if (
+            sample.key in self._cohorts
+        ):  # the same prompt again, as in the next epoch: records need another name
             sample = replace(sample, name=f"{sample.name}.{cohort_id}")
         cohort = _Cohort(cohort_id, sample.key, sample)
-        self._store.add_cohort(cohort.id, sample.key, {name: getattr(sample, name) for name in _GROUP_FIELDS})
+        self._store.add_cohort(
+            cohort.id, sample.key, {name: getattr(sample, name) for name in _GROUP_FIELDS}
+        )
         self._cohorts[sample.key] = cohort
         self._done.pop(sample.key, None)
         self._start_timer(cohort)
         return cohort
 
     def _start_timer(self, cohort: _Cohort) -> None:
-        cohort.timer = asyncio.get_running_loop().call_later(self._deadline, self._close_cohort, cohort)
+        cohort.timer = asyncio.get_running_loop().call_later(
+            self._deadline, self._close_cohort, cohort
+        )
 
-    def _join(self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False) -> Ticket:
+    def _join(
+        self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False
+    ) -> Ticket:
         """Add a new member to a cohort."""
-        member = _Member(len(cohort.members), sample.member, digest_sampled(sample.rollout), sample.rollout)
+        member = _Member(
+            len(cohort.members), sample.member, digest_sampled(sample.rollout), sample.rollout
+        )
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, member.identity, sample.rollout)
         ticket = self._attach(cohort, member, owner, late)
@@ -326,7 +357,9 @@ class Cohorts:
     def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
         """Register a caller that waits for the answer of a member."""
         caller_id = next(self._caller_ids)
-        future: asyncio.Future[SampleAnswer | GroupWork] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SampleAnswer | GroupWork] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._callers[caller_id] = _Caller(cohort, member, owner, late, future)
         member.callers.add(caller_id)
         return Ticket(caller_id, cohort.id, member.number, cohort.first.name, cohort.first.size)
@@ -370,7 +403,9 @@ class Cohorts:
         if cohort.state == "done":
             for caller_id, caller in waiting.items():
                 if caller.late and caller.settled:
-                    caller.future.set_result(self._make_work(cohort, caller_id, caller.member.number))
+                    caller.future.set_result(
+                        self._make_work(cohort, caller_id, caller.member.number)
+                    )
             return
         if cohort.state != "closed":
             return
@@ -395,15 +430,21 @@ class Cohorts:
                 rollouts.append(member.rollout)
                 graded.append(member.graded)
         group = Group.model_construct(id=first.name, rollouts=tuple(rollouts), rubric=first.rubric)
-        return GroupWork(ticket, group, tuple(graded), first.step, first.train and late is None, first.size, late)
+        return GroupWork(
+            ticket, group, tuple(graded), first.step, first.train and late is None, first.size, late
+        )
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all callers of a group that was scored; on disk before any is answered."""
         caller = self._callers[ticket]
         cohort = caller.cohort
         answered = [caller.member] if caller.late else cohort.members[: len(answers)]
-        answer_of = {member.number: replace(answers[member.number], late=caller.late) for member in answered}
-        await self._store.add_answers(cohort.id, {number: asdict(answer) for number, answer in answer_of.items()})
+        answer_of = {
+            member.number: replace(answers[member.number], late=caller.late) for member in answered
+        }
+        await self._store.add_answers(
+            cohort.id, {number: asdict(answer) for number, answer in answer_of.items()}
+        )
         for member in answered:
             member.answer = answer_of[member.number]
         if not caller.late:
@@ -414,7 +455,9 @@ class Cohorts:
             if self._cohorts.get(cohort.key) is cohort:
                 self._remember_done(cohort.key)
         if cohort.is_full and all(member.answer is not None for member in cohort.members):
-            for member in cohort.members:  # no sample can come late any more: free the texts and scores
+            for (
+                member
+            ) in cohort.members:  # no sample can come late any more: free the texts and scores
                 member.rollout = None
                 member.graded = None
         self._advance(cohort)
@@ -439,7 +482,9 @@ class Cohorts:
         if not scorer.late:
             cohort.state = "closed"
             cohort.leader = None
-            affected = [caller_id for caller_id in cohort.callers if self._callers[caller_id].settled]
+            affected = [
+                caller_id for caller_id in cohort.callers if self._callers[caller_id].settled
+            ]
         for caller_id in affected:
             caller = self._callers[caller_id]
             self._forget(caller_id)
@@ -457,7 +502,11 @@ class Cohorts:
 
     def abandon_all(self, owner: str) -> None:
         """Remove all callers of a replica that has died; other callers get the groups that it was scoring."""
-        lost_callers = {caller_id: caller for caller_id, caller in self._callers.items() if caller.owner == owner}
+        lost_callers = {
+            caller_id: caller
+            for caller_id, caller in self._callers.items()
+            if caller.owner == owner
+        }
         for caller_id, caller in lost_callers.items():
             cohort = caller.cohort
             self._forget(caller_id)
@@ -496,7 +545,9 @@ class Cohorts:
         for sample in stored.samples:
             answer = None if sample.answer is None else SampleAnswer(**sample.answer)
             text = digest_sampled(sample.rollout)
-            cohort.members.append(_Member(sample.number, sample.member, text, sample.rollout, answer=answer))
+            cohort.members.append(
+                _Member(sample.number, sample.member, text, sample.rollout, answer=answer)
+            )
         self._cohorts[stored.key] = cohort
         if stored.done is not None:
             cohort.state = "done"
@@ -559,12 +610,24 @@ def digest_sampled(rollout: Rollout) -> bytes:
 def find_difference(first: ServiceSample, sample: ServiceSample) -> InvalidInput | None:
     """The error if a sample does not belong to the group of the first one under its key; None if it does."""
     if first.size != sample.size:
-        return InvalidInput("request", "group_size", f"{first.size} for all samples of a group", str(sample.size), "")
+        return InvalidInput(
+            "request",
+            "group_size",
+            f"{first.size} for all samples of a group",
+            str(sample.size),
+            "",
+        )
     if first.rubric != sample.rubric:
         remedy = "Send it with every sample, or give another group another group_id."
-        return InvalidInput("request", "rubric", "the same for all samples of a group", "another", remedy)
+        return InvalidInput(
+            "request", "rubric", "the same for all samples of a group", "another", remedy
+        )
     if first.rollout.prompt != sample.rollout.prompt:
         # Two trainers may use the same group ids; their samples must not be ranked against each other.
-        remedy = "Give every prompt its own group_id, and trainers that share a service different ones."
-        return InvalidInput("request", "prompt", "the same for all samples of a group", "another", remedy)
+        remedy = (
+            "Give every prompt its own group_id, and trainers that share a service different ones."
+        )
+        return InvalidInput(
+            "request", "prompt", "the same for all samples of a group", "another", remedy
+        )
     return None

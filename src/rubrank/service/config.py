@@ -89,12 +89,22 @@ class ServiceConfig(RewardConfig):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        tokens = [name for name in ("token", "token_env", "token_file") if getattr(self, name) is not None]
+        tokens = [
+            name for name in ("token", "token_env", "token_file") if getattr(self, name) is not None
+        ]
         if len(tokens) > 1:
-            raise InvalidInput(_OWNER, tokens[1], "left out if another key has the token", f"{tokens[0]} too", "")
+            raise InvalidInput(
+                _OWNER, tokens[1], "left out if another key has the token", f"{tokens[0]} too", ""
+            )
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
-            raise InvalidInput(_OWNER, missing, "given if the other file of TLS is", "none", "TLS takes both files.")
+            raise InvalidInput(
+                _OWNER,
+                missing,
+                "given if the other file of TLS is",
+                "none",
+                "TLS takes both files.",
+            )
         if not isinstance(self.rule, str):
             raise InvalidInput(_OWNER, "rule", "the name of a rule", repr(self.rule), "")
         if self.group_size is not None and self.group_size > self.max_group:
@@ -129,12 +139,16 @@ class ServiceConfig(RewardConfig):
             return None
         else:
             remedy = "Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."
-            raise InvalidInput(_OWNER, "host", "a loopback address if there is no token", self.host, remedy)
+            raise InvalidInput(
+                _OWNER, "host", "a loopback address if there is no token", self.host, remedy
+            )
         secret = secret.strip()
         if not secret:
             raise InvalidInput(_OWNER, where, "a text", "nothing", "")
         if not secret.isascii() or not secret.isprintable():
-            raise InvalidInput(_OWNER, where, "printable ASCII, as a header can hold it", "other characters", "")
+            raise InvalidInput(
+                _OWNER, where, "printable ASCII, as a header can hold it", "other characters", ""
+            )
         return secret
 
     def read_rubrics(self, folder: Path) -> dict[str, Any]:
@@ -143,7 +157,9 @@ class ServiceConfig(RewardConfig):
         for name, file in self.rubrics.items():
             if not _RUBRIC_NAME.fullmatch(name) or name in presets():
                 allowed = "letters, digits, - and _, and not the name of a preset"
-                raise InvalidInput(_OWNER, f"the name of {file} in rubrics", allowed, repr(name), "")
+                raise InvalidInput(
+                    _OWNER, f"the name of {file} in rubrics", allowed, repr(name), ""
+                )
             path = folder / file
             require_file(path, owner=_OWNER, what=f"rubrics {name}")
             load_rubric(path)
@@ -159,8 +175,13 @@ class ServiceConfig(RewardConfig):
         require_file(certificate, owner=_OWNER, what="certificate")
         require_file(private_key, owner=_OWNER, what="private_key")
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key, password=lambda: "")
-        except (OSError, ValueError) as error:  # the key of another certificate, no PEM, or with a passphrase
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                certificate, private_key, password=lambda: ""
+            )
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # the key of another certificate, no PEM, or with a passphrase
             got = f"{certificate.name} and {private_key.name} ({getattr(error, 'reason', None) or error})"
             allowed = "a PEM file, and private_key its key without a passphrase"
             raise InvalidInput(_OWNER, "certificate", allowed, got, "") from None
@@ -226,7 +247,9 @@ def require_packages(ray: bool = False) -> None:
     for name in names:
         if find_spec(name) is None:
             extra = "ray[serve]" if name == "ray" else "rubrank[serve]"
-            raise InvalidInput(_OWNER, "packages", "installed", f"no {name}", f"Install it: pip install '{extra}'.")
+            raise InvalidInput(
+                _OWNER, "packages", "installed", f"no {name}", f"Install it: pip install '{extra}'."
+            )
 
 
 def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
@@ -247,7 +270,9 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
         "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
         "token": secret is not None,
         "rule": engine.rule.name,
-        "criteria": [] if engine.rubric is None else [criterion.name for criterion in engine.rubric.criteria],
+        "criteria": []
+        if engine.rubric is None
+        else [criterion.name for criterion in engine.rubric.criteria],
         "rubrics": sorted(config.read_rubrics(folder)),
         "judges": judges,
         "records": None if engine.records is None else str(engine.records),
@@ -280,10 +305,17 @@ def describe_plan(plan: dict[str, Any]) -> str:
         lines.append(line("rubrics", f"callers may name {', '.join(plan['rubrics'])}"))
     for judge in plan["judges"]:
         models = ", ".join(judge["models"])
-        lines.append(line("judge", f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"))
+        lines.append(
+            line(
+                "judge", f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"
+            )
+        )
     lines += [
         line("samples", f"one at a time: {samples}; answers are kept for {plan['keep']:g} s"),
-        line("limits", f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts"),
+        line(
+            "limits",
+            f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts",
+        ),
         line("records", plan["records"] or "none"),
         line("folder", plan["folder"]),
     ]

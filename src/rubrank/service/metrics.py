@@ -43,11 +43,15 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._counters = {
-            name: Counter(f"rubrank_{name}", text, registry=self._registry) for name, text in _COUNTERS.items()
+            name: Counter(f"rubrank_{name}", text, registry=self._registry)
+            for name, text in _COUNTERS.items()
         }
         self._gauges: dict[str, Gauge] = {}
         self._requests = Counter(
-            "rubrank_requests", "Requests by path and status.", ["path", "status"], registry=self._registry
+            "rubrank_requests",
+            "Requests by path and status.",
+            ["path", "status"],
+            registry=self._registry,
         )
         self._seconds = Histogram(
             "rubrank_request_seconds",
@@ -70,6 +74,8 @@ class Metrics:
         """All metrics as text. current: values of gauges."""
         for name, value in current.items():
             if name not in self._gauges:
-                self._gauges[name] = Gauge(f"rubrank_{name}", name.replace("_", " "), registry=self._registry)
+                self._gauges[name] = Gauge(
+                    f"rubrank_{name}", name.replace("_", " "), registry=self._registry
+                )
             self._gauges[name].set(value)
         return generate_latest(self._registry)

@@ -33,7 +33,8 @@ from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
-_BATCH_ROLLOUTS = 2048  # larger batches are not faster, and requests would wait longer for each other
+# larger batches are not faster, and requests would wait longer for each other
+_BATCH_ROLLOUTS = 2048
 _MOST_RUBRICS = 10_000  # parsed rubrics of requests that are kept in memory
 
 
@@ -106,7 +107,13 @@ class Pipeline:
     # -------------------------------------------------------------------------------------------------- requests
 
     async def score(
-        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True, alone: bool = False
+        self,
+        groups: Sequence[Group],
+        step: int,
+        *,
+        train: bool = True,
+        write: bool = True,
+        alone: bool = False,
     ) -> Scored:
         """Rewards of whole groups. alone: fused separately, with the metrics of a step."""
         groups = self.resolve_rubrics(groups)
@@ -129,7 +136,9 @@ class Pipeline:
 
     async def fuse(self, groups: Sequence[Group], graded: Graded, **options: Any) -> Scored:
         """Rewards from scores."""
-        scored: Scored = await self._submit(_Job(groups, self._loop.create_future(), graded=graded, **options))
+        scored: Scored = await self._submit(
+            _Job(groups, self._loop.create_future(), graded=graded, **options)
+        )
         return scored
 
     def resolve_rubrics(self, groups: Sequence[Group]) -> list[Group]:
@@ -143,7 +152,9 @@ class Pipeline:
             if group.rubric is None or isinstance(group.rubric, Rubric):
                 resolved.append(group)
                 continue
-            digest = blake2b(repr(group.rubric).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            digest = blake2b(
+                repr(group.rubric).encode("utf-8", "surrogatepass"), digest_size=16
+            ).digest()
             if digest not in self._rubrics:
                 where = f"group {group.id!r}"
                 with refuse_files(self._named_rubrics):
@@ -224,7 +235,11 @@ class Pipeline:
         graded = job.graded
         assert graded is not None
         criteria = graded.groups[0].criteria
-        if not self._can_mix or job.alone or any(group.criteria != criteria for group in graded.groups[1:]):
+        if (
+            not self._can_mix
+            or job.alone
+            or any(group.criteria != criteria for group in graded.groups[1:])
+        ):
             return id(job)
         return (job.step, job.train, job.write, graded.judging is None, criteria)
 
@@ -251,7 +266,9 @@ class Pipeline:
         for job in jobs:
             end = start + len(job.groups)
             assert job.graded is not None
-            job.result = Scored(step.rewards[start:end], job.graded, stopped_by[start:end], step.metrics)
+            job.result = Scored(
+                step.rewards[start:end], job.graded, stopped_by[start:end], step.metrics
+            )
             start = end
 
 
@@ -259,7 +276,12 @@ def _can_mix(engine: RewardEngine) -> bool:
     """Are the rewards of a group the same bits whatever other groups are in the batch?"""
     rule: Any = engine.rule
     inner = rule.rule if isinstance(rule, Gated) else rule
-    return isinstance(inner, RLVR2) and inner.scale == "ranking" and not engine.controls and not engine.remembers
+    return (
+        isinstance(inner, RLVR2)
+        and inner.scale == "ranking"
+        and not engine.controls
+        and not engine.remembers
+    )
 
 
 def _merge_graded(parts: Sequence[Graded]) -> Graded:

@@ -42,7 +42,10 @@ NAMESPACE = "rubrank"
 _DEAD_AFTER = 5.0  # seconds without a ping or call from a replica
 _MOST_CALLS = 100_000  # calls that may wait in an actor or replica at the same time
 _OBJECT_STORE = 128 << 20  # bytes; small, because nothing large goes through it
-_SLOW_START = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
+_SLOW_START = {
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+}
 """By default Ray Serve waits five seconds for its proxy, which is too short on a busy machine."""
 
 
@@ -69,7 +72,9 @@ class CohortsActor:
         """The cohorts; made at the first call, because they belong to the event loop of the actor."""
         if self._cohorts is None:
             self._cohorts = Cohorts(self._store, deadline=self._deadline, keep=self._keep)
-            self._watch = asyncio.get_running_loop().create_task(self._watch_replicas(self._cohorts))
+            self._watch = asyncio.get_running_loop().create_task(
+                self._watch_replicas(self._cohorts)
+            )
         return self._cohorts
 
     async def enter(self, replica: str, sample: ServiceSample) -> ActorReply:
@@ -80,7 +85,9 @@ class CohortsActor:
         """Wait for the siblings."""
         return await self._reply(replica, self.get_cohorts().settle(ticket, graded))
 
-    async def publish(self, replica: str, ticket: int, answers: Sequence[SampleAnswer]) -> ActorReply:
+    async def publish(
+        self, replica: str, ticket: int, answers: Sequence[SampleAnswer]
+    ) -> ActorReply:
         """Answer all callers of a group."""
         return await self._reply(replica, self.get_cohorts().publish(ticket, answers))
 
@@ -140,7 +147,9 @@ class RemoteCohorts:
 
         try:
             reply: ActorReply = await method.remote(self._replica, *args)
-        except RayActorError:  # Ray restarts the actor, which loads its state from disk; callers try again
+        except (
+            RayActorError
+        ):  # Ray restarts the actor, which loads its state from disk; callers try again
             raise refuse_ending() from None
         if reply.error is not None:
             raise reply.error
@@ -214,7 +223,9 @@ def check_replicas(config: ServiceConfig, folder: Path) -> None:
         remedy = "Put a proxy with TLS before it."
         raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)
     if config.make_engine(folder).remembers:
-        allowed = "one that remembers nothing with replicas on Ray: each replica would remember by itself"
+        allowed = (
+            "one that remembers nothing with replicas on Ray: each replica would remember by itself"
+        )
         raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
 
 
@@ -234,7 +245,14 @@ def serve_on_ray(
 
     check_replicas(config, folder)
     folder = folder.resolve()
-    start_ray(ray, address, _OWNER, namespace=NAMESPACE, object_store_memory=_OBJECT_STORE, num_cpus=2 * replicas + 2)
+    start_ray(
+        ray,
+        address,
+        _OWNER,
+        namespace=NAMESPACE,
+        object_store_memory=_OBJECT_STORE,
+        num_cpus=2 * replicas + 2,
+    )
     try:
         actors = _start_actors(ray, config, folder)  # an actor ends with its last handle
         serve.start(http_options={"host": config.host, "port": config.port or 8300})
@@ -261,7 +279,9 @@ class _Replica:
 
 def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
     common = {"namespace": NAMESPACE, "get_if_exists": True, "max_restarts": -1, "num_cpus": 0.1}
-    cohorts_class = ray.remote(CohortsActor).options(name=COHORTS_ACTOR, max_concurrency=_MOST_CALLS, **common)
+    cohorts_class = ray.remote(CohortsActor).options(
+        name=COHORTS_ACTOR, max_concurrency=_MOST_CALLS, **common
+    )
     cohorts = cohorts_class.remote(str(config.state_folder(folder)), config.deadline, config.keep)
     limits = ray.remote(LimitsActor).options(name=LIMITS_ACTOR, **common).remote()
     ray.get([cohorts.ping.remote("start"), limits.held.remote()])

@@ -14,7 +14,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
@@ -57,19 +66,29 @@ class GroupBody(BaseModel):
         """The group; name: its id if it has none; most: rollouts of a group; thinking: as the engine has it."""
         number = len(self.responses)
         if number > most:
-            raise InvalidInput(REQUEST, f"{where}.responses", f"at most {most:,}", f"{number:,}", "See max_group.")
+            raise InvalidInput(
+                REQUEST, f"{where}.responses", f"at most {most:,}", f"{number:,}", "See max_group."
+            )
         finish_reasons = self.finish_reasons or [None] * number
         if len(finish_reasons) != number:
             got = f"{len(finish_reasons)} for {number} responses"
             raise InvalidInput(REQUEST, f"{where}.finish_reasons", "one for each response", got, "")
         rollouts = []
-        for i, (response, finish_reason) in enumerate(zip(self.responses, finish_reasons, strict=True)):
-            rollouts.append(self._make_rollout(response, finish_reason, f"{REQUEST}: {where}.responses.{i}", thinking))
+        for i, (response, finish_reason) in enumerate(
+            zip(self.responses, finish_reasons, strict=True)
+        ):
+            rollouts.append(
+                self._make_rollout(
+                    response, finish_reason, f"{REQUEST}: {where}.responses.{i}", thinking
+                )
+            )
         return Group.model_construct(
             id=name if self.id is None else self.id, rollouts=tuple(rollouts), rubric=self.rubric
         )
 
-    def _make_rollout(self, response: Any, finish_reason: str | None, where: str, thinking: Thinking) -> Rollout:
+    def _make_rollout(
+        self, response: Any, finish_reason: str | None, where: str, thinking: Thinking
+    ) -> Rollout:
         metadata = self.metadata or {}
         if not isinstance(response, Mapping) or "response" not in response:
             return rollout_of(
@@ -86,7 +105,9 @@ class GroupBody(BaseModel):
         rollout_metadata = response.get("metadata") or {}
         if not isinstance(rollout_metadata, Mapping):
             got = type(rollout_metadata).__name__
-            raise InvalidInput(REQUEST, f"{where.removeprefix(REQUEST + ': ')}.metadata", "an object", got, "")
+            raise InvalidInput(
+                REQUEST, f"{where.removeprefix(REQUEST + ': ')}.metadata", "an object", got, ""
+            )
         fields = {
             "prompt": pattern.prompt,
             "tools": pattern.tools,
@@ -94,7 +115,9 @@ class GroupBody(BaseModel):
             **response,
             "metadata": {**metadata, **rollout_metadata},
         }
-        rollout = to_rollout({name: value for name, value in fields.items() if value is not None}, where)
+        rollout = to_rollout(
+            {name: value for name, value in fields.items() if value is not None}, where
+        )
         opening_tag = None if thinking == "tags" else prompt_opening_tag(self.prompt)
         return rollout if opening_tag is None else rollout.begun_in_thoughts(opening_tag)
 
@@ -118,7 +141,10 @@ class GroupsRequest(BaseModel):
         name = ""
         if any(group.id is None for group in self.groups):
             name = label(self.step, train=self.train)
-        return [group.make_group(f"{name}/{i}", f"groups.{i}", most, thinking) for i, group in enumerate(self.groups)]
+        return [
+            group.make_group(f"{name}/{i}", f"groups.{i}", most, thinking)
+            for i, group in enumerate(self.groups)
+        ]
 
 
 class ScoreRequest(GroupBody):
@@ -159,7 +185,9 @@ class SampleKeys(BaseModel):
         """From several objects; later ones take precedence."""
         keys: dict[str, Any] = {}
         for source in sources:
-            keys |= {name: source[name] for name in cls.model_fields if source.get(name) is not None}
+            keys |= {
+                name: source[name] for name in cls.model_fields if source.get(name) is not None
+            }
         return validate(cls, keys)
 
 
@@ -230,7 +258,10 @@ def to_json(data: Any) -> bytes:
 
 def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
     """The scores of a group, by criterion."""
-    answer: dict[str, Any] = {"id": group.id, "scores": dict(zip(group.names, group.scores.T.tolist(), strict=True))}
+    answer: dict[str, Any] = {
+        "id": group.id,
+        "scores": dict(zip(group.names, group.scores.T.tolist(), strict=True)),
+    }
     if group.outcomes:
         answer["outcomes"] = {name: outcomes.tolist() for name, outcomes in group.outcomes.items()}
     if group.probabilities:

@@ -39,7 +39,8 @@ from rubrank.service.service import Service, open_service
 _OWNER = "serve"
 _BACKLOG = 2048
 _MOST_DESCRIPTORS = 65536
-_KEEP_ALIVE = 75  # seconds; trainers pause longer between steps, but proxies close idle connections earlier
+# seconds; trainers pause longer between steps, but proxies close idle connections earlier
+_KEEP_ALIVE = 75
 
 LARGEST_HEAD = 512 * 2**10
 """Bytes until the headers are complete; uvicorn reads pieces of 256 KB, which may hold some of the body."""
@@ -164,7 +165,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Refuse the request if this part of it is not complete in time."""
         self._stop_timer()
         self._timer = self.loop.call_later(
-            seconds, self._refuse, 408, what, f"sent within {seconds:g} s", "less than all of it by then"
+            seconds,
+            self._refuse,
+            408,
+            what,
+            f"sent within {seconds:g} s",
+            "less than all of it by then",
         )
 
     def _stop_timer(self) -> None:
@@ -179,7 +185,9 @@ class LimitedProtocol(HttpToolsProtocol):
         if not is_answering and not is_reading_body:
             answer = make_error_response(refuse(status, what, allowed, got))
             head = f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
-            self.transport.write(f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + bytes(answer.body))
+            self.transport.write(
+                f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + bytes(answer.body)
+            )
         self.transport.close()
 
 
@@ -196,7 +204,10 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        old_handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        old_handlers = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
@@ -217,7 +228,9 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_opener(config: ServiceConfig, folder: Path, failures: list[Exception] | None = None) -> OpenService:
+def make_opener(
+    config: ServiceConfig, folder: Path, failures: list[Exception] | None = None
+) -> OpenService:
     """The function with which the app opens the service. failures: the error is appended if that fails."""
     secret = config.read_secret(folder)
 
@@ -228,7 +241,9 @@ def make_opener(config: ServiceConfig, folder: Path, failures: list[Exception] |
         except (RubrankError, OSError, sqlite3.Error) as error:
             if failures is not None:
                 failures.append(error)
-                logging.getLogger("uvicorn.error").disabled = True  # one line instead of a traceback, see `serve`
+                logging.getLogger(
+                    "uvicorn.error"
+                ).disabled = True  # one line instead of a traceback, see `serve`
             raise
         try:
             yield service, secret
@@ -238,7 +253,9 @@ def make_opener(config: ServiceConfig, folder: Path, failures: list[Exception] |
     return opener
 
 
-def serve(config: ServiceConfig, folder: Path, *, on_listening: Callable[[str], None] = lambda url: None) -> None:
+def serve(
+    config: ServiceConfig, folder: Path, *, on_listening: Callable[[str], None] = lambda url: None
+) -> None:
     """Serve until a signal ends it. on_listening: called with the URL when it listens."""
     failures: list[Exception] = []
     server, listener, _ = make_server(config, folder, on_listening, failures)
@@ -263,7 +280,9 @@ def make_server(
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """The server, the socket it is to listen on, and its URL."""
     tls = config.find_tls_files(folder)
-    files: dict[str, Any] = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
+    files: dict[str, Any] = (
+        {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
+    )
 
     _raise_descriptor_limit()
     # The limit on bodies is later than that of `access.read_body`, which has a better error.

@@ -26,7 +26,14 @@ from typing import Any
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group
 from rubrank.service.access import RequestRefused, refuse
-from rubrank.service.cohorts import CohortApi, Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
+from rubrank.service.cohorts import (
+    CohortApi,
+    Cohorts,
+    GroupWork,
+    SampleAnswer,
+    ServiceSample,
+    Ticket,
+)
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
 from rubrank.service.pipeline import Pipeline, Scored
@@ -85,7 +92,9 @@ class Service:
         self.local_cohorts: Cohorts | None = None
         """None if an actor has the cohorts."""
         if cohorts is None:
-            self.local_cohorts = Cohorts(store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count)
+            self.local_cohorts = Cohorts(
+                store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count
+            )
         self._cohorts: CohortApi = cohorts or self.local_cohorts  # type: ignore[assignment]
         self._store = store
         self.pipeline = Pipeline(engine, self._count_batch, named_rubrics)
@@ -111,7 +120,9 @@ class Service:
         try:
             if self.engine.rubric is not None:
                 await asyncio.to_thread(self.try_engine)
-        except RubrankError:  # the shared rubric alone may not be enough: queries bring their own criteria
+        except (
+            RubrankError
+        ):  # the shared rubric alone may not be enough: queries bring their own criteria
             pass
         except Exception:  # callers will get the error too, and some requests may work
             _log.exception("warming up did not work")
@@ -150,13 +161,20 @@ class Service:
                 _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
                 return stored[_DIGEST_BYTES:]
-        if request_id not in self._running:  # checked again: another call may have started it during the await
-            self._running[request_id] = (digest, self._start(self._score_and_keep(request, request_id, digest)))
+        if (
+            request_id not in self._running
+        ):  # checked again: another call may have started it during the await
+            self._running[request_id] = (
+                digest,
+                self._start(self._score_and_keep(request, request_id, digest)),
+            )
         first_digest, task = self._running[request_id]
         _check_same_body(digest, first_digest)
         return await asyncio.shield(task)
 
-    async def _score_and_keep(self, request: GroupsRequest, request_id: str, digest: bytes) -> bytes:
+    async def _score_and_keep(
+        self, request: GroupsRequest, request_id: str, digest: bytes
+    ) -> bytes:
         try:
             answer = self._unsaved.pop((request_id, digest), None)
             if answer is None:
@@ -180,10 +198,14 @@ class Service:
         config = self.config
         groups = request.make_groups(config.max_group, self.engine.label, self.engine.thinking)
         self._admit(sum(len(group.rollouts) for group in groups))
-        scored = await self.pipeline.score(groups, request.step, train=request.train, alone=request.metrics)
+        scored = await self.pipeline.score(
+            groups, request.step, train=request.train, alone=request.metrics
+        )
         self._record_result(scored)
         answers = []
-        for scores, rewards, stopped_by in zip(scored.graded.groups, scored.rewards, scored.stopped_by, strict=True):
+        for scores, rewards, stopped_by in zip(
+            scored.graded.groups, scored.rewards, scored.stopped_by, strict=True
+        ):
             answer = write_scores(scores, request.reasons)
             answer["rewards"] = rewards
             if any(stopped_by):
@@ -202,7 +224,11 @@ class Service:
         cost = write_cost(graded.judging)
         self._count_judges(cost)
         return to_json(
-            {"scores": select_first(answer["scores"]), "reasons": select_first(answer["reasons"]), "cost": cost}
+            {
+                "scores": select_first(answer["scores"]),
+                "reasons": select_first(answer["reasons"]),
+                "cost": cost,
+            }
         )
 
     # --------------------------------------------------------------------------------------------------- samples
@@ -242,7 +268,11 @@ class Service:
             return result
         try:
             answers = self._unsaved.pop(ticket.cohort, None)
-            if answers is None or result.late is not None or len(answers) != len(result.group.rollouts):
+            if (
+                answers is None
+                or result.late is not None
+                or len(answers) != len(result.group.rollouts)
+            ):
                 answers = await self._score_cohort(result, pairs)
             try:
                 await self._cohorts.publish(result.ticket, answers)
@@ -260,22 +290,32 @@ class Service:
         """Ask judges that compare two rollouts about this sample and the siblings that have come."""
         pairs = self._pairs.get(ticket.cohort)
         if pairs is None:
-            pairs = ArrivingPairs(self.engine, ticket.group, single.rubric, ticket.size, self._start)
+            pairs = ArrivingPairs(
+                self.engine, ticket.group, single.rubric, ticket.size, self._start
+            )
             self._pairs[ticket.cohort] = pairs
-            while len(self._pairs) > self.config.max_waiting:  # drop those whose callers never came back
+            while (
+                len(self._pairs) > self.config.max_waiting
+            ):  # drop those whose callers never came back
                 del self._pairs[next(iter(self._pairs))]
         # The place of a sample is its number in the cohort, which a restart does not change.
         pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
 
-    async def _score_cohort(self, work: GroupWork, pairs: ArrivingPairs | None) -> list[SampleAnswer]:
+    async def _score_cohort(
+        self, work: GroupWork, pairs: ArrivingPairs | None
+    ) -> list[SampleAnswer]:
         if work.late is None:
             self._watch_completeness(work)
         work = replace(work, group=self.pipeline.resolve_rubrics([work.group])[0])
         if self.engine.judges is None:
             graded = await self.pipeline.grade([work.group])
         else:
-            parts = await asyncio.gather(*(self._grade_member(work, number) for number in range(len(work.graded))))
-            graded = await merge_rollouts(self.engine, work.group, parts, pairs, tuple(range(len(parts))))
+            parts = await asyncio.gather(
+                *(self._grade_member(work, number) for number in range(len(work.graded)))
+            )
+            graded = await merge_rollouts(
+                self.engine, work.group, parts, pairs, tuple(range(len(parts)))
+            )
         self.engine.check_judgments(graded)
         scored = await self.pipeline.fuse(
             [work.group], graded, step=work.step, train=work.train, write=work.late is None
@@ -334,12 +374,21 @@ class Service:
         most = self.config.max_waiting
         if rollouts > most:  # waiting would not help
             remedy = "Send fewer groups at a time, or raise max_waiting."
-            raise refuse(413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy)
+            raise refuse(
+                413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy
+            )
         pending = self.pipeline.waiting + len(self._tasks)
         if pending + rollouts > most:
             self.metrics.count("turned_away")
             got = f"{pending:,} pending, and {rollouts:,} more"
-            raise refuse(429, "rollouts", f"at most {most:,} pending", got, "Try again in a moment.", "service")
+            raise refuse(
+                429,
+                "rollouts",
+                f"at most {most:,} pending",
+                got,
+                "Try again in a moment.",
+                "service",
+            )
 
     def _count_batch(self, rollouts: int) -> None:
         self.metrics.count("batches")
@@ -372,7 +421,9 @@ class Service:
         self.begin_shutdown()
         await asyncio.gather(self._warm_up, return_exceptions=True)
         assert self._ending_since is not None
-        elapsed = time.monotonic() - self._ending_since  # the server may have waited for callers already
+        elapsed = (
+            time.monotonic() - self._ending_since
+        )  # the server may have waited for callers already
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
             self.local_cohorts.close(refuse_ending())
@@ -394,14 +445,23 @@ class Service:
 
 def refuse_ending() -> RequestRefused:
     """The error for callers while the service is shutting down."""
-    return refuse(503, "service", "running", "shutting down", "Try again: what was paid for is kept.", "service")
+    return refuse(
+        503,
+        "service",
+        "running",
+        "shutting down",
+        "Try again: what was paid for is kept.",
+        "service",
+    )
 
 
 def _check_same_body(digest: bytes, first: bytes) -> None:
     """Raise if the body differs from that of the first request with this id: the stored rewards would be wrong."""
     if digest != first:
         remedy = "Give every request its own id; repeat a request with the same body."
-        raise refuse(409, "request_id", "that of one request", "another body than the first time", remedy)
+        raise refuse(
+            409, "request_id", "that of one request", "another body than the first time", remedy
+        )
 
 
 def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:

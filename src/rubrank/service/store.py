@@ -99,7 +99,9 @@ class ServiceStore:
             sql = "UPDATE samples SET answer = ? WHERE cohort = ? AND number = ?"
             self._write(sql, (json.dumps(answer), cohort, number))
         values = (time.time(), cohort)
-        await self._store.write_async(lambda db: db.execute("UPDATE cohorts SET done = ? WHERE id = ?", values))
+        await self._store.write_async(
+            lambda db: db.execute("UPDATE cohorts SET done = ? WHERE id = ?", values)
+        )
 
     def find_cohort(self, key: bytes, since: float) -> StoredCohort | None:
         """The last group with this key, unless it was done before `since`."""
@@ -112,7 +114,9 @@ class ServiceStore:
 
     def find_waiting(self) -> list[StoredCohort]:
         """Groups that were not scored when the process ended."""
-        rows = self._store.read("SELECT id, key, about, done FROM cohorts WHERE done IS NULL ORDER BY id")
+        rows = self._store.read(
+            "SELECT id, key, about, done FROM cohorts WHERE done IS NULL ORDER BY id"
+        )
         return [self._read_cohort(row) for row in rows]
 
     def _read_cohort(self, row: Sequence[Any]) -> StoredCohort:
@@ -135,7 +139,9 @@ class ServiceStore:
     async def add_answer(self, request_id: str, answer: bytes) -> None:
         """Store the answer to a request; everything that was stored before is on disk too when this returns."""
         values = (_encode(request_id), time.time(), answer)
-        await self._store.write_async(lambda db: db.execute("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", values))
+        await self._store.write_async(
+            lambda db: db.execute("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", values)
+        )
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         """Store the state of the engine: what its rule has learnt."""

@@ -26,7 +26,12 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.judges.confidence import Knots, calibrate_distribution, complete_distribution, fit_isotonic
+from rubrank.judges.confidence import (
+    Knots,
+    calibrate_distribution,
+    complete_distribution,
+    fit_isotonic,
+)
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
@@ -85,7 +90,9 @@ class CascadeCalibration:
         thresholds = {criterion.name: criterion.threshold for criterion in self.criteria}
         settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
         calibration = {
-            criterion.name: [list(knot) for knot in criterion.knots] for criterion in self.criteria if criterion.knots
+            criterion.name: [list(knot) for knot in criterion.knots]
+            for criterion in self.criteria
+            if criterion.knots
         }
         if calibration:
             settings["calibration"] = calibration
@@ -144,7 +151,9 @@ def calibrate(
         )
         all_margins.append(margins)
         all_agrees.append(agrees)
-    curve = _draw_curve(np.concatenate(all_margins), np.concatenate(all_agrees), _cost_ratio(quick, careful))
+    curve = _draw_curve(
+        np.concatenate(all_margins), np.concatenate(all_agrees), _cost_ratio(quick, careful)
+    )
     return CascadeCalibration(agreement, tuple(criteria), curve)
 
 
@@ -159,7 +168,11 @@ def replay_judges(
     if not cascades or loaded.cache is None:
         got = "no cache" if cascades else "no judge with a fallback"
         raise InvalidInput(
-            _OWNER, "judges", "a cascade with the cache of its replies", got, "See `rubrank help judges`."
+            _OWNER,
+            "judges",
+            "a cascade with the cache of its replies",
+            got,
+            "See `rubrank help judges`.",
         )
     cheap = []
     better = []
@@ -167,13 +180,17 @@ def replay_judges(
         alone = judge.model_copy(update={"fallback": None, "escalate": None, "calibration": {}})
         cheap.append(alone)
         if judge.fallback is not None:
-            better.append(judge.fallback.model_copy(update={"name": judge.name, "criteria": judge.criteria}))
+            better.append(
+                judge.fallback.model_copy(update={"name": judge.name, "criteria": judge.criteria})
+            )
         else:
             better.append(alone)
     tables = []
     for judge_list in (cheap, better):
         update = {"judges": tuple(judge_list), "cache_only": True, "most_missing": 1.0}
-        tables.append(grade(rollouts, rubric, judges=loaded.model_copy(update=update), columns=columns))
+        tables.append(
+            grade(rollouts, rubric, judges=loaded.model_copy(update=update), columns=columns)
+        )
     return tables[0], tables[1]
 
 
@@ -185,7 +202,13 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
     for group in careful:
         if sizes.get(group.id) != len(group.scores):
             allowed = f"group {group.id!r} with {len(group.scores)} rollouts in both tables"
-            raise InvalidInput(_OWNER, "scores", allowed, f"{sizes.get(group.id, 'none')}", "Grade the same rollouts.")
+            raise InvalidInput(
+                _OWNER,
+                "scores",
+                allowed,
+                f"{sizes.get(group.id, 'none')}",
+                "Grade the same rollouts.",
+            )
         cheap = quick[group.id]
         for name in group.names:
             if name not in uncertain or name not in cheap.names:
@@ -195,7 +218,9 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
                 reference = group.score(i, name)
                 score = cheap.score(i, name)
                 if distribution:
-                    distribution = complete_distribution(distribution, next(iter(careful.variants(name))).domain.values)
+                    distribution = complete_distribution(
+                        distribution, next(iter(careful.variants(name))).domain.values
+                    )
                 elif not math.isnan(score):
                     # A server may leave out log-probabilities. The cascade treats such an answer as certain.
                     distribution = ((score, 1.0),)
@@ -207,7 +232,9 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
         if uncertain:
             scored = sorted({name for group in careful for name in group.names})
             remedy = f"The second table has scores of {', '.join(scored)}."
-        got = f"probabilities of {', '.join(sorted(uncertain))}" if uncertain else "no probabilities"
+        got = (
+            f"probabilities of {', '.join(sorted(uncertain))}" if uncertain else "no probabilities"
+        )
         raise InvalidInput(_OWNER, "scores", allowed, f"{got} in the first table", remedy)
     return cells
 
@@ -217,7 +244,9 @@ def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.nda
     stated = []
     observed = []
     for cell in cells:
-        distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        distribution = (
+            calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        )
         at_least = 1.0
         for (_, probability), (value, _) in pairwise(distribution):
             at_least -= probability
@@ -272,7 +301,9 @@ def _held_out_error(cells: Sequence[_Cell]) -> float:
     return _calibration_error(np.concatenate(stated), np.concatenate(observed))
 
 
-def _measure_margins(cells: Sequence[_Cell], knots: Knots, criterion: CriterionData) -> tuple[np.ndarray, np.ndarray]:
+def _measure_margins(
+    cells: Sequence[_Cell], knots: Knots, criterion: CriterionData
+) -> tuple[np.ndarray, np.ndarray]:
     """The margin of every cell (−1 without an answer), and whether the cheap judge agrees with the better one.
 
     On a range both give means, which are hardly ever equal: there they agree if the same level is nearest to both.
@@ -286,7 +317,9 @@ def _measure_margins(cells: Sequence[_Cell], knots: Knots, criterion: CriterionD
             margins.append(-1.0)
             agrees.append(False)
             continue
-        distribution = calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        distribution = (
+            calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
+        )
         margins.append(sureness(distribution))
         if is_range:
             nearest = np.abs(levels - mean_of(distribution)).argmin()
@@ -297,7 +330,9 @@ def _measure_margins(cells: Sequence[_Cell], knots: Knots, criterion: CriterionD
     return np.array(margins), np.array(agrees)
 
 
-def _find_threshold(margins: np.ndarray, agrees: np.ndarray, target: float) -> tuple[float, float, float]:
+def _find_threshold(
+    margins: np.ndarray, agrees: np.ndarray, target: float
+) -> tuple[float, float, float]:
     """The smallest threshold for the target agreement, the share of cells below it, and the agreement it gives."""
     uncertain = np.unique(margins[(margins > 0.0) & (margins < 1.0)]).tolist()
     # A threshold of 1 would escalate certain answers, too. The last candidate escalates all others.
@@ -310,7 +345,9 @@ def _find_threshold(margins: np.ndarray, agrees: np.ndarray, target: float) -> t
     return 1.0, 1.0, 1.0
 
 
-def _draw_curve(margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None) -> tuple[CurvePoint, ...]:
+def _draw_curve(
+    margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None
+) -> tuple[CurvePoint, ...]:
     """The agreement and cost if certain shares of all cells are escalated, the least sure first."""
     order = np.argsort(margins, kind="stable")
     points = []
@@ -320,7 +357,9 @@ def _draw_curve(margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | Non
         escalated[order[:count]] = True
         threshold = float(margins[order[count]]) if count < len(order) else 1.0
         cost = None if cost_ratio is None else cost_ratio + count / len(order)
-        points.append(CurvePoint(share, max(threshold, 0.0), float((agrees | escalated).mean()), cost))
+        points.append(
+            CurvePoint(share, max(threshold, 0.0), float((agrees | escalated).mean()), cost)
+        )
     return tuple(points)
 
 

@@ -91,7 +91,9 @@ class _Tally:
     """Counts equal and different verdicts."""
 
     def __init__(self) -> None:
-        self.equal: dict[str, dict[Mode, list[bool]]] = defaultdict(lambda: {"strict": [], "loose": []})
+        self.equal: dict[str, dict[Mode, list[bool]]] = defaultdict(
+            lambda: {"strict": [], "loose": []}
+        )
         self.disagreements: list[Disagreement] = []
         self.unknown: dict[str, int] = defaultdict(int)
 
@@ -106,10 +108,17 @@ class _Tally:
         per_id = {name: _measure_agreement(by_mode) for name, by_mode in sorted(self.equal.items())}
         all_verdicts: dict[Mode, list[bool]] = {}
         for mode in MODES:
-            all_verdicts[mode] = [is_equal for by_mode in self.equal.values() for is_equal in by_mode[mode]]
+            all_verdicts[mode] = [
+                is_equal for by_mode in self.equal.values() for is_equal in by_mode[mode]
+            ]
         total = _measure_agreement(all_verdicts)
         return Conformance(
-            total.strict, total.loose, total.n, per_id, tuple(self.disagreements), dict(sorted(self.unknown.items()))
+            total.strict,
+            total.loose,
+            total.n,
+            per_id,
+            tuple(self.disagreements),
+            dict(sorted(self.unknown.items())),
         )
 
 
@@ -120,11 +129,16 @@ def _measure_agreement(by_mode: Mapping[Mode, list[bool]]) -> VerdictAgreement:
     return VerdictAgreement(shares["strict"], shares["loose"], max(map(len, by_mode.values())))
 
 
-def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, tally: _Tally) -> None:
+def _measure_row(
+    row: Mapping[str, Any], file: str, key: str, compat: Compat, tally: _Tally
+) -> None:
     """Check all answers of a row, and count the verdicts."""
     where = f"{file}: row {key}"
     ids, kwargs = _read_instructions(row, where)
-    answers = [(answer, _make_rollout(answer, row, where)) for answer in _read_answers(row, where, len(ids))]
+    answers = [
+        (answer, _make_rollout(answer, row, where))
+        for answer in _read_answers(row, where, len(ids))
+    ]
     for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
         try:
             verifier, params = public_params(name, arguments)
@@ -139,14 +153,22 @@ def _measure_row(row: Mapping[str, Any], file: str, key: str, compat: Compat, ta
                 published = bool(answer[mode][place])
                 verdict = verifier.verify(rollout, checked, compat=compat, mode=mode)
                 ours = None if verdict.value is None else verdict.value == verifier.domain.high
-                tally.add(Disagreement(key, name, mode, published, ours, verdict.reason, answer.get("model")))
+                tally.add(
+                    Disagreement(
+                        key, name, mode, published, ours, verdict.reason, answer.get("model")
+                    )
+                )
 
 
 def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
     """The ids of a row and their arguments, one for each."""
     ids = parse_json_cell(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
-        raise _row_error(where, "with a list of ids as `instruction_id_list`", f"the keys {', '.join(map(str, row))}")
+        raise _row_error(
+            where,
+            "with a list of ids as `instruction_id_list`",
+            f"the keys {', '.join(map(str, row))}",
+        )
     kwargs = parse_json_cell(row.get("kwargs"))
     if not kwargs:
         for name in ids:
@@ -154,7 +176,9 @@ def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], l
                 raise _row_error(where, f"with `kwargs`: {name} takes arguments", "none")
         kwargs = [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
-        raise _row_error(where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs)))
+        raise _row_error(
+            where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs))
+        )
     if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
         raise _row_error(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
     return list(ids), list(kwargs)
@@ -179,13 +203,23 @@ def _has_response(answer: Any) -> bool:
 
 def _read_answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
     answers = parse_json_cell(row.get("responses", [row]))
-    if not isinstance(answers, list | tuple) or not all(_has_response(answer) for answer in answers):
-        raise _row_error(where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}")
+    if not isinstance(answers, list | tuple) or not all(
+        _has_response(answer) for answer in answers
+    ):
+        raise _row_error(
+            where, "with a `response` or `responses`", f"the keys {', '.join(map(str, row))}"
+        )
     for answer in answers:
         for mode in MODES:
             verdicts = answer.get(mode)
-            if verdicts is not None and (not isinstance(verdicts, list | tuple) or len(verdicts) != ids):
-                raise _row_error(where, f"with {ids} verdicts as `{mode}`, one for each id", shortened(repr(verdicts)))
+            if verdicts is not None and (
+                not isinstance(verdicts, list | tuple) or len(verdicts) != ids
+            ):
+                raise _row_error(
+                    where,
+                    f"with {ids} verdicts as `{mode}`, one for each id",
+                    shortened(repr(verdicts)),
+                )
     return list(answers)
 
 

@@ -111,7 +111,9 @@ class Resampling:
         values = []
         for _ in range(self.draws):
             drawn = rng.integers(max(1, self.clusters), size=self.clusters)
-            values.append(measure.statistic(np.bincount(drawn, minlength=self.clusters).astype(float)))
+            values.append(
+                measure.statistic(np.bincount(drawn, minlength=self.clusters).astype(float))
+            )
         return np.array(values, dtype=float)
 
     def measure(self, measure: Measure) -> Draws:
@@ -144,15 +146,24 @@ def mean_draws(measured: Sequence[Draws]) -> Draws:
     draws = np.zeros(0)
     if all(len(item.draws) for item in defined):
         draws = np.mean([item.draws for item in defined], axis=0)
-    return Draws(float(np.mean([item.value for item in defined])), draws, sum(item.n for item in defined))
+    return Draws(
+        float(np.mean([item.value for item in defined])), draws, sum(item.n for item in defined)
+    )
 
 
 def make_resampling(
-    owner: str, rows: int, clusters: Clusters = None, draws: int = 0, seed: int = 0, level: float = 0.95
+    owner: str,
+    rows: int,
+    clusters: Clusters = None,
+    draws: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Resampling:
     """A bootstrap over rows: clusters by their labels, or every row by itself."""
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
-        raise InvalidInput(owner, "bootstrap", "a number of draws, 0 for none", repr(draws), "Use 1000.")
+        raise InvalidInput(
+            owner, "bootstrap", "a number of draws, 0 for none", repr(draws), "Use 1000."
+        )
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "")
     if not isinstance(level, float) or not 0.0 < level < 1.0:
@@ -207,7 +218,9 @@ def wilson(wins: float, n: int, level: float = 0.95) -> Estimate:
     centre = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    return Estimate(share, max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale), n)
+    return Estimate(
+        share, max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale), n
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- agreement
@@ -271,7 +284,9 @@ def alpha(
     return resampling.estimate(alpha_measure(coded, metric, resampling))
 
 
-def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, texts: bool) -> Ratings:
+def read_ratings(
+    owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, texts: bool
+) -> Ratings:
     """Check and code ratings; None and NaN are not rated."""
     rows = [np.asarray(row, dtype=object) for row in ratings]
     shapes = {row.shape for row in rows}
@@ -281,23 +296,33 @@ def read_ratings(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, t
         raise InvalidInput(owner, "ratings", allowed, got, "None = not rated.")
     cells = np.stack(rows)
     # Only NaN differs from itself; texts and numbers may be mixed, so np.isnan cannot be used.
-    missing = np.array([cell is None or cell != cell for cell in cells.flat], bool).reshape(cells.shape)
+    missing = np.array([cell is None or cell != cell for cell in cells.flat], bool).reshape(
+        cells.shape
+    )
     present = cells[~missing]
     words = [cell for cell in present if isinstance(cell, str)]
     if texts and words:
         categories, present_codes = np.unique(present.astype(str), return_inverse=True)
         values = np.arange(len(categories), dtype=float)
     else:
-        remedy = "Use None for a unit without a rating." if texts else "Texts have no distances: use the nominal one."
+        remedy = (
+            "Use None for a unit without a rating."
+            if texts
+            else "Texts have no distances: use the nominal one."
+        )
         if words:
             raise InvalidInput(owner, "ratings", "numbers", repr(words[0]), remedy)
         try:
             numbers = present.astype(float)
         except (TypeError, ValueError):
-            not_a_number = next(cell for cell in present if not isinstance(cell, int | float | np.number))
+            not_a_number = next(
+                cell for cell in present if not isinstance(cell, int | float | np.number)
+            )
             raise InvalidInput(owner, "ratings", "numbers", repr(not_a_number), remedy) from None
         if np.isinf(numbers).any():
-            raise InvalidInput(owner, "ratings", "finite", "infinity", "Use None for a unit without a rating.")
+            raise InvalidInput(
+                owner, "ratings", "finite", "infinity", "Use None for a unit without a rating."
+            )
         values, present_codes = np.unique(numbers, return_inverse=True)
     codes = np.full(cells.shape, -1, np.int64)
     codes[~missing] = present_codes
@@ -376,10 +401,18 @@ def kendall(
 
 @only_our_errors
 def kendall_within(
-    a: ArrayLike, b: ArrayLike, *, groups: Clusters, bootstrap: int = 0, seed: int = 0, level: float = 0.95
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    groups: Clusters,
+    bootstrap: int = 0,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Estimate:
     """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
-    return _estimate_correlation("kendall_within", within_measure, a, b, groups, bootstrap, seed, level)
+    return _estimate_correlation(
+        "kendall_within", within_measure, a, b, groups, bootstrap, seed, level
+    )
 
 
 @only_our_errors
@@ -393,7 +426,9 @@ def spearman(
     level: float = 0.95,
 ) -> Estimate:
     """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
-    return _estimate_correlation("spearman", spearman_measure, a, b, clusters, bootstrap, seed, level)
+    return _estimate_correlation(
+        "spearman", spearman_measure, a, b, clusters, bootstrap, seed, level
+    )
 
 
 def _estimate_correlation(
@@ -411,19 +446,25 @@ def _estimate_correlation(
         try:
             column = np.asarray(values, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(owner, name, "numbers", f"something else ({error})", "NaN = not rated.") from None
+            raise InvalidInput(
+                owner, name, "numbers", f"something else ({error})", "NaN = not rated."
+            ) from None
         if column.ndim != 1 or np.isinf(column).any():
             got = f"shape {column.shape}" if column.ndim != 1 else "infinity"
             raise InvalidInput(owner, name, "a list of finite numbers", got, "NaN = not rated.")
         columns.append(column)
     x, y = columns
     if len(x) != len(y):
-        raise InvalidInput(owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit.")
+        raise InvalidInput(
+            owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit."
+        )
     resampling = make_resampling(owner, len(x), clusters, bootstrap, seed, level)
     return resampling.estimate(make_measure(x, y, resampling))
 
 
-def _correlation_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling, function: str) -> Measure:
+def _correlation_measure(
+    x: np.ndarray, y: np.ndarray, resampling: Resampling, function: str
+) -> Measure:
     """`function` of scipy.stats, over the units that both have rated."""
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
 

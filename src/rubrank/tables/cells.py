@@ -41,7 +41,12 @@ class ScoreLimits:
     @classmethod
     def of_domain(cls, low: float, high: float) -> ScoreLimits:
         """A scale that an option gives."""
-        return cls(low, high, f"in [{low:g}, {high:g}], the scale that `domain` gives", "Repair the cell or the scale.")
+        return cls(
+            low,
+            high,
+            f"in [{low:g}, {high:g}], the scale that `domain` gives",
+            "Repair the cell or the scale.",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +112,11 @@ def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
         return cells.cast(pl.Float64)
     if cells.dtype != pl.String or not text_is_number:
         return pl.Series(cells.name, [None], pl.Float64).new_from_index(0, len(cells))
-    short = cells.to_frame("x").select(pl.when(pl.col("x").str.len_bytes() <= _LONGEST_NUMBER).then("x")).to_series()
+    short = (
+        cells.to_frame("x")
+        .select(pl.when(pl.col("x").str.len_bytes() <= _LONGEST_NUMBER).then("x"))
+        .to_series()
+    )
     values = short.cast(pl.Float64, strict=False)
     if values.null_count() == cells.null_count():
         return values  # only numbers: the usual case
@@ -123,7 +132,9 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
     if cells.dtype != pl.String:
         return cells
     sample = cells.head(_SAMPLED_CELLS)
-    if (sample.is_not_null() & _find_filled(sample, True) & ~sample.str.contains(_VALUE_PATTERN)).any():
+    if (
+        sample.is_not_null() & _find_filled(sample, True) & ~sample.str.contains(_VALUE_PATTERN)
+    ).any():
         return cells  # the first cells already show that it is text
     filled_count = int(_find_filled(cells, text_is_number=True).sum())
     if not filled_count:
@@ -134,7 +145,9 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
         return cells.cast(pl.Float64, strict=False)
     lower = cells.str.to_lowercase()
     if int(lower.is_in(["true", "false"]).sum()) == filled_count:
-        return lower.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+        return lower.replace_strict(
+            {"true": True, "false": False}, default=None, return_dtype=pl.Boolean
+        )
     return cells
 
 
@@ -152,7 +165,9 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
     candidates = looks_like_number.arg_true()
     sample = candidates.gather_every(len(candidates) // _SAMPLED_CELLS + 1).to_list()
     if all(isinstance(cell, str) for cell in table.json_cells(sample, path)):
-        return parse_numbers(cells, text_is_number=False)  # text that looks like numbers, such as answers "42"
+        return parse_numbers(
+            cells, text_is_number=False
+        )  # text that looks like numbers, such as answers "42"
     indices = candidates.to_list()
     is_number = looks_like_number.to_numpy().copy()
     for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
@@ -169,7 +184,9 @@ def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
     return cells.is_not_null()
 
 
-def _find_inexact(table: Table, cells: pl.Series, is_large: pl.Series, path: ColumnPath) -> pl.Series:
+def _find_inexact(
+    table: Table, cells: pl.Series, is_large: pl.Series, path: ColumnPath
+) -> pl.Series:
     """Which of the large numbers are written as integers that a double cannot hold exactly."""
     if cells.dtype.is_integer() or cells.dtype.is_decimal():
         beyond = cells > LARGEST_EXACT_INTEGER

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-GROUP_NAMES = ("group", "group_id", "uid", "prompt_id", "query_id", "question_id", "problem_id", "task_id", "qid")
+GROUP_NAMES = (
+    "group",
+    "group_id",
+    "uid",
+    "prompt_id",
+    "query_id",
+    "question_id",
+    "problem_id",
+    "task_id",
+    "qid",
+)
 """Columns that name the group of a rollout; the first one present is used."""
 WEAK_GROUP_NAMES = ("key", "id")
 """Used for the group only if none of `GROUP_NAMES` is there: in other files these number the rows."""
@@ -16,7 +26,16 @@ STEP_NAMES = ("step", "global_step", "training_step", "train_step")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "group": (*GROUP_NAMES, *WEAK_GROUP_NAMES),
     "step": STEP_NAMES,
-    "prompt": ("prompt", "prompts", "messages", "query", "question", "instruction", "input", "conversation"),
+    "prompt": (
+        "prompt",
+        "prompts",
+        "messages",
+        "query",
+        "question",
+        "instruction",
+        "input",
+        "conversation",
+    ),
     "response": (
         "response",
         "responses",
@@ -66,7 +85,14 @@ RESPONSE_NAMES = (
 )
 REASON_NAMES = ("reason", "explanation", "rationale")
 
-ROLLOUT_ID_NAMES = ("rollout", "rollout_id", "rollout_index", "response_id", "completion_id", "answer_id")
+ROLLOUT_ID_NAMES = (
+    "rollout",
+    "rollout_id",
+    "rollout_index",
+    "response_id",
+    "completion_id",
+    "answer_id",
+)
 """Columns that tell the rollouts of a group apart."""
 _TEXTS = """answer answers target targets gold label labels ground_truth gts reference references solution expected
     choice choices final_answer predicted prediction category subject language model"""
@@ -112,4 +138,8 @@ class Columns:
         """The criteria that were named; None if none were, or all are to be used."""
         if self.criteria is None or self.criteria == "all":
             return None
-        return (self.criteria,) if isinstance(self.criteria, str) else tuple(dict.fromkeys(self.criteria))
+        return (
+            (self.criteria,)
+            if isinstance(self.criteria, str)
+            else tuple(dict.fromkeys(self.criteria))
+        )

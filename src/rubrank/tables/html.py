@@ -80,7 +80,9 @@ def shade_column(values: Sequence[float | None]) -> list[Any]:
     return cells
 
 
-def make_html_table(title: str, headings: Iterable[Any], rows: Iterable[Sequence[Any]], more: int = 0) -> str:
+def make_html_table(
+    title: str, headings: Iterable[Any], rows: Iterable[Sequence[Any]], more: int = 0
+) -> str:
     """A table; cells are texts, or have a colour. more: how many rows are not shown."""
     head = "".join(f"<th>{escape(str(heading))}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(map(_make_cell, row))}</tr>" for row in rows)

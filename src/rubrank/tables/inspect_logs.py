@@ -43,7 +43,9 @@ def log_rows(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
         return
     for sample in samples:
         if not isinstance(sample, Mapping):
-            raise InvalidInput(where, "samples", "objects {…}", type(sample).__name__, "Write the log again.")
+            raise InvalidInput(
+                where, "samples", "objects {…}", type(sample).__name__, "Write the log again."
+            )
         if not _has_failed(sample):
             yield _make_row(sample)
 
@@ -59,8 +61,17 @@ def zipped_log_rows(path: Path) -> Iterator[LogRow]:
                     yield _make_row(sample)
     except InvalidInput:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, AttributeError, OSError, struct.error) as error:
-        raise InvalidInput(str(path), "the file", "a log of Inspect", str(error), "Copy it again.") from None
+    except (
+        zipfile.BadZipFile,
+        ValueError,
+        KeyError,
+        AttributeError,
+        OSError,
+        struct.error,
+    ) as error:
+        raise InvalidInput(
+            str(path), "the file", "a log of Inspect", str(error), "Copy it again."
+        ) from None
 
 
 def _sample_and_epoch(name: str) -> tuple[str, int]:
@@ -108,10 +119,14 @@ def _make_row(sample: Mapping[str, Any]) -> LogRow:
     )
 
 
-def _read_response(sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]) -> Any:
+def _read_response(
+    sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]
+) -> Any:
     """All messages after the input if tools were called, else the last text."""
     messages = [message for message in sample.get("messages") or () if isinstance(message, Mapping)]
-    replies = [m for m in messages if m.get("source") != "input" and m.get("role") in ("assistant", "tool")]
+    replies = [
+        m for m in messages if m.get("source") != "input" and m.get("role") in ("assistant", "tool")
+    ]
     if any(message.get("tool_calls") for message in replies):
         return [_convert_message(message) for message in replies]
     last = choice.get("message") or {}
@@ -119,7 +134,11 @@ def _read_response(sample: Mapping[str, Any], choice: Mapping[str, Any], output:
 
 
 def _convert_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    converted = {name: message[name] for name in ("role", "content", "tool_call_id", "error") if message.get(name)}
+    converted = {
+        name: message[name]
+        for name in ("role", "content", "tool_call_id", "error")
+        if message.get(name)
+    }
     calls = [
         {"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")}
         for call in message.get("tool_calls") or ()

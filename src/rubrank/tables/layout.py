@@ -45,7 +45,20 @@ _SAMPLED_CELLS = 100  # looked at to decide whether a column of texts holds scor
 _NAMED_COLUMNS = 30  # in an error message
 # Names that spreadsheets give to a last row with totals or means.
 _SUMMARY_ROWS = frozenset(
-    ("all", "average", "avg", "count", "max", "mean", "median", "min", "overall", "std", "sum", "total")
+    (
+        "all",
+        "average",
+        "avg",
+        "count",
+        "max",
+        "mean",
+        "median",
+        "min",
+        "overall",
+        "std",
+        "sum",
+        "total",
+    )
 )
 # A score that is not written as a number: yes, pass, 8/10, 70%, $5, 3,5.
 _SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
@@ -91,7 +104,10 @@ class Layout:
         """Label → the rows of the group, groups in the order in which they first appear."""
         frame = pl.DataFrame({"label": self.labels, "row": pl.Series(np.arange(len(self.labels)))})
         grouped = frame.group_by("label", maintain_order=True).agg("row")
-        return {label: rows.to_numpy() for label, rows in zip(grouped["label"].to_list(), grouped["row"], strict=True)}
+        return {
+            label: rows.to_numpy()
+            for label, rows in zip(grouped["label"].to_list(), grouped["row"], strict=True)
+        }
 
 
 def find_layout(
@@ -128,7 +144,13 @@ def find_layout(
             if path in attributes or path[0] in groups:
                 use = "an attribute" if path in attributes else "the group"
                 got = f"{path[-1]!r}, which is {use}, too"
-                raise BadTable(str(table.path), "the criteria", "columns without another use", got, "Leave one out.")
+                raise BadTable(
+                    str(table.path),
+                    "the criteria",
+                    "columns without another use",
+                    got,
+                    "Leave one out.",
+                )
         values = []
         for path, numbers in criteria.items():
             numbers.check_scores(table, path)
@@ -149,7 +171,9 @@ def find_layout(
     )
     if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
         scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
-        layout = Layout(table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out)
+        layout = Layout(
+            table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out
+        )
     similar_names = find_similar_names(names) if columns.named_criteria is None else None
     if similar_names:
         got = f"{similar_names[0]!r} and {similar_names[1]!r}"
@@ -174,7 +198,12 @@ def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
         return texts[0].alias("label")
     # Separators within a cell are escaped. Otherwise ("a/b", "c") and ("a", "b/c") would be one group.
     escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts[:-1]]
-    return pl.DataFrame([*escaped, texts[-1]]).select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
+    return (
+        pl.DataFrame([*escaped, texts[-1]])
+        .select(pl.concat_str(pl.all(), separator="/"))
+        .to_series()
+        .alias("label")
+    )
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
@@ -185,7 +214,13 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
     if not groups:
         allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
         remedy = "Name the column of the group: `group_column=NAME`."
-        raise BadTable(str(table.path), "the group", allowed, f"columns {', '.join(map(repr, present))}", remedy)
+        raise BadTable(
+            str(table.path),
+            "the group",
+            allowed,
+            f"columns {', '.join(map(repr, present))}",
+            remedy,
+        )
     label_columns = (columns.batch, *groups) if columns.batch else groups
     for name in label_columns:
         if name not in present:
@@ -205,7 +240,10 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         return groups
     # The same query in two training steps is two groups.
     frame = table.frame
-    if groups == ("prompt",) or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique():
+    if (
+        groups == ("prompt",)
+        or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique()
+    ):
         _check_labels(table, (step,))
         return (step, *groups)
     return groups
@@ -219,7 +257,9 @@ def _check_labels(table: Table, names: Sequence[str]) -> None:
             where = f"{table.unit} {table.rows[0]}, column {name!r}"
             raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
         if cells.null_count():
-            raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
+            raise table.cell_error(
+                first_true(cells.is_null()), (name,), "a number or a text", remedy
+            )
         if cells.dtype == pl.String:
             _check_label_texts(table, name, cells)
 
@@ -228,14 +268,20 @@ def _check_label_texts(table: Table, name: str, cells: pl.Series) -> None:
     """Raise if two groups differ only by blanks around their names, or if the last row is a summary of the others."""
     stripped = cells.str.strip_chars()
     if stripped.n_unique() < cells.n_unique():
-        labels = pl.DataFrame({"stripped": stripped, "label": cells, "row": pl.Series(range(len(cells)))})
+        labels = pl.DataFrame(
+            {"stripped": stripped, "label": cells, "row": pl.Series(range(len(cells)))}
+        )
         first_labels = labels.unique("stripped", keep="first", maintain_order=True)
         paired = labels.join(first_labels, on="stripped", maintain_order="left")
         different = paired.filter(pl.col("label") != pl.col("label_right"))
         allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
         raise table.cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
     last_label = stripped[len(stripped) - 1]
-    if len(cells) > 1 and last_label.lower() in _SUMMARY_ROWS and int((stripped == last_label).sum()) == 1:
+    if (
+        len(cells) > 1
+        and last_label.lower() in _SUMMARY_ROWS
+        and int((stripped == last_label).sum()) == 1
+    ):
         remedy = "Remove the row of totals or means, or give the group another name."
         raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
 
@@ -306,7 +352,9 @@ def _choose_criteria(
     if paths:
         identity = ("prompt", "response", *ROLLOUT_ID_NAMES)
         used = {*paths, *((name,) for name in (*other_columns, *identity))}
-        names = tuple(path[-1] for path in _column_paths(table) if path not in used and path[0] != ATTRIBUTES)
+        names = tuple(
+            path[-1] for path in _column_paths(table) if path not in used and path[0] != ATTRIBUTES
+        )
         return {path: read_numbers(table, path) for path in paths}, names
     criteria: dict[ColumnPath, Numbers] = {}
     left_out = []
@@ -326,7 +374,9 @@ def _choose_criteria(
     if not criteria:
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
         remedy = "Name them: `criteria=Facts,Style`."
-        raise BadTable(str(table.path), "the criteria", "at least one column of numbers", got, remedy)
+        raise BadTable(
+            str(table.path), "the criteria", "at least one column of numbers", got, remedy
+        )
     if columns.criteria is None:
         _refuse_undeclared(table, [path[0] for path in criteria], columns.declared)
     return criteria, tuple(left_out)
@@ -340,7 +390,9 @@ def _refuse_undeclared(table: Table, candidates: Sequence[str], declared: Sequen
     more = f" and {len(candidates) - len(names)} more" if len(candidates) > len(names) else ""
     allowed = "named, because a column of numbers may be something else"
     remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
-    raise BadTable(str(table.path), "the criteria", allowed, f"{', '.join(map(repr, names))}{more}", remedy)
+    raise BadTable(
+        str(table.path), "the criteria", allowed, f"{', '.join(map(repr, names))}{more}", remedy
+    )
 
 
 def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
@@ -362,8 +414,12 @@ def _check_one_prompt(table: Table, labels: pl.Series) -> None:
     frame = table.frame
     if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
         return
-    prompts = pl.DataFrame({"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}).drop_nulls()
-    firsts = prompts.group_by("label", maintain_order=True).agg(pl.col("prompt", "row").first().name.prefix("first_"))
+    prompts = pl.DataFrame(
+        {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
+    ).drop_nulls()
+    firsts = prompts.group_by("label", maintain_order=True).agg(
+        pl.col("prompt", "row").first().name.prefix("first_")
+    )
     paired = prompts.join(firsts, on="label", maintain_order="left")
     different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
     if len(different):
@@ -379,7 +435,11 @@ def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
     if any(name in table.frame.columns for name in CRITERION_NAMES):
         return  # a long table that is read as wide: several rows per rollout are normal
     name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
-    if name is None or table.frame.schema[name].is_nested() or table.frame.get_column(name).null_count():
+    if (
+        name is None
+        or table.frame.schema[name].is_nested()
+        or table.frame.get_column(name).null_count()
+    ):
         return
     rollouts = pl.DataFrame({"label": labels, "rollout": table.frame.get_column(name)})
     if rollouts.n_unique() == labels.n_unique():  # one id per group: it does not identify rollouts
@@ -389,7 +449,9 @@ def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
         index = first_true(is_repeated)
         where = f"{table.unit} {table.rows[index]}"
         got = f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}"
-        raise BadTable(str(table.path), where, "a rollout that is there once", got, "Remove the copies.")
+        raise BadTable(
+            str(table.path), where, "a rollout that is there once", got, "Remove the copies."
+        )
 
 
 def _column_paths(table: Table) -> Iterator[ColumnPath]:
@@ -412,7 +474,9 @@ def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
     raise UnknownName.of(str(table.path), what, name, candidates, field=field)
 
 
-def _check_ragged_scores(table: Table, columns: Columns, limits: Mapping[str, ScoreLimits]) -> tuple[str, ...]:
+def _check_ragged_scores(
+    table: Table, columns: Columns, limits: Mapping[str, ScoreLimits]
+) -> tuple[str, ...]:
     """The criteria of a table with ragged scores; raises for the first score that is wrong."""
     assert table.ragged_scores is not None
     names: dict[str, None] = {}
@@ -424,12 +488,16 @@ def _check_ragged_scores(table: Table, columns: Columns, limits: Mapping[str, Sc
             where = f"{table.unit} {table.rows[index]}, column {f'{SCORES}.{name}'!r}"
             is_number = isinstance(value, bool | int | float)
             if not is_number or is_inexact_integer(value) or math.isinf(value):
-                allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
+                allowed = (
+                    "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
+                )
                 remedy = "Repair the cell, or empty it if there is no score."
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
             limit = limits.get(name)
             if limit is not None and not limit.low <= value <= limit.high:
-                raise BadTable(str(table.path), where, limit.allowed, show_cell(value), limit.remedy)
+                raise BadTable(
+                    str(table.path), where, limit.allowed, show_cell(value), limit.remedy
+                )
     if columns.named_criteria is None:
         return tuple(names)
     for name in columns.named_criteria:

@@ -56,7 +56,13 @@ def read_table(source: Any, columns: Columns | None = None) -> Table:
         raise BadTable(str(table.path), "the table", "at least one row", "none", "")
     if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
         remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
-        raise BadTable(str(table.path), "the table", "scores of rollouts", "records of groups that were fused", remedy)
+        raise BadTable(
+            str(table.path),
+            "the table",
+            "scores of rollouts",
+            "records of groups that were fused",
+            remedy,
+        )
     names = find_long_columns(table, columns or Columns())
     return table if names is None else widen(table, names)
 
@@ -80,7 +86,9 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
         if is_named_wide or schema[criterion].is_numeric():
             return None
     group = _find_group(columns, table.frame.columns)
-    response = _find_column(table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score))
+    response = _find_column(
+        table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score)
+    )
     if not is_declared:
         used = {*group, response, *columns.attributes, columns.batch, criterion, score}
         _refuse_wide_reading(table, criterion, score, used)
@@ -93,14 +101,20 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
 
 
 def _find_column(
-    table: Table, columns: Columns, field: str, usual_names: Sequence[str], excluded: Sequence[str] = ()
+    table: Table,
+    columns: Columns,
+    field: str,
+    usual_names: Sequence[str],
+    excluded: Sequence[str] = (),
 ) -> str | None:
     """The column that the caller named for a field, or the first of the usual names that is there."""
     present = table.frame.columns
     if field in columns.fields:
         name = columns.fields[field]
         if name not in present:
-            raise UnknownName.of(str(table.path), f"the column of {field!r}", name, present, field="column")
+            raise UnknownName.of(
+                str(table.path), f"the column of {field!r}", name, present, field="column"
+            )
         return name
     return next((name for name in usual_names if name in present and name not in excluded), None)
 
@@ -156,24 +170,33 @@ def widen(table: Table, names: LongColumns) -> Table:
     criteria = [str(name) for name in frame[criterion_rows][names.criterion]]
     score_columns = {names.criterion, names.score, names.reason, SCORES, REASONS}
     other_columns = [
-        name for name, dtype in frame.schema.items() if name not in score_columns and not isinstance(dtype, pl.Struct)
+        name
+        for name, dtype in frame.schema.items()
+        if name not in score_columns and not isinstance(dtype, pl.Struct)
     ]
     rollouts = frame[first_rows].select(other_columns)
 
     ragged_scores: list[dict[str, Any]] | None = None
     if len(criteria) > MOST_CRITERION_COLUMNS:
         ragged_scores = [{} for _ in first_rows]
-        for rollout, criterion, value in zip(rollout_of_row, criterion_of_row, scores.values, strict=True):
+        for rollout, criterion, value in zip(
+            rollout_of_row, criterion_of_row, scores.values, strict=True
+        ):
             ragged_scores[rollout][criteria[criterion]] = value
     else:
         matrix = np.full((len(first_rows), len(criteria)), np.nan)
         matrix[rollout_of_row, criterion_of_row] = scores.values.fill_null(np.nan).to_numpy()
-        columns = {name: pl.Series(matrix[:, k], nan_to_null=True) for k, name in enumerate(criteria)}
+        columns = {
+            name: pl.Series(matrix[:, k], nan_to_null=True) for k, name in enumerate(criteria)
+        }
         rollouts = rollouts.with_columns(pl.DataFrame(columns).to_struct(SCORES))
         if names.reason is not None:
             texts = np.full(matrix.shape, None, dtype=object)
             texts[rollout_of_row, criterion_of_row] = frame[names.reason].to_list()
-            reasons = {name: pl.Series(texts[:, k].tolist(), dtype=pl.String) for k, name in enumerate(criteria)}
+            reasons = {
+                name: pl.Series(texts[:, k].tolist(), dtype=pl.String)
+                for k, name in enumerate(criteria)
+            }
             rollouts = rollouts.with_columns(pl.DataFrame(reasons).to_struct(REASONS))
     return Table(
         table.path,
@@ -211,4 +234,6 @@ def _check_keys(table: Table, names: LongColumns) -> None:
         index = first_true(is_repeated)
         got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
         where = f"{table.unit} {table.rows[index]}"
-        raise BadTable(str(table.path), where, "the only score of its response and criterion", got, "")
+        raise BadTable(
+            str(table.path), where, "the only score of its response and criterion", got, ""
+        )

@@ -57,7 +57,9 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
     for name in names:
         if name in table.frame.columns:
             remedy = "Give the new columns other names: `prefix=new_`."
-            raise InvalidInput(owner, "added columns", "new to the table", f"{name!r} again", remedy)
+            raise InvalidInput(
+                owner, "added columns", "new to the table", f"{name!r} again", remedy
+            )
 
 
 def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> None:
@@ -127,7 +129,12 @@ def _write_csv(file: IO[bytes], table: Table, added: AddedColumns) -> None:
 def _encode_as_json(column: pl.Series) -> pl.Series:
     objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()  # {"x":…}
     texts = objects.str.slice(5).str.head(-1)
-    return texts.to_frame("text").select(pl.when(column.is_not_null()).then("text")).to_series().alias(column.name)
+    return (
+        texts.to_frame("text")
+        .select(pl.when(column.is_not_null()).then("text"))
+        .to_series()
+        .alias(column.name)
+    )
 
 
 def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:

@@ -53,7 +53,9 @@ def read_file_rows(path: Path) -> Iterator[Row]:
     return _read_columnar(path)
 
 
-def check_csv_header(path: Path, names: Iterable[str], error_type: type[InvalidInput] = InvalidInput) -> None:
+def check_csv_header(
+    path: Path, names: Iterable[str], error_type: type[InvalidInput] = InvalidInput
+) -> None:
     """Raise if two columns of a CSV have the same name, or one has none."""
     earlier_names: set[str] = set()
     for name in names:
@@ -63,14 +65,18 @@ def check_csv_header(path: Path, names: Iterable[str], error_type: type[InvalidI
         earlier_names.add(name)
 
 
-def check_quotes(data: bytes, separator: str, path: Path, error_type: type[InvalidInput] = InvalidInput) -> None:
+def check_quotes(
+    data: bytes, separator: str, path: Path, error_type: type[InvalidInput] = InvalidInput
+) -> None:
     """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
     characters = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(characters == ord('"'))
     opening = quotes[0::2]
     closing = quotes[1::2]
     before = characters[np.maximum(opening - 1, 0)]
-    starts_cell = (opening == 0) | np.isin(before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8))
+    starts_cell = (opening == 0) | np.isin(
+        before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8)
+    )
     line_ends = np.flatnonzero(characters == ord("\n"))
     lines = np.searchsorted(line_ends, opening)
     wrong = opening[len(closing) :]  # one that is never closed
@@ -84,7 +90,9 @@ def check_quotes(data: bytes, separator: str, path: Path, error_type: type[Inval
         line = int(np.searchsorted(line_ends, position)) + 1
         got = repr(data[position : position + 40].decode(errors="replace"))
         remedy = "Close its quotes, or double them."
-        raise error_type(str(path), f"line {line}", "without a quote that swallows other rows", got, remedy)
+        raise error_type(
+            str(path), f"line {line}", "without a quote that swallows other rows", got, remedy
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
@@ -101,16 +109,25 @@ def _rows_of_object(source: Any) -> Iterable[Row]:
         return (_without_nan(row) for row in source.to_dict("records"))
     if isinstance(source, bytes) or not isinstance(source, Iterable):
         raise InvalidInput(
-            "rollouts", "source", "a path, a table, or rows", type(source).__name__, "See `rubrank help data`."
+            "rollouts",
+            "source",
+            "a path, a table, or rows",
+            type(source).__name__,
+            "See `rubrank help data`.",
         )
-    return (_check_object(row, f"rollouts: row {number}") for number, row in enumerate(source, start=1))
+    return (
+        _check_object(row, f"rollouts: row {number}") for number, row in enumerate(source, start=1)
+    )
 
 
 def _without_nan(row: Row) -> Row:
     """The row with None for empty cells, which pandas writes as NaN, NA or NaT."""
 
     def is_empty(value: Any) -> bool:
-        return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+        return (isinstance(value, float) and value != value) or type(value).__name__ in (
+            "NAType",
+            "NaTType",
+        )
 
     return {name: None if is_empty(value) else value for name, value in row.items()}
 
@@ -119,11 +136,15 @@ def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
     """Columns by name. A `DatasetDict` holds several tables, and only the caller knows which one is meant."""
     if not source or any(is_table(value) for value in source.values()):
         names = ", ".join(map(str, source)) or "nothing"
-        raise InvalidInput("rollouts", "source", "one table", f"several ({names})", "Choose a split.")
+        raise InvalidInput(
+            "rollouts", "source", "one table", f"several ({names})", "Choose a split."
+        )
     lengths = {len(value) if isinstance(value, list | tuple) else -1 for value in source.values()}
     if len(lengths) > 1 or -1 in lengths:
         remedy = "Write a single row as lists of one."
-        raise InvalidInput("rollouts", "source", "columns of one length", "different lengths", remedy)
+        raise InvalidInput(
+            "rollouts", "source", "columns of one length", "different lengths", remedy
+        )
     columns = [str(name) for name in source]
     for cells in zip(*source.values(), strict=True):
         yield dict(zip(columns, cells, strict=True))
@@ -140,7 +161,9 @@ def _load_dataset(source: str) -> Any:
         raise
     except Exception as error:  # the hub raises errors of many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidInput(f"hf:{name}", "the source", "a dataset that can be read", reason, "") from None
+        raise InvalidInput(
+            f"hf:{name}", "the source", "a dataset that can be read", reason, ""
+        ) from None
 
 
 # --------------------------------------------------------------------------------------------------------------- files
@@ -185,7 +208,9 @@ def _parse_json(text: str, where: str) -> Any:
 
 def _check_object(row: Any, where: str) -> Row:
     if not isinstance(row, Mapping):
-        raise InvalidInput(where, "row", "an object {…}", describe_type(row), "Write one object per row.")
+        raise InvalidInput(
+            where, "row", "an object {…}", describe_type(row), "Write one object per row."
+        )
     return row
 
 
@@ -201,7 +226,9 @@ def _read_csv(path: Path) -> Iterator[Row]:
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
                 allowed = "as many as the header has"
-                raise InvalidInput(f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes.")
+                raise InvalidInput(
+                    f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes."
+                )
             yield row
     except csv.Error as error:
         raise InvalidInput(str(path), "the file", "CSV", str(error), "Check its quotes.") from None
@@ -215,7 +242,11 @@ def _read_columnar(path: Path) -> Iterator[Row]:
     try:
         # glob=False, and an open file: otherwise polars reads brackets in a file name as a pattern.
         with explain_read_errors(path), path.open("rb") as file:
-            frame = polars.read_parquet(path, glob=False) if name == "Parquet" else polars.read_ipc(file)
+            frame = (
+                polars.read_parquet(path, glob=False)
+                if name == "Parquet"
+                else polars.read_ipc(file)
+            )
     except (polars.exceptions.PolarsError, OSError) as error:
         raise InvalidInput(str(path), "the file", name, str(error).splitlines()[0], "") from None
     yield from frame.iter_rows(named=True)

@@ -68,7 +68,9 @@ def format_of(path: Path) -> str:
     """The format of a file, by its suffix; raises for an unknown one."""
     suffix = data_suffix(path)
     if suffix not in FORMATS:
-        raise suffix_error(path, tuple(FORMATS), remedy="Before .gz or .zst where it is compressed.")
+        raise suffix_error(
+            path, tuple(FORMATS), remedy="Before .gz or .zst where it is compressed."
+        )
     return FORMATS[suffix]
 
 
@@ -106,7 +108,11 @@ def _files_in_folder(folder: Path) -> list[Path]:
     for place in (folder, folder / "completions"):
         if not place.is_dir():
             continue
-        files = sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+        files = sorted(
+            path
+            for path in place.iterdir()
+            if path.is_file() and not path.name.startswith((".", "_"))
+        )
         readable = [path for path in files if data_suffix(path) in FORMATS]
         if readable:
             return readable
@@ -115,7 +121,9 @@ def _files_in_folder(folder: Path) -> list[Path]:
 
 def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
     if not files:
-        raise InvalidInput(str(source), "the files", f"at least one of {', '.join(FORMATS)}", "none", "")
+        raise InvalidInput(
+            str(source), "the files", f"at least one of {', '.join(FORMATS)}", "none", ""
+        )
     first_of_format: dict[str, Path] = {}
     for file in files:
         first_of_format.setdefault(format_of(file), file)
@@ -138,7 +146,9 @@ def _copy_standard_input() -> Path:
         if stdin is sys.stdin:
             return path
     if sys.stdin is None:
-        raise InvalidInput("standard input", "the input", "open", "closed", "Name a file, or pipe rows into it.")
+        raise InvalidInput(
+            "standard input", "the input", "open", "closed", "Name a file, or pipe rows into it."
+        )
     cleanup = ExitStack()
     atexit.register(cleanup.close)
     folder = Path(cleanup.enter_context(make_folder("stdin")))

@@ -37,8 +37,10 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
-_SAMPLED_LINES = 512  # about so many lines are looked at to guess whether there are too many criteria
-_CHECKED_LINES = 20_000  # a program that writes a key twice does so from the start; checking more takes seconds
+# about so many lines are looked at to guess whether there are too many criteria
+_SAMPLED_LINES = 512
+# a program that writes a key twice does so from the start; checking more takes seconds
+_CHECKED_LINES = 20_000
 _LARGEST_DOUBLE = 2**1023  # integers from here on may exceed the range of doubles
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -101,7 +103,9 @@ def raising_bad_table() -> Iterator[None]:
     except BadTable:
         raise
     except InvalidInput as error:
-        raise BadTable(error.owner, error.parameter, error.allowed, error.got, error.remedy) from None
+        raise BadTable(
+            error.owner, error.parameter, error.allowed, error.got, error.remedy
+        ) from None
 
 
 def show_cell(value: Any) -> str:
@@ -178,7 +182,9 @@ def _with_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
     if not frame.schema["prompt"].is_nested():
         return frame
     step = next((name for name in STEP_NAMES if name in frame.columns), None)
-    keys = frame.select([step, "prompt"] if step else ["prompt"]).to_struct("key").struct.json_encode()
+    keys = (
+        frame.select([step, "prompt"] if step else ["prompt"]).to_struct("key").struct.json_encode()
+    )
     numbers: dict[str, int] = {}
     labels = [str(numbers.setdefault(key, len(numbers))) for key in keys]
     return frame.select(pl.Series("group", labels), pl.all())
@@ -199,7 +205,9 @@ def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
         return lazy.collect()
     except (PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise BadTable(str(path), "the table", f"a {format_of(files[0])} file", reason, "Copy it again.") from None
+        raise BadTable(
+            str(path), "the table", f"a {format_of(files[0])} file", reason, "Copy it again."
+        ) from None
 
 
 # ----------------------------------------------------------------------------------------------------------- CSV, TSV
@@ -227,7 +235,9 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     if b'"' in data:
         check_quotes(data, separator, path, BadTable)
     header_end = data.find(b"\n") + 1
-    while header_end and data.count(b'"', 0, header_end) % 2:  # an odd number: this line break is within quotes
+    while (
+        header_end and data.count(b'"', 0, header_end) % 2
+    ):  # an odd number: this line break is within quotes
         header_end = data.find(b"\n", header_end) + 1
     header_end = header_end or len(data)
     try:
@@ -247,12 +257,16 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     if not records:
         return pl.DataFrame(schema=schema), pl.Series([], dtype=pl.Int64)
     try:
-        frame = pl.read_csv(records, has_header=False, schema=schema, infer_schema=False, separator=separator)
+        frame = pl.read_csv(
+            records, has_header=False, schema=schema, infer_schema=False, separator=separator
+        )
     except PolarsError as error:
         _check_encoding(records, path, first_row)
         _check_cell_counts(records, separator, len(names), path, first_row)
         reason = str(error).splitlines()[0]
-        raise BadTable(str(path), "the table", "CSV in UTF-8", reason, "Check its quotes.") from None
+        raise BadTable(
+            str(path), "the table", "CSV in UTF-8", reason, "Check its quotes."
+        ) from None
     if frame[names[-1]].null_count():  # polars pads a row that has too few cells
         _check_cell_counts(records, separator, len(names), path, first_row)
     rows = pl.Series(range(first_row, first_row + len(frame)), dtype=pl.Int64)
@@ -270,7 +284,9 @@ def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
         raise encoding_error(path, f"row {row}", BadTable) from None
 
 
-def _check_cell_counts(records: bytes, separator: str, expected: int, path: Path, first_row: int) -> None:
+def _check_cell_counts(
+    records: bytes, separator: str, expected: int, path: Path, first_row: int
+) -> None:
     """Raise at the first row that has more or fewer cells than the header."""
     characters = np.frombuffer(records.rstrip(b"\r\n") + b"\n", np.uint8)
     outside_quotes = np.cumsum(characters == ord('"'), dtype=np.uint8) % 2 == 0
@@ -306,7 +322,9 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
     """
     ragged_scores = None
     if not data.strip():
-        return Table(path, shape, pl.DataFrame(), pl.Series([], dtype=pl.Int64), "line", json_lines=b"")
+        return Table(
+            path, shape, pl.DataFrame(), pl.Series([], dtype=pl.Int64), "line", json_lines=b""
+        )
     _check_repeated_keys(data, path, first_line)
     try:
         if _has_many_criteria(data):
@@ -321,7 +339,11 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     numbers: Sequence[int] = range(first_line, first_line + count)
     if len(frame) != count:  # polars skips blank lines
-        numbers = [number for number, line in enumerate(split_lines(data, path), first_line) if line.strip()]
+        numbers = [
+            number
+            for number, line in enumerate(split_lines(data, path), first_line)
+            if line.strip()
+        ]
     return Table(
         path,
         shape,
@@ -341,7 +363,9 @@ def _check_repeated_keys(data: bytes, path: Path, first_line: int) -> None:
                 json.loads(line, object_pairs_hook=check_unique_keys)
         except RepeatedKey as error:
             remedy = "Remove one of them."
-            raise BadTable(str(path), f"line {number}", "an object with different keys", str(error), remedy) from None
+            raise BadTable(
+                str(path), f"line {number}", "an object with different keys", str(error), remedy
+            ) from None
         except (ValueError, RecursionError):
             return  # not JSON: the parser reports it
 
@@ -400,7 +424,13 @@ def _parse_object(line: str, where: str, path: Path) -> dict[str, Any]:
         remedy = "Repair the line, or remove it if the file was cut off there."
         raise BadTable(str(path), where, "one JSON object", str(error), remedy) from None
     if not isinstance(value, dict):
-        raise BadTable(str(path), where, "one JSON object", f"{line[:40]!r}", 'Write {"group": …, "scores": {…}}.')
+        raise BadTable(
+            str(path),
+            where,
+            "one JSON object",
+            f"{line[:40]!r}",
+            'Write {"group": …, "scores": {…}}.',
+        )
     return value
 
 
@@ -416,7 +446,10 @@ def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]
         elif types <= {bool, int, float} and types != {bool}:
             values[:] = [_as_one_number_type(value, float in types) for value in values]
         elif len(types) > 1:
-            values[:] = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+            values[:] = [
+                value if value is None or isinstance(value, str) else json.dumps(value)
+                for value in values
+            ]
     if not columns:
         return objects
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]

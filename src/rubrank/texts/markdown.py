@@ -28,7 +28,9 @@ PARSER = pyromark.Markdown(options=pyromark.Options.ENABLE_TABLES)
 _DEEPEST_CONTAINER = 1000
 _SAFE_LENGTH = 20_000
 _CONTAINER = r"(?:[ \t]*+(?:>|(?:[-+*]|\d{1,9}[.)])[ \t]))"
-_TOO_DEEP = re.compile(rf"((?:^|\r){_CONTAINER}{{{_DEEPEST_CONTAINER}}}){_CONTAINER}++", re.MULTILINE)
+_TOO_DEEP = re.compile(
+    rf"((?:^|\r){_CONTAINER}{{{_DEEPEST_CONTAINER}}}){_CONTAINER}++", re.MULTILINE
+)
 
 _DEEPEST_EMPHASIS = 20
 
@@ -42,7 +44,9 @@ def limit_depth(text: str) -> str:
 
 def has_only_line_feeds(text: str) -> bool:
     """Tell whether line feeds are the only line breaks in the text, as `str.splitlines` defines line breaks."""
-    breaks = "\r\x0b\x0c\x1c\x1d\x1e" if text.isascii() else "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    breaks = (
+        "\r\x0b\x0c\x1c\x1d\x1e" if text.isascii() else "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    )
     return not any(char in text for char in breaks)
 
 
@@ -131,7 +135,9 @@ class _OpenElement:
         return "".join(self.pieces).strip()
 
 
-_BLOCKS = frozenset(("Heading", "Item", "CodeBlock", "TableCell", "BlockQuote", "Image", "HtmlBlock"))
+_BLOCKS = frozenset(
+    ("Heading", "Item", "CodeBlock", "TableCell", "BlockQuote", "Image", "HtmlBlock")
+)
 _SPANS = frozenset(("Strong", "Emphasis", "Link"))
 
 
@@ -144,7 +150,9 @@ class _StructureBuilder:
         self.lists_numbered: list[bool] = []  # one entry per open list
         self.table: list[tuple[str, ...]] = []
         self.row: list[str] = []
-        self.parts: dict[str, list[Any]] = {name: [] for name in Structure.__slots__ if name != "rules"}
+        self.parts: dict[str, list[Any]] = {
+            name: [] for name in Structure.__slots__ if name != "rules"
+        }
         self.rules = 0
 
     def read_event(self, event: Any) -> None:

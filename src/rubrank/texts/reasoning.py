@@ -113,15 +113,23 @@ def reopen_reasoning(text: str, tag: str | None = None) -> str:
 
 
 @lru_cache(maxsize=32)
-def _check_tags(tags: tuple[tuple[str, str], ...]) -> tuple[dict[str, str], dict[str, re.Pattern[str]]]:
+def _check_tags(
+    tags: tuple[tuple[str, str], ...],
+) -> tuple[dict[str, str], dict[str, re.Pattern[str]]]:
     """Return the closing tag of every opening tag, and patterns that find tags, by their first character.
 
     A pattern whose tags all begin alike skips to that character, which is many times as fast as one pattern for all.
     """
     for pair in tags:
-        if len(pair) != 2 or not all(isinstance(tag, str) and tag for tag in pair) or pair[0] == pair[1]:
+        if (
+            len(pair) != 2
+            or not all(isinstance(tag, str) and tag for tag in pair)
+            or pair[0] == pair[1]
+        ):
             allowed = "pairs of two different texts (opening, closing)"
-            raise InvalidInput("split_reasoning", "tags", allowed, brief(pair), "Write (('<think>', '</think>'),).")
+            raise InvalidInput(
+                "split_reasoning", "tags", allowed, brief(pair), "Write (('<think>', '</think>'),)."
+            )
     # Longest first: of two tags that begin alike, the longer one is meant.
     literals = sorted({tag for pair in tags for tag in pair}, key=len, reverse=True)
     patterns: dict[str, re.Pattern[str]] = {}
@@ -136,7 +144,9 @@ def _find_marks(text: str, patterns: dict[str, re.Pattern[str]]) -> list[_Mark]:
     matches: list[_Mark] = []
     for first, pattern in patterns.items():
         if first in text:
-            matches += [_Mark(match.start(), match.end(), match[0]) for match in pattern.finditer(text)]
+            matches += [
+                _Mark(match.start(), match.end(), match[0]) for match in pattern.finditer(text)
+            ]
     marks: list[_Mark] = []
     for mark in sorted(matches):
         if not marks or mark.start >= marks[-1].end:

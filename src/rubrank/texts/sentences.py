@@ -49,7 +49,9 @@ _STARTS_PIECE = re.compile(
 _PLAIN_LINE = re.compile("[A-Za-z][^.)]")  # how most lines begin; never the start of a piece
 # A line that is a piece by itself: nothing that follows belongs to it.
 _SINGLE_LINE_PIECE = re.compile(r"[ \t]*+(?:#{1,6}[ \t]|\||```|~~~|[-*_=]{3,}[ \t]*+$)")
-_LIST_MARKER = re.compile(r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+")
+_LIST_MARKER = re.compile(
+    r"[ \t]*+(?:[-*+•·●○◦▪■‣⁃–—][ \t]+|\d{1,4}[.)][ \t]+|[a-zA-Z][.)][ \t]+|[*_#>]+[ \t]*)*+"
+)
 
 _LISTS = read_word_lists("abbreviations.tsv")
 _TITLES = _LISTS["title"]
@@ -90,7 +92,11 @@ def split_piece(piece: str) -> list[str]:
     marker = _LIST_MARKER.match(piece)
     body_start = marker.end() if marker else 0
     is_lower = piece.islower()
-    ends = [match.end() for match in _END.finditer(piece, body_start) if _ends_sentence(piece, match, is_lower)]
+    ends = [
+        match.end()
+        for match in _END.finditer(piece, body_start)
+        if _ends_sentence(piece, match, is_lower)
+    ]
     spans: list[list[int]] = []
     start = 0
     searched_to = 0  # the text from `start` to here holds no word

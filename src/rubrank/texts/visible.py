@@ -37,7 +37,18 @@ _FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _COMMENT_START = re.compile(r"((?:^|(?<=\n))[ \t]{0,3})?(<!--|<!\[CDATA\[)")
 _EMPTY_COMMENT_END = re.compile("-?>")  # <!--> and <!---> are comments
-_DROPPED = ("script", "style", "template", "noscript", "head", "datalist", "object", "iframe", "desc", "metadata")
+_DROPPED = (
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "head",
+    "datalist",
+    "object",
+    "iframe",
+    "desc",
+    "metadata",
+)
 _HIDDEN_STYLE = (
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])"
     r"|color\s*:\s*transparent|text-indent\s*:\s*-\d{3}|(?:left|top)\s*:\s*-\d{3}"
@@ -67,7 +78,8 @@ _BLOCK = (
     "|tfoot|th|thead|title|tr|ul|video|audio|svg|canvas"
 )
 _TAG = re.compile(
-    rf"(?<!<)</?(?:({_INLINE})|(?:{_BLOCK}))(?:\s[^<>=]{{0,100}}=[^<>]{{0,2000}})?\s{{0,9}}/?>(?!>)", re.IGNORECASE
+    rf"(?<!<)</?(?:({_INLINE})|(?:{_BLOCK}))(?:\s[^<>=]{{0,100}}=[^<>]{{0,2000}})?\s{{0,9}}/?>(?!>)",
+    re.IGNORECASE,
 )
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\](?:\([^()\n]{0,2000}\)|\[[^\[\]\n]{0,200}\])")
 _LINK = re.compile(
@@ -106,7 +118,9 @@ def visible(text: str) -> str:
     if "```" not in text and "~~~" not in text:
         return _render_outside_code(text)
     pieces = ["".join(lines) for lines in _split_fences(text)]
-    return "".join(piece if _FENCE.match(piece) else _render_outside_code(piece) for piece in pieces)
+    return "".join(
+        piece if _FENCE.match(piece) else _render_outside_code(piece) for piece in pieces
+    )
 
 
 def remove_invisible(text: str) -> str:
@@ -157,7 +171,10 @@ def _render_outside_code(text: str) -> str:
     parts: list[str] = []
     at = 0
     for code in _INLINE_CODE.finditer(text):
-        neighbours = text[max(0, code.start() - 1) : code.start()], text[code.end() : code.end() + 1]
+        neighbours = (
+            text[max(0, code.start() - 1) : code.start()],
+            text[code.end() : code.end() + 1],
+        )
         in_word = any(char.isascii() and char.isalpha() for char in neighbours)
         if not in_word:
             parts.append(_render(text[at : code.start()]))
@@ -193,7 +210,9 @@ def _remove_comments(text: str) -> str:
     parts: list[str] = []
     kept_until = 0
     search_from = 0
-    unclosed: set[str] = set()  # searching for the same end again and again would take quadratic time
+    unclosed: set[str] = (
+        set()
+    )  # searching for the same end again and again would take quadratic time
     while opening := _COMMENT_START.search(text, search_from):
         is_comment = opening[2] == "<!--"
         closing_mark = "-->" if is_comment else "]]>"
@@ -249,7 +268,11 @@ def _remove_tags(text: str) -> str:
 
 def _emphasised_text(emphasis: re.Match[str]) -> str:
     """Return what is emphasised, without the signs (groups 1 and 3 of the pattern)."""
-    texts = [group for number, group in enumerate(emphasis.groups(), start=1) if group and number not in (1, 3)]
+    texts = [
+        group
+        for number, group in enumerate(emphasis.groups(), start=1)
+        if group and number not in (1, 3)
+    ]
     return texts[0]
 
 
@@ -257,7 +280,9 @@ def _remove_hidden_elements(text: str) -> str:
     """Remove elements that are not shown, up to their closing tag, or else to the end of the paragraph."""
     parts: list[str] = []
     at = 0
-    unclosed: set[str] = set()  # searching for their closing tag again and again would take quadratic time
+    unclosed: set[str] = (
+        set()
+    )  # searching for their closing tag again and again would take quadratic time
     while opening := _HIDDEN_ELEMENT.search(text, at):
         dropped_name, hidden_name = opening.group(1, 2)
         name = (dropped_name or hidden_name).lower()

@@ -32,7 +32,9 @@ _MARK = 4  # an accent or vowel sign: belongs to the character before it
 _JOINER = 5  # joins two parts of a word, such as an apostrophe
 _SILENT = bytes((_MARK, _JOINER))
 
-_UNSPACED_NAMES = re.compile("CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR ")
+_UNSPACED_NAMES = re.compile(
+    "CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR "
+)
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['\-.,_]++[A-Za-z0-9]+)*+")
 _WORD_IN_CLASSES = re.compile(rb"\x02\x04*+|\x03[\x03\x04]*+(?:\x05[\x04\x05]*+\x03[\x03\x04]*+)*+")
 
@@ -69,7 +71,9 @@ class CharacterClasses:
         """Return one byte per character: its class."""
         if text.isascii():
             return text.encode().translate(self._ascii_table)
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.intp)
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(
+            np.intp
+        )
         classes = self._table.take(codes)
         if not classes.all():
             for code in np.unique(codes[classes == 0]).tolist():
@@ -111,7 +115,9 @@ _CLASSES = CharacterClasses(_classify_character)
 
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]")
-_JAPANESE_RUN = re.compile("[\u3041-\u3096\u30a1-\u30fe\uff66-\uff9f\u3400-\u9fff\uf900-\ufaff々〆]+")
+_JAPANESE_RUN = re.compile(
+    "[\u3041-\u3096\u30a1-\u30fe\uff66-\uff9f\u3400-\u9fff\uf900-\ufaff々〆]+"
+)
 _THAI_RUN = re.compile("[\u0e01-\u0e3a\u0e40-\u0e4e]+")
 _LONGEST_RUN = 300  # the model gets at most this many characters at once; longer runs are not prose
 _JAPANESE_PIECE = re.compile(

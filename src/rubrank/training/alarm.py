@@ -49,7 +49,8 @@ _EARNED_T = 2.0  # t statistic from which checked scores count as rising
 _SMALLEST_CHANGE = 0.03  # of a mean score, over the window
 _SMALLEST_LENGTHENING = math.log(1.3)  # of the mean logarithm of the words
 _SMALLEST_MARKUP = 0.1  # more markers per line
-_GAMMA_RISE = 3.5  # standard errors from which a rise of γ̂ counts; simulated runs without one reach 2.7
+# standard errors from which a rise of γ̂ counts; simulated runs without one reach 2.7
+_GAMMA_RISE = 3.5
 _CUSUM_SLACK = 0.75  # standard errors subtracted at each step, so that noise does not add up
 _CUSUM_LIMIT = 12.0  # sum from which it is an alarm
 _SATURATED = 0.98  # mean score, and share of tied groups, from which a criterion is saturated
@@ -124,7 +125,9 @@ def measure_step(
     """
     sums: dict[str, _CriterionSums] = {}
     for criteria, scores_GK, reward_G in groups:
-        _add_group(sums, criteria, scores_GK, standardise_rewards(np.asarray(reward_G, dtype=float)))
+        _add_group(
+            sums, criteria, scores_GK, standardise_rewards(np.asarray(reward_G, dtype=float))
+        )
     by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for criterion_sums in sums.values():
         for kind in criterion_sums.kinds:
@@ -147,7 +150,10 @@ def measure_step(
 
 
 def measure_parts(
-    step: int, parts: Sequence[AlarmPart], gamma: Mapping[str, tuple[float, float]], names: Collection[str]
+    step: int,
+    parts: Sequence[AlarmPart],
+    gamma: Mapping[str, tuple[float, float]],
+    names: Collection[str],
 ) -> StepFigures:
     """The figures of groups that came in several calls."""
     groups = [
@@ -168,9 +174,15 @@ def find_gamma(results: Sequence[Fused]) -> dict[str, tuple[float, float]]:
             estimated_NK = result.control.n_NK > 0
             for d, name in enumerate(result.attribute_names):
                 gamma = result.control.gamma_NKD[estimated_NK][:, d]
-                values[name].append(np.column_stack([gamma, result.control.se_NKD[estimated_NK][:, d]]))
+                values[name].append(
+                    np.column_stack([gamma, result.control.se_NKD[estimated_NK][:, d]])
+                )
     means = {name: np.concatenate(parts) for name, parts in values.items()}
-    return {name: (float(part[:, 0].mean()), float(part[:, 1].mean())) for name, part in means.items() if len(part)}
+    return {
+        name: (float(part[:, 0].mean()), float(part[:, 1].mean()))
+        for name, part in means.items()
+        if len(part)
+    }
 
 
 @dataclass
@@ -209,7 +221,10 @@ def scale_scores(criteria: Sequence[CriterionData], scores_GK: np.ndarray) -> np
 
 
 def _add_group(
-    sums: dict[str, _CriterionSums], criteria: Sequence[CriterionData], scores_GK: np.ndarray, advantage_G: np.ndarray
+    sums: dict[str, _CriterionSums],
+    criteria: Sequence[CriterionData],
+    scores_GK: np.ndarray,
+    advantage_G: np.ndarray,
 ) -> None:
     """Add the scores of one group and the advantages of its rollouts, all criteria at once."""
     unit_GK = scale_scores(criteria, scores_GK)
@@ -289,7 +304,11 @@ class RewardAlarm:
         self._count_saturated(figures)
         texts: dict[str, str] = {}
         self.strengths = {}
-        for kind, strength, text in (*self._check_trends(), *self._check_gamma(), *self._check_directions(figures)):
+        for kind, strength, text in (
+            *self._check_trends(),
+            *self._check_gamma(),
+            *self._check_directions(figures),
+        ):
             self.strengths[kind] = strength
             texts[kind] = text
         findings = []
@@ -297,7 +316,9 @@ class RewardAlarm:
             if strength >= 1.0:
                 # A signal that goes below its threshold and back within a window is still the same alarm.
                 if figures.step - self._last_alarm.get(kind, -WINDOW) >= WINDOW:
-                    findings.append(Finding(kind, figures.step, f"step {figures.step}: {texts[kind]}"))
+                    findings.append(
+                        Finding(kind, figures.step, f"step {figures.step}: {texts[kind]}")
+                    )
                 self._last_alarm[kind] = figures.step
         return findings
 
@@ -335,9 +356,14 @@ class RewardAlarm:
         checked_change, checked_t = self._trend("checked")
         falling = {"what programs check": (checked_change, checked_t)}
         for name in self._window[-1].checked_criteria:
-            values = [figures.means[name][0] if name in figures.means else math.nan for figures in self._window]
+            values = [
+                figures.means[name][0] if name in figures.means else math.nan
+                for figures in self._window
+            ]
             falling[repr(name)] = _fit_trend(values)
-        yield from _compare_trends("judged_up", "judged scores", self._trend("judged"), falling, span)
+        yield from _compare_trends(
+            "judged_up", "judged scores", self._trend("judged"), falling, span
+        )
         correctness = {"correctness": self._trend("correctness")}
         yield from _compare_trends(
             "presence_up", "scores of form and presence", self._trend("presence"), correctness, span
@@ -378,19 +404,25 @@ class RewardAlarm:
         """(signal, strength, text) of against, for each criterion."""
         for name, (correlation, freedom) in figures.covariance.items():
             evidence = -correlation * math.sqrt(freedom) - _CUSUM_SLACK
-            self._against[name] = min(max(0.0, self._against.get(name, 0.0) + evidence), 2.0 * _CUSUM_LIMIT)
+            self._against[name] = min(
+                max(0.0, self._against.get(name, 0.0) + evidence), 2.0 * _CUSUM_LIMIT
+            )
             text = f"{name!r} falls where rewards rise (correlation {correlation:.2f}): training makes it worse"
             yield f"against/{name}", self._against[name] / _CUSUM_LIMIT, text
 
     def _count_saturated(self, figures: StepFigures) -> None:
         for name, (mean, ties) in figures.means.items():
             is_saturated = mean >= _SATURATED and ties >= _SATURATED
-            self._saturated_steps[name] = self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
+            self._saturated_steps[name] = (
+                self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
+            )
         before = set(self.saturated)
         self.saturated = self._list_saturated()
         for name in self.saturated:
             if name not in before:
-                _log.info("%r has been met by nearly all rollouts for %d steps", name, _SATURATED_STEPS)
+                _log.info(
+                    "%r has been met by nearly all rollouts for %d steps", name, _SATURATED_STEPS
+                )
 
     def _list_saturated(self) -> list[str]:
         return [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
@@ -415,15 +447,26 @@ def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _compare_trends(
-    kind: str, rising_name: str, rising: tuple[float, float], falling: Mapping[str, tuple[float, float]], span: str
+    kind: str,
+    rising_name: str,
+    rising: tuple[float, float],
+    falling: Mapping[str, tuple[float, float]],
+    span: str,
 ) -> Iterator[tuple[str, float, str]]:
     """One signal: something rises while the worst of some others falls; nothing if there are too few steps."""
     rise, rise_t = rising
     candidates = []
     for name, (change, t) in falling.items():
         if not math.isnan(rise) and not math.isnan(change):
-            strength = min(rise / _SMALLEST_CHANGE, rise_t / _TREND_T, -change / _SMALLEST_CHANGE, -t / _TREND_T)
-            candidates.append((strength, f"{rising_name} rose by {rise:.2f} {span}, {name} fell by {-change:.2f}"))
+            strength = min(
+                rise / _SMALLEST_CHANGE,
+                rise_t / _TREND_T,
+                -change / _SMALLEST_CHANGE,
+                -t / _TREND_T,
+            )
+            candidates.append(
+                (strength, f"{rising_name} rose by {rise:.2f} {span}, {name} fell by {-change:.2f}")
+            )
     if candidates:
         strength, text = max(candidates)
         yield kind, strength, text
@@ -443,7 +486,9 @@ def _to_json(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_figures(data: Mapping[str, Any]) -> StepFigures:
-    values: dict[str, Any] = {name: math.nan if value is None else value for name, value in data.items()}
+    values: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in data.items()
+    }
     values["checked_criteria"] = tuple(data["checked_criteria"])
     for name in ("gamma", "covariance", "means"):
         values[name] = {key: tuple(pair) for key, pair in data[name].items()}
@@ -475,7 +520,9 @@ def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
     from rubrank.rollouts.rollout import Rollout
     from rubrank.training.controls import measure_texts
 
-    groups_with = Counter(name for record in records for name in {criterion.name for criterion in record.criteria})
+    groups_with = Counter(
+        name for record in records for name in {criterion.name for criterion in record.criteria}
+    )
     shared = {name for name, count in groups_with.items() if 2 * count >= len(records)}
     rollouts = []
     for record in records:
@@ -497,7 +544,11 @@ def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
                     estimates[name].append((gamma, error))
     mean_gamma = {name: tuple(np.mean(pairs, axis=0).tolist()) for name, pairs in estimates.items()}
     groups = [
-        (record.criteria, np.array(record.scores, dtype=float), np.array(record.reward, dtype=float))
+        (
+            record.criteria,
+            np.array(record.scores, dtype=float),
+            np.array(record.reward, dtype=float),
+        )
         for record in records
     ]
     return measure_step(records[0].step or 0, groups, words_M, markup_M, mean_gamma, names=shared)

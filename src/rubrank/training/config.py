@@ -40,7 +40,9 @@ class RewardConfig(EngineOptions):
     """The keys of a configuration file."""
 
     rubric_column: str = option("rubric", "Column in which a row has its own rubric.")
-    imports: tuple[str, ...] = option((), "Modules that register verifiers, rules or attributes of your own.")
+    imports: tuple[str, ...] = option(
+        (), "Modules that register verifiers, rules or attributes of your own."
+    )
 
     def engine(self, folder: Path = Path(), *, process: str = "") -> RewardEngine:
         """The engine. process: added to the name of the records file, if several processes write records."""
@@ -49,12 +51,18 @@ class RewardConfig(EngineOptions):
                 importlib.import_module(module)
             except ImportError as error:
                 remedy = "Put its folder on PYTHONPATH, in every process."
-                raise InvalidInput("imports", "module", "one that can be imported", str(error), remedy) from None
+                raise InvalidInput(
+                    "imports", "module", "one that can be imported", str(error), remedy
+                ) from None
         records = None if self.records is None else folder / self.records
         if records is not None and process:
             name, dot, suffix = records.name.partition(".")
             records = records.with_name(f"{name}-{process}{dot}{suffix}")
-        options = {name: getattr(self, name) for name in EngineOptions.model_fields if name in self.model_fields_set}
+        options = {
+            name: getattr(self, name)
+            for name in EngineOptions.model_fields
+            if name in self.model_fields_set
+        }
         options["rubric"] = _find_file(folder, self.rubric)
         options["judges"] = _load_judges(folder, self.judges)
         options["records"] = records
@@ -76,11 +84,15 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     data = read_settings(path)
     if not isinstance(data, Mapping):
         got = "nothing" if data is None else type(data).__name__
-        raise InvalidInput(str(path), "file", "keys and values", got, f"See `rubrank help {_PAGE}`.")
+        raise InvalidInput(
+            str(path), "file", "keys and values", got, f"See `rubrank help {_PAGE}`."
+        )
     return validate_model(RewardConfig, data, str(path), _PAGE), path.resolve().parent
 
 
-def load_engine(source: RewardEngine | str | Path | None, owner: str, *, process: str = "") -> tuple[RewardEngine, str]:
+def load_engine(
+    source: RewardEngine | str | Path | None, owner: str, *, process: str = ""
+) -> tuple[RewardEngine, str]:
     """An engine, and the column in which a row has its own rubric.
 
     source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
@@ -110,7 +122,9 @@ def refuse_late_controls(engine: RewardEngine, owner: str) -> None:
     for control in engine.controls:
         if control.start > 0:
             allowed = "controlled from step 0 on, because the trainer does not pass its step"
-            raise InvalidInput(owner, "attributes", allowed, repr(control.name), "Leave `start` out.")
+            raise InvalidInput(
+                owner, "attributes", allowed, repr(control.name), "Leave `start` out."
+            )
 
 
 def warn_if_stateful(engine: RewardEngine, owner: str) -> None:
@@ -129,7 +143,11 @@ def _load_judges(folder: Path, value: Any) -> Any:
     """A file beside the configuration, or judges that are part of it, whose templates are beside it."""
     from rubrank.judges.judge import load_judges
 
-    return load_judges(value, folder=folder) if isinstance(value, Mapping) else _find_file(folder, value)
+    return (
+        load_judges(value, folder=folder)
+        if isinstance(value, Mapping)
+        else _find_file(folder, value)
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -141,8 +159,14 @@ def main(arguments: list[str]) -> int:
     except RubrankError as error:
         print(error, file=sys.stderr)
         return 1
-    criteria = "only the queries' own criteria" if engine.rubric is None else f"{len(engine.rubric.criteria)} criteria"
-    print(f"valid: rule {engine.rule.name!r}, {criteria}, {len(engine.controls)} controlled attributes")
+    criteria = (
+        "only the queries' own criteria"
+        if engine.rubric is None
+        else f"{len(engine.rubric.criteria)} criteria"
+    )
+    print(
+        f"valid: rule {engine.rule.name!r}, {criteria}, {len(engine.controls)} controlled attributes"
+    )
     return 0
 
 

@@ -59,7 +59,9 @@ class Control:
     def __post_init__(self) -> None:
         expand_adjustments(f"Control({self.name!r})", [self.adjust], 1)
         if isinstance(self.start, bool) or not isinstance(self.start, int) or self.start < 0:
-            raise InvalidInput(f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), "")
+            raise InvalidInput(
+                f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), ""
+            )
 
     @property
     def name(self) -> str:
@@ -84,7 +86,9 @@ DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
 def default_controls(options: RewardOptions) -> tuple[Control, ...]:
     """The controls of a trainer whose options do not name any: all positive influence is taken out."""
     if "adjust" in options.model_fields_set:
-        return tuple(control_of(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES)
+        return tuple(
+            control_of(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES
+        )
     return tuple(Control(name, attenuate(1.0)) for name in DEFAULT_ATTRIBUTES)
 
 
@@ -102,7 +106,9 @@ def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = 
     return [name for name, count in counts.items() if count > 1 or name in shared]
 
 
-def control_of(options: RewardOptions, attribute: AttributeOptions, steps: int | None = None) -> Control:
+def control_of(
+    options: RewardOptions, attribute: AttributeOptions, steps: int | None = None
+) -> Control:
     """The control that the options describe. steps: of the whole run, if it is known."""
     return Control(attribute.name, make_adjustment(options, attribute), attribute.start_step(steps))
 
@@ -147,12 +153,17 @@ class TextFeatures:
         """The features of several groups, one below the other."""
         words = np.concatenate([part.words for part in parts])
         markdown = np.concatenate([part.markdown for part in parts])
-        custom = {name: np.concatenate([part.custom[name] for part in parts]) for name in parts[0].custom}
+        custom = {
+            name: np.concatenate([part.custom[name] for part in parts]) for name in parts[0].custom
+        }
         return cls(words, markdown, custom)
 
 
 def measure_texts(
-    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int, measured: MeasuredRows | None = None
+    rollouts: Sequence[Rollout],
+    controls: Sequence[Control],
+    step: int,
+    measured: MeasuredRows | None = None,
 ) -> TextFeatures:
     """Everything that the log and the controls of this step need.
 
@@ -166,7 +177,9 @@ def measure_texts(
         missing = np.setdiff1d(np.arange(len(rollouts)), measured.numbers)
         if missing.size:
             rows[missing] = common_rows([rollouts[i] for i in missing])
-    custom_controls = [control for control in controls if step >= control.start and not control.is_common]
+    custom_controls = [
+        control for control in controls if step >= control.start and not control.is_common
+    ]
     custom = {}
     if custom_controls:
         texts = [_tagged_text(rollout) for rollout in rollouts]
@@ -210,7 +223,9 @@ def active_controls(
     active = [control for control in controls if step >= control.start]
     if not active:
         return ActiveControls()
-    lengths = token_lengths(rollouts) or Lengths(features.words[:, 0], features.words[:, 1], "words")
+    lengths = token_lengths(rollouts) or Lengths(
+        features.words[:, 0], features.words[:, 1], "words"
+    )
     values = []
     columns: list[str] = []
     adjust: list[Adjustment] = []

@@ -150,8 +150,13 @@ class StepRewards:
                 names = [str(name) for name in result.gate.global_quality]
                 for row in np.flatnonzero(~result.gated.passed).tolist():
                     has_stopped = result.gated.stopped_by[row]
-                    gates_of_row[row] = tuple(name for name, stops in zip(names, has_stopped, strict=True) if stops)
-            groups += [tuple(gates_of_row[start:end]) for start, end in pairwise(result.batch.starts.tolist())]
+                    gates_of_row[row] = tuple(
+                        name for name, stops in zip(names, has_stopped, strict=True) if stops
+                    )
+            groups += [
+                tuple(gates_of_row[start:end])
+                for start, end in pairwise(result.batch.starts.tolist())
+            ]
         return tuple(groups)
 
 
@@ -191,14 +196,18 @@ class RewardEngine:
         prior, attribute_prior, span, seed: constants of RLVR².
     """
 
-    def __init__(self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Unpack[EngineKeywords]) -> None:
+    def __init__(
+        self, rubric: Any = None, rule: str | Rule = "rlvr2+", **options: Unpack[EngineKeywords]
+    ) -> None:
         settings = read_options(EngineOptions, _OWNER, {"rubric": rubric, "rule": rule, **options})
         self.thinking = settings.thinking
         self.penalties = settings.penalties
         self.rule = make_rule(settings, owner=_OWNER)
         self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
         self.controls = parse_controls(
-            control_of(settings, attribute) if isinstance(attribute, AttributeOptions) else attribute
+            control_of(settings, attribute)
+            if isinstance(attribute, AttributeOptions)
+            else attribute
             for attribute in settings.attributes
         )
         self._uncontrolled_rule: Rule | None = None  # only if control is on by default
@@ -207,7 +216,11 @@ class RewardEngine:
             self.controls = default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
-        self.rubric = None if rubric is None else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+        self.rubric = (
+            None
+            if rubric is None
+            else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
+        )
         if self.rubric is not None:
             self._check_decidable(self.rubric, "rubric")
         records = settings.records
@@ -217,7 +230,9 @@ class RewardEngine:
         self.records = None if records is None else records.path
         self._workers = settings.workers
         self._cache = settings.cache
-        self._lines: list[str] = []  # sources, categories … that have a score line of their own, oldest first
+        self._lines: list[
+            str
+        ] = []  # sources, categories … that have a score line of their own, oldest first
         self._calls: dict[tuple[bool, int], int] = {}  # (training?, step) → calls of `label`
         self._ended: float | None = None  # when the last training step was fused
         self._warned_of_single_group = False
@@ -236,7 +251,9 @@ class RewardEngine:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
         state["observer"] = None  # it watches the run of this process
         # A criterion in use holds its verifier, which cannot leave this process: send the rubric's data.
-        state["rubric"] = None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
+        state["rubric"] = (
+            None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
+        )
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -245,12 +262,16 @@ class RewardEngine:
 
     # --------------------------------------------------------------------------------------------------------- steps
 
-    def score(self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True) -> StepRewards:
+    def score(
+        self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
+    ) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
         groups = self._read(groups)  # once: what is measured on a rollout is cached on it
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
-    async def score_async(self, groups: Sequence[Group], step: int, *, train: bool = True) -> StepRewards:
+    async def score_async(
+        self, groups: Sequence[Group], step: int, *, train: bool = True
+    ) -> StepRewards:
         """`score` without blocking the event loop, however many judge calls are in flight."""
         started = time.perf_counter()
         groups = self._read(groups)
@@ -268,7 +289,9 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- grading
 
-    def grade(self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None) -> Graded:
+    def grade(
+        self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None
+    ) -> Graded:
         """Scores of some or all groups of a step.
 
         processes: how many processes grade at the same time; they share the limits of the judges.
@@ -282,7 +305,9 @@ class RewardEngine:
         judges = None if self.judges is None else divide_limits(self.judges, processes)
         groups = self._read(groups)
         worker_rows = None if step is None else WORKER_ROWS
-        table, measured = grade_and_measure(groups, self.rubric, worker_rows, judges, self._workers, self._cache)
+        table, measured = grade_and_measure(
+            groups, self.rubric, worker_rows, judges, self._workers, self._cache
+        )
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         features: tuple[TextFeatures, ...] = ()
         if step is not None:
@@ -296,7 +321,9 @@ class RewardEngine:
         """The scores that verifiers give; `ask` adds those of judges."""
         from rubrank.grading.grade import grade_by_programs
 
-        return grade_by_programs(self._read(groups), self.rubric, workers=self._workers, cache=self._cache)
+        return grade_by_programs(
+            self._read(groups), self.rubric, workers=self._workers, cache=self._cache
+        )
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
@@ -323,18 +350,29 @@ class RewardEngine:
             return Graded(table.groups)
         groups = self._read(groups)
         judged = await judge_table_async(
-            table, groups, self._list_criteria(groups), self.judges, compare=compare, arrived=arrived
+            table,
+            groups,
+            self._list_criteria(groups),
+            self.judges,
+            compare=compare,
+            arrived=arrived,
         )
         return Graded(judged.groups, judged.judging)
 
     async def ask_pairs(
-        self, pairs: Sequence[Group], criteria: Sequence[Criterion], cells: Sequence[np.ndarray], arrived: Arrived
+        self,
+        pairs: Sequence[Group],
+        criteria: Sequence[Criterion],
+        cells: Sequence[np.ndarray],
+        arrived: Arrived,
     ) -> Judgments:
         """What judges say about groups of two, before all rollouts of their group are there."""
         from rubrank.judges.step import judge_groups_async
 
         assert self.judges is not None
-        return await judge_groups_async(self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived)
+        return await judge_groups_async(
+            self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived
+        )
 
     def check_judgments(self, graded: Graded) -> None:
         """Raise JudgingFailed if more answers are missing than the judges' `most_missing` allows."""
@@ -400,7 +438,9 @@ class RewardEngine:
             metrics |= covariance_metrics(table, rewards, shared)
             metrics |= self._judge_metrics(graded)
             if train and self.alarm is not None:
-                part = AlarmPart(table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1))
+                part = AlarmPart(
+                    table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1)
+                )
                 metrics |= self._update_alarm(part, results, step, shared, write)
             if train and write:
                 self._log_findings(parts, groups, step)
@@ -410,7 +450,10 @@ class RewardEngine:
             step_rewards,
             metrics=metrics,
             columns=completion_columns(table, step_rewards.stopped_by),
-            distributions={"rubrank/rewards": reward_M, "rubrank/advantages": np.concatenate(advantages)},
+            distributions={
+                "rubrank/rewards": reward_M,
+                "rubrank/advantages": np.concatenate(advantages),
+            },
             disputed=find_disputed(table, groups, rewards),
             findings=tuple(self.findings.latest),
         )
@@ -425,7 +468,9 @@ class RewardEngine:
         if self._uncontrolled_rule is None:
             if not self._warned_of_single_group:
                 groups = len(table.groups)
-                self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule, groups, controls)
+                self._warned_of_single_group = warn_of_single_group(
+                    _OWNER, self.rule, groups, controls
+                )
             return controls
         # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
         judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
@@ -436,7 +481,9 @@ class RewardEngine:
             _log_default_control(judged)
         return controls
 
-    def _fuse_parts(self, table: ScoreTable, controls: ActiveControls, train: bool) -> list[FusedPart]:
+    def _fuse_parts(
+        self, table: ScoreTable, controls: ActiveControls, train: bool
+    ) -> list[FusedPart]:
         """The fused parts of a step. The rule learns from training steps only."""
         if train:
             return fuse_in_parts(self.rule, table, controls, self.penalties)
@@ -479,12 +526,19 @@ class RewardEngine:
         interval = math.ceil(len(groups) / GROUPS_OF_STEP)
         for part in parts:
             numbers = range(0, len(part.result), interval)
-            records = records_of(part.result, part.table, groups=groups[part.groups], step=step, only=numbers)
+            records = records_of(
+                part.result, part.table, groups=groups[part.groups], step=step, only=numbers
+            )
             for finding in self.findings.add(records, step):
                 _log.warning("what to change: %s", finding)
 
     def _update_alarm(
-        self, part: AlarmPart, results: Sequence[Fused], step: int, shared: Collection[str], write: bool
+        self,
+        part: AlarmPart,
+        results: Sequence[Fused],
+        step: int,
+        shared: Collection[str],
+        write: bool,
     ) -> dict[str, float]:
         """The alarm's metrics. Trainers that pass a few groups at a time have several calls for one figure."""
         assert self.alarm is not None
@@ -502,7 +556,9 @@ class RewardEngine:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
             calls = self._calls.pop((train, step), 0)
-            self._calls[train, step] = calls + 1  # moved to the end: asynchronous trainers come back to earlier steps
+            self._calls[train, step] = (
+                calls + 1
+            )  # moved to the end: asynchronous trainers come back to earlier steps
             while len(self._calls) > _MOST_STEPS:
                 del self._calls[next(iter(self._calls))]
         prefix = "" if train else "eval-"
@@ -512,13 +568,20 @@ class RewardEngine:
     # ------------------------------------------------------------------------------------------------------- records
 
     def _write_records(
-        self, recording: RecordWriter, parts: Sequence[FusedPart], groups: Sequence[Group], step: int, train: bool
+        self,
+        recording: RecordWriter,
+        parts: Sequence[FusedPart],
+        groups: Sequence[Group],
+        step: int,
+        train: bool,
     ) -> None:
         mode = "train" if train else "eval"
         records = []
         for part in parts:
             part_groups = groups[part.groups]
-            part_records = records_of(part.result, part.table, groups=part_groups, step=step, metadata={"mode": mode})
+            part_records = records_of(
+                part.result, part.table, groups=part_groups, step=step, metadata={"mode": mode}
+            )
             for record, group in zip(part_records, part_groups, strict=True):
                 metadata = {**record.metadata, **find_origin(group)}
                 records.append(record.model_copy(update={"metadata": metadata}))
@@ -634,7 +697,9 @@ class RewardEngine:
                 raise
             # The error is about a file that the query names: say which query that is.
             owner = f"{where}: {error.owner}"
-            raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
+            raise type(error)(
+                owner, error.parameter, error.allowed, error.got, error.remedy
+            ) from None
         return rubric if self.rubric is None else self.rubric.extended(rubric)
 
     def check_rubric(self, own_rubric: Any, where: str = "rubric") -> None:
@@ -643,7 +708,9 @@ class RewardEngine:
         self._check_decidable(rubric, where)
         if all(criterion.value_layer != "quality" for criterion in rubric.criteria):
             allowed = 'some in the layer "quality"'
-            raise InvalidInput(where, "criteria", allowed, "gates only", "Add a criterion to rank by.")
+            raise InvalidInput(
+                where, "criteria", allowed, "gates only", "Add a criterion to rank by."
+            )
 
     def check_rubrics(self, rubrics: Iterable[tuple[Any, str]]) -> int:
         """`check_rubric` for many queries: (own rubric, where it is); returns how many there are."""
@@ -661,17 +728,24 @@ class RewardEngine:
         """Raise for a criterion that neither a verifier nor a judge decides."""
         for criterion in rubric.criteria:
             criterion.check_installed()
-            if not criterion.judged or (self.judges is not None and self.judges.judge_of(criterion.name) is not None):
+            if not criterion.judged or (
+                self.judges is not None and self.judges.judge_of(criterion.name) is not None
+            ):
                 continue
             similar = get_close_matches(criterion.name, VERIFIERS, n=1)
-            remedy = f"Did you mean {similar[0]!r}?" if similar else "Pass judges, or name a verifier."
+            remedy = (
+                f"Did you mean {similar[0]!r}?" if similar else "Pass judges, or name a verifier."
+            )
             allowed = "decided by a verifier or a judge"
             got = "a judged criterion, and no judge for it"
             raise InvalidInput(where, f"criterion {criterion.name!r}", allowed, got, remedy)
 
     def _list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         """The criteria of each group."""
-        return [tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria) for group in groups]
+        return [
+            tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria)
+            for group in groups
+        ]
 
 
 # ------------------------------------------------------------------------------------------------------------- control

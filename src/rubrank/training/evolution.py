@@ -40,14 +40,18 @@ def evolve(reward: RubricReward, *, log: str | Path | None = None, **options: An
     records = reward.engine.records
     if log is None and records is not None:
         log = records.parent / LOG_NAME
-    start_evolution(reward, RubricEvolution(settings, reward.engine.judges, None if log is None else Path(log)))
+    start_evolution(
+        reward, RubricEvolution(settings, reward.engine.judges, None if log is None else Path(log))
+    )
     return make_callback(reward)
 
 
 def start_evolution(reward: RubricReward, evolution: RubricEvolution) -> None:
     """Pass every training step to the evolution, and use its items in the rewards."""
 
-    def observe(groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int) -> None:
+    def observe(
+        groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int
+    ) -> None:
         for observation in observe_step(groups, table, rewards, step):
             evolution.observe(observation)
 
@@ -55,7 +59,9 @@ def start_evolution(reward: RubricReward, evolution: RubricEvolution) -> None:
     reward.engine.observer = observe
 
 
-def observe_step(groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int) -> Iterable[Observation]:
+def observe_step(
+    groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int
+) -> Iterable[Observation]:
     """What an evolution needs to know about each group of a step."""
     for group, scores, group_rewards, stopped_by in zip(
         groups, table.groups, rewards.rewards, rewards.stopped_by, strict=True
@@ -117,7 +123,9 @@ def make_callback(reward: RubricReward) -> Any:
             if evolution.is_due(step):
                 processes = current_processes()
                 is_first = processes.rank == 0
-                proposals = gather_results(processes, lambda: evolution.propose(step) if is_first else [])
+                proposals = gather_results(
+                    processes, lambda: evolution.propose(step) if is_first else []
+                )
                 evolution.apply(proposals[0], write=is_first)
             state.stateful_callbacks[STATE_KEY] = evolution.state_dict()
 

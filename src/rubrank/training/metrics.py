@@ -61,7 +61,10 @@ from rubrank.training.controls import TextFeatures, token_lengths
 MOST_LINES = 32
 """Sources, stages, categories and tiers (each) with a line of their own; the others share the line "others"."""
 _MAX_NAME_LENGTH = 80  # characters of a source, stage, category or tier in the name of a line
-_ORIGIN_KEYS = {"source": ("rubrank_source", "data_source", "source"), "stage": ("rubrank_stage", "stage")}
+_ORIGIN_KEYS = {
+    "source": ("rubrank_source", "data_source", "source"),
+    "stage": ("rubrank_stage", "stage"),
+}
 
 
 def step_metrics(
@@ -117,9 +120,13 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
     for result in results:
         batch = result.batch
         if result.fit is None:
-            shares_NK = np.broadcast_to(normalise_weights(batch, result.used_weights_NK), (batch.N, batch.K))
+            shares_NK = np.broadcast_to(
+                normalise_weights(batch, result.used_weights_NK), (batch.N, batch.K)
+            )
         else:
-            shares_NK = np.array([group.effective_weights for group in result]).reshape(batch.N, batch.K)
+            shares_NK = np.array([group.effective_weights for group in result]).reshape(
+                batch.N, batch.K
+            )
         scored_NK = batch.scored_NK
         sums = np.where(scored_NK, shares_NK, 0.0).sum(0).tolist()
         counts = scored_NK.sum(0).tolist()
@@ -140,9 +147,14 @@ def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str,
     stopped: dict[str, int] = defaultdict(int)
     for result in results:
         if result.gate is not None and result.gated is not None:
-            for name, stopped_M in zip(result.gate.global_quality, result.gated.stopped_by.T, strict=True):
+            for name, stopped_M in zip(
+                result.gate.global_quality, result.gated.stopped_by.T, strict=True
+            ):
                 stopped[str(name)] += int(stopped_M.sum())
-    metrics = {"rubrank/gate/stopped": float((~passed).mean()), "rubrank/gate/factor": float(factor.mean())}
+    metrics = {
+        "rubrank/gate/stopped": float((~passed).mean()),
+        "rubrank/gate/factor": float(factor.mean()),
+    }
     for name, count in stopped.items():
         if name in shared:
             metrics[f"rubrank/gate/{name}"] = count / len(passed)
@@ -154,7 +166,9 @@ def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     controls = [result.control for result in results if result.control is not None]
     for d, name in enumerate(results[0].attribute_names if controls else ()):
-        gamma = np.concatenate([control.gamma_NKD[..., d][control.taken_NKD[..., d] != 0.0] for control in controls])
+        gamma = np.concatenate(
+            [control.gamma_NKD[..., d][control.taken_NKD[..., d] != 0.0] for control in controls]
+        )
         if len(gamma):
             metrics[f"rubrank/gamma/{name}"] = float(gamma.mean())
     return metrics
@@ -169,7 +183,9 @@ def covariance_metrics(
         for group, group_rewards in zip(table.groups, rewards, strict=True)
     ]
     covariance = measure_step(0, groups, names=shared).covariance
-    return {f"rubrank/{name}/covariance": correlation for name, (correlation, _) in covariance.items()}
+    return {
+        f"rubrank/{name}/covariance": correlation for name, (correlation, _) in covariance.items()
+    }
 
 
 def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
@@ -187,11 +203,17 @@ def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[st
 
 def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
     """How many groups have no signal; under RLVR² also how much the criteria agree."""
-    metrics = {"rubrank/groups/no_signal": float(np.concatenate([result.no_signal for result in results]).mean())}
+    metrics = {
+        "rubrank/groups/no_signal": float(
+            np.concatenate([result.no_signal for result in results]).mean()
+        )
+    }
     agreements = [result.agreement for result in results if result.agreement is not None]
     if len(agreements) == len(results):
         metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
-        metrics["rubrank/groups/error"] = _mean(np.concatenate([result.error_M for result in results]))
+        metrics["rubrank/groups/error"] = _mean(
+            np.concatenate([result.error_M for result in results])
+        )
     return metrics
 
 
@@ -259,7 +281,9 @@ def gated_means(result: Fused) -> np.ndarray:
             unit_MK[batch.starts[g] : batch.starts[g + 1], k] = np.nan
     means_M = _weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
     gated = result.gated
-    if gated is None:  # the score is comparable between rules, so it is gated under rules without a gate, too
+    if (
+        gated is None
+    ):  # the score is comparable between rules, so it is gated under rules without a gate, too
         layers = {criterion.name: criterion.layer for criterion in batch.gate_criteria}
         gate = Gate(
             global_quality=[name for name, layer in layers.items() if layer == "global_quality"],
@@ -270,7 +294,9 @@ def gated_means(result: Fused) -> np.ndarray:
     return np.where(gated.passed, gated.factor * means_M, 0.0)
 
 
-def _category_means(scored: GroupScores, shared: Collection[str], lines: list[str]) -> dict[str, list[float]]:
+def _category_means(
+    scored: GroupScores, shared: Collection[str], lines: list[str]
+) -> dict[str, list[float]]:
     """Line → the weighted means of a group's rollouts over the criteria of a category, a tier, or a rubric."""
     columns: dict[str, list[int]] = defaultdict(list)
     for k, criterion in enumerate(scored.criteria):
@@ -282,7 +308,9 @@ def _category_means(scored: GroupScores, shared: Collection[str], lines: list[st
             columns[_score_line("category", criterion.category, lines)].append(k)
         if criterion.tier is not None:
             columns[_score_line("tier", str(criterion.tier), lines)].append(k)
-    unit = np.array([criterion.cleanness(scored.scores[:, k]) for k, criterion in enumerate(scored.criteria)]).T
+    unit = np.array(
+        [criterion.cleanness(scored.scores[:, k]) for k, criterion in enumerate(scored.criteria)]
+    ).T
     means = {}
     for line, numbers in columns.items():
         weights = np.array([scored.criteria[k].weight for k in numbers])
@@ -384,7 +412,9 @@ def completion_columns(
     return {
         "rubrank/group": tuple((group.id,) * len(group.scores) for group in table.groups),
         "rubrank/scores": tuple(_score_texts(group) for group in table.groups),
-        "rubrank/stopped_by": tuple(tuple(", ".join(gates) for gates in group) for group in stopped_by),
+        "rubrank/stopped_by": tuple(
+            tuple(", ".join(gates) for gates in group) for group in stopped_by
+        ),
     }
 
 
@@ -393,6 +423,8 @@ def _score_texts(group: GroupScores) -> tuple[str, ...]:
     scored = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
     texts = []
     for row in group.scores.tolist():
-        parts = [f"{name} –" if math.isnan(row[k]) else f"{name} {row[k]:.4g}" for k, name in scored]
+        parts = [
+            f"{name} –" if math.isnan(row[k]) else f"{name} {row[k]:.4g}" for k, name in scored
+        ]
         texts.append(", ".join(parts))
     return tuple(texts)

@@ -59,7 +59,9 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
         rubric = {name: row[name] for name in INSTRUCTION_COLUMNS if name in row}
     row_prompt = prompt if row.get("prompt") is None else row["prompt"]
     not_metadata = (rubric_column, "prompt", "tools")
-    metadata = {name: value for name, value in row.items() if name not in not_metadata and value is not None}
+    metadata = {
+        name: value for name, value in row.items() if name not in not_metadata and value is not None
+    }
     return Query(
         prompt=to_messages(row_prompt),
         rubric=rubric,
@@ -84,7 +86,9 @@ class Completion:
     opened: str | None = None
     """The reasoning tag in which the templated prompt ends."""
 
-    def to_rollout(self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None) -> Rollout:
+    def to_rollout(
+        self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None
+    ) -> Rollout:
         """The rollout, with its token counts if they can be known."""
         rollout = rollout_of(
             query.prompt,
@@ -128,7 +132,9 @@ def make_group(
         if not isinstance(completion, Completion):
             completion = Completion(completion)
         rollouts.append(
-            completion.to_rollout(query, engine.thinking, f"{where}: group {group_id!r}", tokenizer=tokenizer)
+            completion.to_rollout(
+                query, engine.thinking, f"{where}: group {group_id!r}", tokenizer=tokenizer
+            )
         )
     return Group(id=group_id, rollouts=tuple(rollouts), rubric=query.rubric)
 
@@ -145,7 +151,9 @@ async def score_query(
     tokenizer: Any = None,
 ) -> StepRewards:
     """Rewards of the completions of one query; the parameters are those of `make_group`."""
-    group = make_group(engine, query, completions, step=step, where=where, id=id, train=train, tokenizer=tokenizer)
+    group = make_group(
+        engine, query, completions, step=step, where=where, id=id, train=train, tokenizer=tokenizer
+    )
     return await engine.score_async([group], step, train=train)
 
 
@@ -173,7 +181,9 @@ def score_group(
     """
     if isinstance(completions, str) or not len(completions):
         got = repr(completions)
-        raise InvalidInput("score_group", "completions", "a list of at least one", got, "Pass the whole group.")
+        raise InvalidInput(
+            "score_group", "completions", "a list of at least one", got, "Pass the whole group."
+        )
     query = Query(prompt, rubric, metadata or {}, tools, opened=prompt_opening_tag(prompt))
     reasons = finish_reasons or [None] * len(completions)
     counts = token_counts or [None] * len(completions)
@@ -181,7 +191,9 @@ def score_group(
     for content, reason, count in zip(completions, reasons, counts, strict=True):
         completion = Completion(content, reason)
         if count:
-            completion = replace(completion, tokens=sum(count.values()), reasoning_tokens=count.get("reasoning", 0))
+            completion = replace(
+                completion, tokens=sum(count.values()), reasoning_tokens=count.get("reasoning", 0)
+            )
         sampled.append(completion)
     group = make_group(engine, query, sampled, step=step, where="score_group", id=id, train=train)
     return engine.score([group], step, train=train)

@@ -26,7 +26,12 @@ from typing import Any
 
 from rubrank._choices import Thinking
 from rubrank.errors import only_our_errors
-from rubrank.rollouts.messages import are_messages, convert_message, convert_response_message, reasoning_in
+from rubrank.rollouts.messages import (
+    are_messages,
+    convert_message,
+    convert_response_message,
+    reasoning_in,
+)
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 
@@ -131,7 +136,9 @@ def template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
         return None
     conversation = [{"role": "user", "content": "?"}]
     try:
-        text = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True, **options)
+        text = tokenizer.apply_chat_template(
+            conversation, tokenize=False, add_generation_prompt=True, **options
+        )
     except Exception:  # templates raise errors of many types for conversations that they refuse
         return None
     return opening_tag(text) if isinstance(text, str) else None
@@ -192,8 +199,24 @@ def set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None 
 # ----------------------------------------------------------------------------------------------------- finish reasons
 
 _FINISH_REASONS = {
-    "length": ("length", "max_tokens", "max_length", "truncated", "model_length", "max_output_tokens"),
-    "stop": ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "stop_tokens", "completed"),
+    "length": (
+        "length",
+        "max_tokens",
+        "max_length",
+        "truncated",
+        "model_length",
+        "max_output_tokens",
+    ),
+    "stop": (
+        "stop",
+        "eos",
+        "eos_token",
+        "end_turn",
+        "stop_sequence",
+        "stop_token",
+        "stop_tokens",
+        "completed",
+    ),
     "tool_calls": ("tool_calls", "function_call", "tool_use"),
 }
 _FINISH_REASON_OF = {word: reason for reason, words in _FINISH_REASONS.items() for word in words}
@@ -256,7 +279,9 @@ _ROLES = ("user", "assistant", "tool", "observation", "ipython", "system")
 _EMPTY_TURN = {"role": "assistant", "content": ""}
 
 
-def split_turns(ids: Sequence[int], mask: Sequence[Any] | None, decode: Callable[[Any], str]) -> list[dict[str, Any]]:
+def split_turns(
+    ids: Sequence[int], mask: Sequence[Any] | None, decode: Callable[[Any], str]
+) -> list[dict[str, Any]]:
     """The messages of a response, given the mask of sampled tokens; without a mask, a single message."""
     messages: list[dict[str, Any]] = []
     for is_sampled, tokens in _split_by_mask(ids, mask):
@@ -371,7 +396,9 @@ def _environment_messages(text: str, after_call: bool) -> list[dict[str, Any]]:
     return [{"role": role, "content": "\n".join(lines).strip()}]
 
 
-def _split_by_mask(ids: Sequence[int], mask: Sequence[Any] | None) -> Iterator[tuple[bool, Sequence[int]]]:
+def _split_by_mask(
+    ids: Sequence[int], mask: Sequence[Any] | None
+) -> Iterator[tuple[bool, Sequence[int]]]:
     """Runs of tokens: (sampled by the policy?, tokens)."""
     if mask is None:
         yield True, ids

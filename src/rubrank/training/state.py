@@ -163,10 +163,15 @@ def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
     try:
         yield from _read_compressed_pieces(file, start)
     except Exception as error:
-        if type(error).__name__ not in ("error", "ZstdError"):  # of zlib and zstandard, which need not be installed
+        if type(error).__name__ not in (
+            "error",
+            "ZstdError",
+        ):  # of zlib and zstandard, which need not be installed
             raise
         got = f"{file} ({error})"
-        raise InvalidInput("records", "path", "a file that can be read to its end", got, "Move it away.") from None
+        raise InvalidInput(
+            "records", "path", "a file that can be read to its end", got, "Move it away."
+        ) from None
 
 
 def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:

@@ -47,17 +47,23 @@ class FusedPart:
         return np.asarray(unknown_M)
 
 
-def fuse_in_parts(rule: Rule, table: ScoreTable, active: ActiveControls, penalties: Penalties) -> list[FusedPart]:
+def fuse_in_parts(
+    rule: Rule, table: ScoreTable, active: ActiveControls, penalties: Penalties
+) -> list[FusedPart]:
     """Fuse the groups of a step, in one part unless it has many criteria and the rule can fuse groups separately."""
     if active.values_MD is not None:
-        rule = _estimate_first(with_options(rule, "attributes", adjust=active.adjust), table, active)
+        rule = _estimate_first(
+            with_options(rule, "attributes", adjust=active.adjust), table, active
+        )
     parts = []
     start_row = 0
     for groups in split_step(table.groups, rule):
         part_table = _select_groups(table, groups)
         end_row = start_row + sum(len(group.scores) for group in part_table.groups)
         values = None if active.values_MD is None else active.values_MD[start_row:end_row]
-        batch = part_table.batch(attributes=values, attribute_names=active.columns, penalties=penalties)
+        batch = part_table.batch(
+            attributes=values, attribute_names=active.columns, penalties=penalties
+        )
         parts.append(FusedPart(part_table, groups, apply_rule(rule, batch)))
         start_row = end_row
     return parts
@@ -100,7 +106,9 @@ def _estimate_first(rule: Rule, table: ScoreTable, active: ActiveControls) -> Ru
     uncontrolled_rule = with_options(rule, _OWNER, adjust=None)
     if not is_local(uncontrolled_rule):
         return rule
-    counts = Counter(c.name for group in table.groups for c in group.criteria if c.layer == "quality")
+    counts = Counter(
+        c.name for group in table.groups for c in group.criteria if c.layer == "quality"
+    )
     shared = [name for name, count in counts.items() if count > 1]
     if not shared:
         return uncontrolled_rule

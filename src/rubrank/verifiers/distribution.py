@@ -22,7 +22,9 @@ _ROUNDING = 1e-9
 
 
 @only_our_errors
-def make_distribution(probabilities: Mapping[Any, Any] | Iterable[Any], owner: str = "probabilities") -> Distribution:
+def make_distribution(
+    probabilities: Mapping[Any, Any] | Iterable[Any], owner: str = "probabilities"
+) -> Distribution:
     """A distribution from {value: probability} or pairs, scaled to add up to 1.
 
     Raises if a probability is not a number from 0 to 1, a value occurs twice, or they do not add up to about 1.
@@ -36,13 +38,17 @@ def make_distribution(probabilities: Mapping[Any, Any] | Iterable[Any], owner: s
         ) from None
     values = [value for value, _ in distribution]
     if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
-        raise InvalidInput(owner, "probabilities", "of different finite values", repr(values)[:80], "")
+        raise InvalidInput(
+            owner, "probabilities", "of different finite values", repr(values)[:80], ""
+        )
     for _, probability in distribution:
         if not 0.0 <= probability <= 1.0:
             raise InvalidInput(owner, "probabilities", "from 0 to 1", f"{probability:g}", "")
     total = math.fsum(probability for _, probability in distribution)
     if abs(total - 1.0) > _SUM_TOLERANCE:
-        raise InvalidInput(owner, "probabilities", "such that they add up to 1", f"{total:g}", "Give all levels.")
+        raise InvalidInput(
+            owner, "probabilities", "such that they add up to 1", f"{total:g}", "Give all levels."
+        )
     if abs(total - 1.0) < _ROUNDING:  # what a file holds must come back unchanged
         return tuple(distribution)
     return tuple((value, probability / total) for value, probability in distribution)

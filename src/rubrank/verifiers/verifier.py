@@ -146,7 +146,9 @@ class Verifier:
             for p in list(inspect.signature(self.function).parameters.values())[1:]
             if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "compat"
         }
-        with warnings.catch_warnings():  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
+        with (
+            warnings.catch_warnings()
+        ):  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
             warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
             return create_model(f"{self.name} parameters", __base__=_Parameters, **fields)
 
@@ -173,7 +175,9 @@ class Verifier:
             allowed = f"{describe_allowed(first)}; it has the parameters: {names}"
             for other in further_errors[:_MOST_WRONG]:
                 remedy += f" Also: {_place_of(other)} must be {describe_allowed(other)}."
-            raise InvalidInput(owner, _place_of(first), allowed, brief(first.get("input")), remedy) from None
+            raise InvalidInput(
+                owner, _place_of(first), allowed, brief(first.get("input")), remedy
+            ) from None
         problem = None if self.check is None else self.check(validated)
         if problem is not None:
             raise InvalidInput(owner, "params", problem, brief(params), remedy)
@@ -190,17 +194,26 @@ class Verifier:
         return f"{package.replace('_', '-')} is not installed: pip install 'rubrank[{extra}]'"
 
     def verify(
-        self, rollout: Rollout, params: BaseModel, *, compat: Compat = "fixed", mode: Mode = "strict"
+        self,
+        rollout: Rollout,
+        params: BaseModel,
+        *,
+        compat: Compat = "fixed",
+        mode: Mode = "strict",
     ) -> Verdict:
         """Decide; whatever goes wrong inside is "missing" with a reason."""
         return Verdict(*self.bind(params, compat, mode)(rollout))
 
-    def bind(self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict") -> Callable[[Rollout], Found]:
+    def bind(
+        self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict"
+    ) -> Callable[[Rollout], Found]:
         """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
         values = {name: getattr(params, name) for name in type(params).model_fields}
         # What the function takes anyway is not handed over each time.
         usual = getattr(self.function, "__kwdefaults__", None) or {}
-        arguments: dict[str, Any] = {name: value for name, value in values.items() if value is not usual.get(name, ...)}
+        arguments: dict[str, Any] = {
+            name: value for name, value in values.items() if value is not usual.get(name, ...)
+        }
         if self.knows_compat:
             arguments["compat"] = compat
         if self.sees_group:
@@ -222,7 +235,9 @@ class Verifier:
 
     def bind_group(self, params: BaseModel) -> Callable[[Group], list[Found]]:
         """A verifier that sees the group, made ready: from a whole group to what is found about each rollout."""
-        return self._bind_group_arguments({name: getattr(params, name) for name in type(params).model_fields})
+        return self._bind_group_arguments(
+            {name: getattr(params, name) for name in type(params).model_fields}
+        )
 
     def _bind_group_arguments(self, arguments: dict[str, Any]) -> Callable[[Group], list[Found]]:
         name = self.name
@@ -244,7 +259,9 @@ class Verifier:
         """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
         if self.sees_group:
             return False
-        return self.wants is not Rollout or (self.layer != "global_quality" and self.cost == "cheap")
+        return self.wants is not Rollout or (
+            self.layer != "global_quality" and self.cost == "cheap"
+        )
 
     def _decide_loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
         """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
@@ -263,11 +280,15 @@ class Verifier:
             return rollout.answer
         return rollout.text if self.wants is Text else rollout
 
-    def _bind_arguments(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[[Any], Found]:
+    def _bind_arguments(
+        self, function: Callable[..., Any], arguments: dict[str, Any]
+    ) -> Callable[[Any], Found]:
         """A function from a subject to a value of the domain and a short reason; it never raises."""
         name = self.name
         domain = self.domain.description
-        holds = frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
+        holds = (
+            frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
+        )
 
         def run(subject: Any) -> Found:
             try:
@@ -311,7 +332,9 @@ def _read_number(value: Any) -> float | None:
         return float(value)
     has_axes = getattr(value, "ndim", 0) > 0  # numpy's and torch's numbers have none
     if isinstance(value, str | bytes | tuple) or (has_axes and value.shape != (1,)):
-        raise TypeError(f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}")
+        raise TypeError(
+            f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}"
+        )
     return float(value.item() if has_axes else value)
 
 
@@ -321,7 +344,12 @@ def loose_variants(text: str) -> list[str]:
     The answer itself comes first, whatever it is; an empty variant would fail, and is left out.
     """
     lines = text.split("\n")
-    cut = [text, "\n".join(lines[1:]).strip(), "\n".join(lines[:-1]).strip(), "\n".join(lines[1:-1]).strip()]
+    cut = [
+        text,
+        "\n".join(lines[1:]).strip(),
+        "\n".join(lines[:-1]).strip(),
+        "\n".join(lines[1:-1]).strip(),
+    ]
     variants = dict.fromkeys(cut + [variant.replace("*", "") for variant in cut])
     return [variant for i, variant in enumerate(variants) if i == 0 or variant.strip()]
 
@@ -366,7 +394,9 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
         is_library = is_from_library(function)
         if not is_library:
             _load_families()  # so that no name of the library is taken unseen
-        free_name = check_free("verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES)
+        free_name = check_free(
+            "verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES
+        )
         hints = _hints(function)
         defaults = {
             "family": "user",
@@ -394,7 +424,11 @@ def _find_function(decorated_object: Any) -> Callable[..., Any]:
     if isinstance(function, type) or not callable(function) or is_async(function):
         allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
         raise InvalidInput(
-            "verifier", "function", allowed, describe_object(decorated_object), "See `rubrank help extending`."
+            "verifier",
+            "function",
+            allowed,
+            describe_object(decorated_object),
+            "See `rubrank help extending`.",
         )
     return function
 
@@ -429,7 +463,13 @@ def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
-        raise InvalidInput("verifier", "function", allowed, describe_object(function), "See `rubrank help extending`.")
+        raise InvalidInput(
+            "verifier",
+            "function",
+            allowed,
+            describe_object(function),
+            "See `rubrank help extending`.",
+        )
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
 

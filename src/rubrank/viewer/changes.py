@@ -34,7 +34,16 @@ from rubrank.records.record import GroupRecord, record_table, to_array, to_score
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 _CLOSE = 1e-6  # rewards that differ by less are the same
-_UNCHANGED_FIELDS = ("group", "step", "prompt", "turns", "responses", "reasoning", "tokens", "metadata")
+_UNCHANGED_FIELDS = (
+    "group",
+    "step",
+    "prompt",
+    "turns",
+    "responses",
+    "reasoning",
+    "tokens",
+    "metadata",
+)
 """What a group that is fused again has in common with its record."""
 
 
@@ -91,7 +100,9 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
         # γ of an ordinal fit is on another scale than γ of a rule that adds up scores.
         is_same_kind = rule is not None and has_rlvr2(other_rule) == has_rlvr2(rule)
         if record.attribute_names and not is_same_kind:
-            notes.append("Attributes are not taken out: the record has no estimate for this kind of rule.")
+            notes.append(
+                "Attributes are not taken out: the record has no estimate for this kind of rule."
+            )
         rule = _with_control(other_rule, record, changes.lam) if is_same_kind else other_rule
     elif changes.lam is not None:
         rule = _with_control(rule, record, changes.lam)
@@ -141,12 +152,20 @@ def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, An
     ranked = [criterion for criterion in table.groups[0].criteria if criterion.layer == "quality"]
     if not ranked:
         remedy = "Give one of them a weight."
-        raise InvalidInput("view", "changes", "such that a criterion ranks the rollouts", "none does", remedy)
-    attributes = None if record.attributes is None else to_array(record.attributes, _shape_of_attributes(record))
+        raise InvalidInput(
+            "view", "changes", "such that a criterion ranks the rollouts", "none does", remedy
+        )
+    attributes = (
+        None
+        if record.attributes is None
+        else to_array(record.attributes, _shape_of_attributes(record))
+    )
     batch = table.batch(attributes=attributes, attribute_names=record.attribute_names)
     (fused,) = record_table(table, rule, batch=batch)
     other_rewards = {f"{record.rule}, as recorded": record.reward}
-    other_rewards |= {name: rewards for name, rewards in record.others.items() if name != fused.rule}
+    other_rewards |= {
+        name: rewards for name, rewards in record.others.items() if name != fused.rule
+    }
     unchanged_fields = {name: getattr(record, name) for name in _UNCHANGED_FIELDS}
     return fused.model_copy(update={**unchanged_fields, "others": other_rewards})
 
@@ -190,7 +209,11 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
             variants = [with_options(rule, "view", span=span, outcomes="soft") for span in spans]
         else:
             kinds_of_wins = ("ordinal",) if record.pool == "group" else ("ordinal", "graded")
-            variants = [with_options(rule, "view", span=span, wins=wins) for wins in kinds_of_wins for span in spans]
+            variants = [
+                with_options(rule, "view", span=span, wins=wins)
+                for wins in kinds_of_wins
+                for span in spans
+            ]
     for variant in variants:
         controlled = _with_control(variant, record, None)
         yield controlled
@@ -208,7 +231,10 @@ def _with_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
         return with_options(rule, "view", adjust=adjust, pool="group")
     shape = (len(record.weights), len(record.attribute_names))
     names = [criterion.name for criterion in record.ranked]
-    gamma, error = (to_array(table, shape) for table in (record.gamma or record.shrunk, record.se or record.shrunk))
+    gamma, error = (
+        to_array(table, shape)
+        for table in (record.gamma or record.shrunk, record.se or record.shrunk)
+    )
     counts = np.ones(len(names)) if record.n is None else np.array(record.n, dtype=float)
     # With "remove", all of the given coefficients is taken out: those of the record, or the shrunk ones that λ scales.
     coefficients = to_array(record.taken if lam is None else record.shrunk, shape)
@@ -247,4 +273,6 @@ def _find_scale(record: GroupRecord) -> np.ndarray:
         return np.ones(attributes)
     recorded = to_array(record.mean_contrasts, _shape_of_attributes(record))
     squares = (unscaled * unscaled).sum(0)
-    return np.where(squares > 0.0, (recorded * unscaled).sum(0) / np.where(squares > 0.0, squares, 1.0), 1.0)
+    return np.where(
+        squares > 0.0, (recorded * unscaled).sum(0) / np.where(squares > 0.0, squares, 1.0), 1.0
+    )

@@ -89,7 +89,9 @@ def _describe_probabilities(record: GroupRecord) -> dict[str, list[str]] | None:
         texts = []
         for distribution in distributions:
             likely = sorted(distribution, key=lambda pair: pair[1])[-_MOST_LEVELS:]
-            texts.append(", ".join(f"{value:g}: {probability:.2f}" for value, probability in likely))
+            texts.append(
+                ", ".join(f"{value:g}: {probability:.2f}" for value, probability in likely)
+            )
         described[name] = texts
     return described or None
 
@@ -135,7 +137,9 @@ def _list_texts(record: GroupRecord) -> dict[str, Any]:
     if record.prompt:
         texts["prompt"] = [_describe_message(message) for message in record.prompt]
     if record.turns and any(record.turns):
-        texts["turns"] = [[_describe_message(message) for message in turns] for turns in record.turns]
+        texts["turns"] = [
+            [_describe_message(message) for message in turns] for turns in record.turns
+        ]
     if record.responses is not None:
         texts["responses"] = list(record.responses)
     if record.reasoning and any(record.reasoning):
@@ -144,19 +148,29 @@ def _list_texts(record: GroupRecord) -> dict[str, Any]:
 
 
 def _describe_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {"role": str(message.get("role", "")), "content": str(message.get("content") or "")}
+    described: dict[str, Any] = {
+        "role": str(message.get("role", "")),
+        "content": str(message.get("content") or ""),
+    }
     if message.get("reasoning"):
         described["reasoning"] = str(message["reasoning"])
     if message.get("error"):
         described["error"] = True
-    calls = [_describe_call(call) for call in message.get("tool_calls") or () if isinstance(call, Mapping)]
+    calls = [
+        _describe_call(call)
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, Mapping)
+    ]
     if calls:
         described["calls"] = calls
     return described
 
 
 def _describe_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    described: dict[str, Any] = {"name": str(call.get("name", "")), "arguments": _write_value(call.get("arguments"))}
+    described: dict[str, Any] = {
+        "name": str(call.get("name", "")),
+        "arguments": _write_value(call.get("arguments")),
+    }
     if call.get("result") is not None:
         described["result"] = _write_value(call["result"])
     if call.get("error"):

@@ -37,7 +37,13 @@ _FACTS = {
     "criteria": np.uint32,
     "prompt": np.uint64,
 }
-_SERIES = {"group": np.uint32, "series": np.uint32, "mean": np.float32, "low": np.float32, "high": np.float32}
+_SERIES = {
+    "group": np.uint32,
+    "series": np.uint32,
+    "mean": np.float32,
+    "low": np.float32,
+    "high": np.float32,
+}
 
 
 class Columns:
@@ -55,7 +61,10 @@ class Columns:
         """Add many rows."""
         new_rows = len(next(iter(values.values())))
         while self.length + new_rows > len(next(iter(self._arrays.values()))):
-            self._arrays = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self._arrays.items()}
+            self._arrays = {
+                name: np.concatenate([array, np.zeros_like(array)])
+                for name, array in self._arrays.items()
+            }
         for name, value in values.items():
             self._arrays[name][self.length : self.length + new_rows] = value
         self.length += new_rows
@@ -123,7 +132,10 @@ class Index:
     def list_rows(self, start: int = 0) -> dict[str, Any]:
         """The groups from `start` on as one list per column, and the tables that the numbers point into."""
         end = len(self)
-        facts = {name: self.facts[name][start:end].tolist() for name in ("size", "stopped", "rule", "criteria")}
+        facts = {
+            name: self.facts[name][start:end].tolist()
+            for name in ("size", "stopped", "rule", "criteria")
+        }
         steps = self.facts["step"][start:end].tolist()
         return {
             "start": start,
@@ -143,13 +155,19 @@ class Index:
         number = self.series_names.get(("criterion", criterion), -1)
         series, groups, lows, highs = self.series.take("series", "group", "low", "high")
         rows = np.flatnonzero(series == number)
-        return {"groups": groups[rows].tolist(), "low": _round(lows[rows]), "high": _round(highs[rows])}
+        return {
+            "groups": groups[rows].tolist(),
+            "low": _round(lows[rows]),
+            "high": _round(highs[rows]),
+        }
 
     def list_criteria(self, most: int) -> list[str]:
         """Names of criteria, in alphabetical order; those that most groups have if there are more than `most`."""
         counts = np.bincount(self.series["series"], minlength=len(self.series_names))
         names = [
-            (name, counts[number]) for (kind, name), number in list(self.series_names.items()) if kind == "criterion"
+            (name, counts[number])
+            for (kind, name), number in list(self.series_names.items())
+            if kind == "criterion"
         ]
         names.sort(key=lambda item: -item[1])
         return sorted(name for name, _ in names[:most])
@@ -159,7 +177,9 @@ class Index:
         return sum(kind == "criterion" for kind, _ in list(self.series_names))
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
-        columns: list[tuple[str, str, Any]] = [("run", "agreement of the criteria", [record.agreement])]
+        columns: list[tuple[str, str, Any]] = [
+            ("run", "agreement of the criteria", [record.agreement])
+        ]
         for k, criterion in enumerate(record.criteria):
             columns.append(("criterion", criterion.name, [row[k] for row in record.scores]))
         if record.attributes is not None:
@@ -173,7 +193,9 @@ class Index:
             present = [x for x in values if x is not None and x == x]
             if present:
                 number = self.series_names.setdefault((kind, name), len(self.series_names))
-                rows.append((len(self), number, sum(present) / len(present), min(present), max(present)))
+                rows.append(
+                    (len(self), number, sum(present) / len(present), min(present), max(present))
+                )
         if rows:
             group, series, mean, low, high = zip(*rows, strict=True)
             self.series.extend(group=group, series=series, mean=mean, low=low, high=high)
@@ -183,7 +205,9 @@ def _hash_prompt(record: Any) -> int:
     """The same number for groups with the same prompt; without a prompt, for groups with the same name."""
     messages = [(message.get("role"), message.get("content")) for message in record.prompt or ()]
     text = json.dumps(messages or record.group, default=str)
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little"
+    )
 
 
 def _round(values: np.ndarray) -> list[float]:
@@ -221,10 +245,16 @@ def make_curves(index: Index) -> dict[str, Any]:
         # A curve that is zero throughout says nothing: no judges, no gate.
         if any(point[1] for point in points):
             curves.append({"kind": "run", "name": name, "points": points})
-    return {"steps": steps, "width": width, "curves": curves + _make_series_curves(index, n, places, steps)}
+    return {
+        "steps": steps,
+        "width": width,
+        "curves": curves + _make_series_curves(index, n, places, steps),
+    }
 
 
-def _make_series_curves(index: Index, n: int, places: np.ndarray, steps: list[int]) -> list[dict[str, Any]]:
+def _make_series_curves(
+    index: Index, n: int, places: np.ndarray, steps: list[int]
+) -> list[dict[str, Any]]:
     numbers, groups, means = index.series.take("series", "group", "mean")
     names = list(index.series_names.items())
     rows = np.flatnonzero(groups < n)
@@ -244,7 +274,9 @@ def _make_series_curves(index: Index, n: int, places: np.ndarray, steps: list[in
     return curves
 
 
-def _sum_by_place(places: np.ndarray, values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sum_by_place(
+    places: np.ndarray, values: np.ndarray, length: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count, sum and sum of squares of the values at every place."""
     count = np.bincount(places, minlength=length)
     total = np.bincount(places, values, minlength=length)
@@ -252,7 +284,9 @@ def _sum_by_place(places: np.ndarray, values: np.ndarray, length: int) -> tuple[
     return count, total, squares
 
 
-def _make_points(count: np.ndarray, total: np.ndarray, squares: np.ndarray, steps: list[int]) -> list[list[Any]]:
+def _make_points(
+    count: np.ndarray, total: np.ndarray, squares: np.ndarray, steps: list[int]
+) -> list[list[Any]]:
     points = []
     for place in np.flatnonzero(count):
         moments = Moments(int(count[place]), float(total[place]), float(squares[place]))
@@ -275,14 +309,18 @@ def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
 def make_step_table(index: Index) -> list[dict[str, Any]]:
     """One row per step: groups, rollouts, and the share of groups in each remarkable state."""
     readable = index.facts["states"] & int(State.UNREADABLE) == 0
-    step, states, size, stopped = (column[readable] for column in index.facts.take("step", "states", "size", "stopped"))
+    step, states, size, stopped = (
+        column[readable] for column in index.facts.take("step", "states", "size", "stopped")
+    )
     every, at = np.unique(step, return_inverse=True)
     groups = np.bincount(at, minlength=len(every))
     rollouts = np.bincount(at, size, minlength=len(every))
     stopped_share = np.bincount(at, stopped, minlength=len(every)) / np.maximum(rollouts, 1)
 
     def share(state: State) -> np.ndarray:
-        return np.bincount(at, (states & int(state) > 0).astype(float), minlength=len(every)) / np.maximum(groups, 1)
+        return np.bincount(
+            at, (states & int(state) > 0).astype(float), minlength=len(every)
+        ) / np.maximum(groups, 1)
 
     shares = {
         "no_signal": share(State.NO_SIGNAL),
@@ -311,7 +349,9 @@ def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, flo
     my_means = np.nan_to_num(_mean_scores(first)[mine])
     their_means = np.nan_to_num(_mean_scores(second)[theirs])
     order = np.argsort(-np.abs(their_means - my_means), kind="stable")
-    return [(int(mine[i]), int(theirs[i]), float(my_means[i]), float(their_means[i])) for i in order]
+    return [
+        (int(mine[i]), int(theirs[i]), float(my_means[i]), float(their_means[i])) for i in order
+    ]
 
 
 def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
@@ -325,7 +365,9 @@ def _mean_scores(index: Index) -> np.ndarray:
     """For every group the mean over its criteria; NaN without any."""
     n = len(index)
     numbers, groups, means = index.series.take("series", "group", "mean")
-    is_criterion = np.array([kind == "criterion" for kind, _ in list(index.series_names)] or [False])
+    is_criterion = np.array(
+        [kind == "criterion" for kind, _ in list(index.series_names)] or [False]
+    )
     rows = is_criterion[numbers] & (groups < n)
     counts = np.bincount(groups[rows], minlength=n)
     totals = np.bincount(groups[rows], means[rows], minlength=n)
@@ -351,13 +393,24 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
     }
     columns: list[tuple[str, str, np.ndarray, np.ndarray]] = []
     for name, state in of_run.items():
-        values = [(index.facts["states"] & int(state) > 0).astype(float) for index in (first, second)]
+        values = [
+            (index.facts["states"] & int(state) > 0).astype(float) for index in (first, second)
+        ]
         columns.append(("run", name, values[0][mine], values[1][theirs]))
-    stopped = [index.facts["stopped"] / np.maximum(index.facts["size"], 1) for index in (first, second)]
+    stopped = [
+        index.facts["stopped"] / np.maximum(index.facts["size"], 1) for index in (first, second)
+    ]
     columns.append(("run", "stopped by a gate", stopped[0][mine], stopped[1][theirs]))
     for kind, name in first.series_names:
         if (kind, name) in second.series_names:
-            columns.append((kind, name, _means_of(first, kind, name)[mine], _means_of(second, kind, name)[theirs]))
+            columns.append(
+                (
+                    kind,
+                    name,
+                    _means_of(first, kind, name)[mine],
+                    _means_of(second, kind, name)[theirs],
+                )
+            )
     rows = []
     for kind, name, before, after in columns:
         both = ~np.isnan(before) & ~np.isnan(after)

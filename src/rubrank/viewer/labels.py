@@ -29,7 +29,9 @@ class LabelFile:
     def __init__(self, path: Path) -> None:
         """Raises if the path cannot hold labels, or holds something else."""
         if not path.name.endswith(SUFFIXES):
-            raise InvalidInput("view", "labels", f"a file that ends in {', '.join(SUFFIXES)}", str(path), "")
+            raise InvalidInput(
+                "view", "labels", f"a file that ends in {', '.join(SUFFIXES)}", str(path), ""
+            )
         self.path = path
         self._groups: dict[str, GroupScores] = {}
         self._lock = threading.Lock()
@@ -38,7 +40,9 @@ class LabelFile:
 
     def count(self) -> int:
         """Verdicts that have a label."""
-        return sum(int(np.count_nonzero(~np.isnan(group.scores))) for group in self._groups.values())
+        return sum(
+            int(np.count_nonzero(~np.isnan(group.scores))) for group in self._groups.values()
+        )
 
     def list_group(self, group: str, size: int) -> dict[str, list[float | None]]:
         """Criterion → the label of every rollout of a group, None without one."""
@@ -47,10 +51,14 @@ class LabelFile:
             return {}
         labels = {}
         for k, name in enumerate(labelled.names):
-            labels[name] = [None if np.isnan(score) else float(score) for score in labelled.scores[:, k]]
+            labels[name] = [
+                None if np.isnan(score) else float(score) for score in labelled.scores[:, k]
+            ]
         return labels
 
-    def put(self, record: GroupRecord, *, group: str, rollout: int, criterion: str, score: float | None) -> None:
+    def put(
+        self, record: GroupRecord, *, group: str, rollout: int, criterion: str, score: float | None
+    ) -> None:
         """Set a label and write the file; score None removes it. group: the id under which it is kept."""
         names = [data.name for data in record.criteria]
         if criterion not in names:
@@ -60,14 +68,18 @@ class LabelFile:
             raise InvalidInput("view", "rollout", allowed, str(rollout), "")
         data = record.criteria[names.index(criterion)]
         if score is not None and not data.domain.holds(score):
-            raise InvalidInput("view", f"label of {criterion!r}", data.domain.description, f"{score:g}", "")
+            raise InvalidInput(
+                "view", f"label of {criterion!r}", data.domain.description, f"{score:g}", ""
+            )
         with self._lock:
             labelled = self._groups.get(group)
             if labelled is None:
                 labelled = GroupScores(group, (), np.zeros((record.size, 0)), ((),) * record.size)
             if len(labelled.scores) != record.size:
                 allowed = f"of a group with {len(labelled.scores)} rollouts, as in {self.path}"
-                raise InvalidInput("view", f"group {group!r}", allowed, str(record.size), "Name another file.")
+                raise InvalidInput(
+                    "view", f"group {group!r}", allowed, str(record.size), "Name another file."
+                )
             if criterion not in labelled.names:
                 labelled = replace(
                     labelled,

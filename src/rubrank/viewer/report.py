@@ -117,9 +117,17 @@ def write_report(
     rubric: the rubric of the run; what `rubrank lint` finds in its words is listed with the other findings.
     """
     if text_limit < 0:
-        raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out.")
+        raise InvalidInput(
+            "write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out."
+        )
     if not budget_mb > 0.0:
-        raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), "50 opens quickly everywhere.")
+        raise InvalidInput(
+            "write_report",
+            "budget_mb",
+            "more than 0",
+            str(budget_mb),
+            "50 opens quickly everywhere.",
+        )
     rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
     name = ""
     groups: Iterable[GroupRecord]
@@ -137,7 +145,13 @@ def write_report(
         index.add_record(group.record, measured)
         packer.add(make_group_data(group.record, text_limit))
     if not len(index):
-        raise InvalidInput("write_report", "records", "at least one group", "none", "Write some with write_records.")
+        raise InvalidInput(
+            "write_report",
+            "records",
+            "at least one group",
+            "none",
+            "Write some with write_records.",
+        )
     packer.finish()
 
     figures = summary.result(rubric_findings)
@@ -149,7 +163,9 @@ def write_report(
         "state": _describe_page(heading, [run], evaluation),
         "index": index.list_rows(),
         "scores": {name: index.list_scores(name) for name in run["criteria"]},
-        "curves": to_plain_numbers({"name": run["name"], **make_curves(index), "table": make_step_table(index)}),
+        "curves": to_plain_numbers(
+            {"name": run["name"], **make_curves(index), "table": make_step_table(index)}
+        ),
         "summary": {**figures, "texts": texts},
     }
     if evaluation:
@@ -168,12 +184,17 @@ def write_report(
 
 
 @only_our_errors
-def write_evaluation_report(evaluation: Mapping[str, Any], output: str | Path, *, title: str) -> int:
+def write_evaluation_report(
+    evaluation: Mapping[str, Any], output: str | Path, *, title: str
+) -> int:
     """Write the Benchmarks of scored runs, which have no groups, to one HTML file; returns its size in bytes.
 
     evaluation: what `rubrank.evaluation.table.report_data` makes of the runs.
     """
-    blocks = {"state": _describe_page(title, [], evaluation), "evaluation": to_plain_numbers(evaluation)}
+    blocks = {
+        "state": _describe_page(title, [], evaluation),
+        "evaluation": to_plain_numbers(evaluation),
+    }
     return _write_page(Path(output), title, blocks, group_blocks=())
 
 
@@ -273,7 +294,9 @@ class Packer:
         for block in self.blocks[::stride]:
             groups = unpack(block)
             for group in groups:
-                characters += sum(min(length, self.text_limit) for length in list_text_lengths(group))
+                characters += sum(
+                    min(length, self.text_limit) for length in list_text_lengths(group)
+                )
             with_texts += len(block)
             without_texts += len(pack([cut_texts(group, 0) for group in groups]))
         if with_texts == without_texts:
@@ -329,13 +352,14 @@ def join_modules(names: Iterable[str]) -> str:
     return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
 
 
-def _write_page(output: Path, title: str, blocks: Mapping[str, Any], group_blocks: Sequence[bytes]) -> int:
+def _write_page(
+    output: Path, title: str, blocks: Mapping[str, Any], group_blocks: Sequence[bytes]
+) -> int:
     """Write the file and return its size in bytes."""
     style = read_asset("style.css")
     script = make_script()
-    head = (
-        f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(script, style)}">\n<style>{style}</style>'
-    )
+    policy = _make_policy(script, style)
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>'
     page = read_asset("index.html")
     page = page.replace("<title>rubrank view</title>", f"<title>{html.escape(title)}</title>")
     page = re.sub(r"<!-- served -->.*?<!-- /served -->", lambda _: head, page, flags=re.DOTALL)
@@ -366,4 +390,6 @@ def _make_policy(script: str, style: str) -> str:
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode(
+        "ascii"
+    )

@@ -214,7 +214,9 @@ class _UnpackedFile(GrowingFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         cleanup = ExitStack()
-        self._cleanup = weakref.finalize(self, cleanup.close)  # runs once: in close(), or when the process ends
+        self._cleanup = weakref.finalize(
+            self, cleanup.close
+        )  # runs once: in close(), or when the process ends
         self.local = Path(cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
         self._spool = cleanup.enter_context(self.local.open("wb"))
         self._position = 0
@@ -322,7 +324,9 @@ def check_source(source: Path) -> None:
                             why = "which holds no records"
             why = part.problem or why
     remedy = "A run that has just begun has some after its first step."
-    raise InvalidInput("view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy)
+    raise InvalidInput(
+        "view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy
+    )
 
 
 # --------------------------------------------------------------------------------------------- the run
@@ -331,7 +335,9 @@ def check_source(source: Path) -> None:
 class LiveRun:
     """One run of `rubrank view`."""
 
-    def __init__(self, source: Path, name: str | None = None, feed: GradingFeed | None = None) -> None:
+    def __init__(
+        self, source: Path, name: str | None = None, feed: GradingFeed | None = None
+    ) -> None:
         """feed: what still writes the records, if that happens in this process."""
         self.source = source
         self.name = name or source.name or str(source)
@@ -385,7 +391,9 @@ class LiveRun:
         """Begin to read, in a thread that ends with the process."""
         if self.feed is not None:
             self.feed.start()
-        self._thread = threading.Thread(target=self._keep_reading, name=f"rubrank view {self.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._keep_reading, name=f"rubrank view {self.name}", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -444,7 +452,9 @@ class LiveRun:
                 self._files.append(open_growing(path))
                 self._scanned.append(0)
                 self._last_bytes.append(b"")
-        for file, scanned, last_bytes in zip(self._files, self._scanned, self._last_bytes, strict=True):
+        for file, scanned, last_bytes in zip(
+            self._files, self._scanned, self._last_bytes, strict=True
+        ):
             if not file.path.exists() or not file.refresh():
                 return False
             if last_bytes and file.read_before(scanned) != last_bytes:
@@ -480,7 +490,9 @@ class LiveRun:
         filled = lengths > 1  # an empty line is not a record
         with self._lock:
             self._lines.extend(
-                file=np.full(int(filled.sum()), number), offset=start + starts[filled], length=lengths[filled]
+                file=np.full(int(filled.sum()), number),
+                offset=start + starts[filled],
+                length=lengths[filled],
             )
             self._scanned[number] = start + int(ends[-1]) + 1
         return self._scanned[number] < file.size
@@ -498,7 +510,11 @@ class LiveRun:
     def _read_records(self) -> int:
         """Read the next records into the index; returns how many."""
         count = 0
-        while len(self.index) < self._lines.length and count < _RECORDS_PER_LOOK and not self._stopped.is_set():
+        while (
+            len(self.index) < self._lines.length
+            and count < _RECORDS_PER_LOOK
+            and not self._stopped.is_set()
+        ):
             if count % _RECORDS_PER_PAUSE == 0 and time.monotonic() < self._busy_until:
                 time.sleep(_PAUSE_SECONDS)
             line = self.read_line(len(self.index))

@@ -47,7 +47,13 @@ from rubrank.records.files import name_runs, record_in
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
 from rubrank.viewer.group_data import make_group_data
-from rubrank.viewer.index import NO_STEP, compare_runs, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.index import (
+    NO_STEP,
+    compare_runs,
+    find_common_prompts,
+    make_curves,
+    make_step_table,
+)
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
 from rubrank.viewer.run import LiveRun, decode_texts
@@ -108,7 +114,9 @@ def serve(
         evaluation = report_data(scored_runs) if scored_runs else None
 
         def make_application(hosts: Sequence[str], token: str | None) -> Starlette:
-            return make_app(runs, hosts=hosts, token=token, evaluation=evaluation, labels=label_file)
+            return make_app(
+                runs, hosts=hosts, token=token, evaluation=evaluation, labels=label_file
+            )
 
         serve_app(make_application, host=host, port=port, on_ready=on_ready)
 
@@ -124,7 +132,9 @@ def serve_app(
     token = None if _is_loopback(host) else secrets.token_urlsafe(24)
     listening = _listen(host, port)
     app = make_application(_LOCAL_NAMES if token is None else (), token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+    )
     on_ready(make_address(host, listening.getsockname()[1], token))
     server.run(sockets=[listening])
 
@@ -195,7 +205,9 @@ def make_app(
     routes.append(Route("/api/label", api.label, methods=["POST"]))
     routes.append(Route("/", _serve_page))
     routes.append(Route("/assets/{name}", _serve_asset))
-    return Starlette(routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)])
+    return Starlette(
+        routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)]
+    )
 
 
 class AccessMiddleware:
@@ -214,7 +226,9 @@ class AccessMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] += [
+                    (name.encode(), value.encode()) for name, value in _HEADERS.items()
+                ]
             await send(message)
 
         refusal = self._refuse(Request(scope))
@@ -252,7 +266,9 @@ def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Respo
         if isinstance(data, Response):
             return data
         # Lone surrogates, which texts may hold, stay escaped: JSONResponse would fail on them.
-        return Response(json.dumps(data, allow_nan=False, separators=(",", ":")), media_type="application/json")
+        return Response(
+            json.dumps(data, allow_nan=False, separators=(",", ":")), media_type="application/json"
+        )
 
     return answer
 
@@ -273,7 +289,9 @@ def _serve_asset(request: Request) -> Response:
 class ViewerApi:
     """What the page asks for. Every method takes a request and returns plain data."""
 
-    def __init__(self, runs: Sequence[LiveRun], evaluation: Any = None, labels: LabelFile | None = None) -> None:
+    def __init__(
+        self, runs: Sequence[LiveRun], evaluation: Any = None, labels: LabelFile | None = None
+    ) -> None:
         self._runs = runs
         self._evaluation = to_plain_numbers(evaluation)
         self._labels = labels
@@ -289,7 +307,9 @@ class ViewerApi:
             "runs": [_describe_run(run) for run in self._runs],
             "rules": [f"{name}+" for name in rule_names()],
             "has_evaluation": self._evaluation is not None,
-            "labels": None if labels is None else {"path": str(labels.path), "count": labels.count()},
+            "labels": None
+            if labels is None
+            else {"path": str(labels.path), "count": labels.count()},
         }
 
     def index(self, request: Request) -> Any:
@@ -348,19 +368,28 @@ class ViewerApi:
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "labels are taken as JSON"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
-        return await run_in_threadpool(_answer_with(lambda _: self._put_label(json.loads(body))), request)
+        return await run_in_threadpool(
+            _answer_with(lambda _: self._put_label(json.loads(body))), request
+        )
 
     def _put_label(self, label: Any) -> Any:
         if self._labels is None:
-            raise InvalidInput("view", "labels", "a file", "none", "Start it with `rubrank view … --labels FILE`.")
+            raise InvalidInput(
+                "view", "labels", "a file", "none", "Start it with `rubrank view … --labels FILE`."
+            )
         run = self._runs[int(label["run"])]
         g = int(label["g"])
         record = _parse_record(run.read_line(g))
         group = _name_labelled(run, record)
         score = None if label["score"] is None else float(label["score"])
         rollout = int(label["rollout"])
-        self._labels.put(record, group=group, rollout=rollout, criterion=str(label["criterion"]), score=score)
-        return {"labels": self._labels.list_group(group, record.size), "count": self._labels.count()}
+        self._labels.put(
+            record, group=group, rollout=rollout, criterion=str(label["criterion"]), score=score
+        )
+        return {
+            "labels": self._labels.list_group(group, record.size),
+            "count": self._labels.count(),
+        }
 
     def compare(self, request: Request) -> Any:
         """How two runs differ on the prompts that they share."""
@@ -381,7 +410,9 @@ class ViewerApi:
         prompt = run.index.facts["prompt"][g]
         groups: list[dict[str, Any]] = []
         for number, other in enumerate(self._runs):
-            for at in np.flatnonzero(other.index.facts["prompt"] == prompt)[: _MOST_SAME - len(groups)].tolist():
+            for at in np.flatnonzero(other.index.facts["prompt"] == prompt)[
+                : _MOST_SAME - len(groups)
+            ].tolist():
                 groups.append(_describe_same(number, other, at))
         return {"groups": groups}
 
@@ -405,7 +436,9 @@ class ViewerApi:
 
     def curves(self, request: Request) -> Any:
         """Curves and table of steps of every run."""
-        return [self._cached("curves", number, _compute_curves) for number in range(len(self._runs))]
+        return [
+            self._cached("curves", number, _compute_curves) for number in range(len(self._runs))
+        ]
 
     def summary(self, request: Request) -> Any:
         """Figures over all groups of a run, or over a sample of a long one."""
@@ -475,7 +508,9 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
 
 
 def _compute_curves(run: LiveRun) -> Any:
-    return to_plain_numbers({"name": run.name, **make_curves(run.index), "table": make_step_table(run.index)})
+    return to_plain_numbers(
+        {"name": run.name, **make_curves(run.index), "table": make_step_table(run.index)}
+    )
 
 
 def _compute_summary(run: LiveRun) -> Any:
@@ -542,7 +577,17 @@ def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
     names: dict[str, None] = {}
     for criteria in run.index.criteria_sets:
         names.update(dict.fromkeys(criteria))
-    columns = ["run", "number", "group", "step", "rule", "rollout", "reward", "ranking", "stopped_by"]
+    columns = [
+        "run",
+        "number",
+        "group",
+        "step",
+        "rule",
+        "rollout",
+        "reward",
+        "ranking",
+        "stopped_by",
+    ]
     columns += [f"score: {name}" for name in names]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="")

@@ -80,7 +80,9 @@ class GradingFeed:
         self._first_groups = _FIRST_GROUPS if is_local(self._rule) else len(groups)
         self._records = records
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._grade_rest, name="rubrank view: grading", daemon=True)
+        self._thread = threading.Thread(
+            target=self._grade_rest, name="rubrank view: grading", daemon=True
+        )
 
     def grade_first(self) -> None:
         """Grade some groups in this thread; raises what is wrong with rubric, judges or rollouts."""
@@ -109,11 +111,15 @@ class GradingFeed:
 
         table = grade(groups, self._options.rubric, judges=self._options.judges, workers=0)
         table, batch = make_batch(Logged(table), self._options.fusion)
-        write_records(self._records, record_table(table, self._rule, groups=groups, batch=batch), append=True)
+        write_records(
+            self._records, record_table(table, self._rule, groups=groups, batch=batch), append=True
+        )
         self.done += len(groups)
 
 
-def open_sources(paths: Sequence[Path], options: OpenOptions, cleanup: ExitStack) -> list[OpenedSource]:
+def open_sources(
+    paths: Sequence[Path], options: OpenOptions, cleanup: ExitStack
+) -> list[OpenedSource]:
     """Every path as something that can be shown; raises for the first that cannot. cleanup: removes temporary files."""
     return [_open_source(path, options, cleanup) for path in paths]
 
@@ -129,10 +135,14 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
         for name in ("rubric", "judges", "rollouts"):
             if getattr(options, name) is not None:
                 remedy = "Records are shown as they were graded and fused."
-                raise InvalidInput("view", name, "given with rollouts or scores", f"records: {path}", remedy)
+                raise InvalidInput(
+                    "view", name, "given with rollouts or scores", f"records: {path}", remedy
+                )
         for name in sorted(options.fusion.model_fields_set):
             remedy = "Change the rule, weights and gates on the page, or fuse again with `rubrank record`."
-            raise InvalidInput("view", name, "given with rollouts or scores", f"records: {path}", remedy)
+            raise InvalidInput(
+                "view", name, "given with rollouts or scores", f"records: {path}", remedy
+            )
         return OpenedSource(path, path)
     evaluation = find_runs(path)
     if evaluation:
@@ -176,11 +186,17 @@ def _fuse_scores(path: Path, options: OpenOptions) -> Iterator[Any]:
 
     rule = make_fuse_rule(options.fusion)
     table, batch = make_batch(read_logged(path, options.rollouts, options.columns), options.fusion)
-    groups = match_own_texts(table, path) if options.rollouts is None else match_rollouts(table, options.rollouts)
+    groups = (
+        match_own_texts(table, path)
+        if options.rollouts is None
+        else match_rollouts(table, options.rollouts)
+    )
     return record_table(table, rule, groups=groups, batch=batch)
 
 
-def _read_graded_by_own_rubrics(path: Path, options: OpenOptions, score_problem: RubrankError) -> list[Group]:
+def _read_graded_by_own_rubrics(
+    path: Path, options: OpenOptions, score_problem: RubrankError
+) -> list[Group]:
     """Rollouts whose rows hold their rubrics; raises with what is missing for everything else."""
     try:
         groups = list(read_rollouts(str(path), options.rollout_columns).groups)
@@ -188,5 +204,7 @@ def _read_graded_by_own_rubrics(path: Path, options: OpenOptions, score_problem:
         raise score_problem from None
     if not all(group.rubric is not None for group in groups):
         remedy = f"Name the rubric: rubrank view {path} --rubric FILE."
-        raise InvalidInput("view", str(path), "rollouts with a rubric", "rollouts without one", remedy)
+        raise InvalidInput(
+            "view", str(path), "rollouts with a rubric", "rollouts without one", remedy
+        )
     return groups

@@ -62,7 +62,10 @@ def find_states(record: Any) -> State:
     if record.gate is not None:
         if not all(record.gate.passed):
             states |= State.STOPPED
-        if any(passed and factor < 1.0 for passed, factor in zip(record.gate.passed, record.gate.factor, strict=True)):
+        if any(
+            passed and factor < 1.0
+            for passed, factor in zip(record.gate.passed, record.gate.factor, strict=True)
+        ):
             states |= State.SOFTENED
     if _rules_disagree(record):
         states |= State.RULES_DISAGREE

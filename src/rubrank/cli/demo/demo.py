@@ -59,13 +59,19 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
         print_line(_short_explanation(first))
 
     write_rewards(groups, result, output)
-    write_records(records, records_of(result, graded, groups=groups, others=_fuse_with_other_rules(graded)))
+    write_records(
+        records, records_of(result, graded, groups=groups, others=_fuse_with_other_rules(graded))
+    )
     write_report(records, report, title="rubrank demo")
     print_line(f"Report to open in a browser: {report}")
     print_line(f"Rewards: {output}    Records: {records}")
     if not explain:
         # After `make demo` the command is in .venv, which is not on the PATH.
-        command = "rubrank" if shutil.which("rubrank") else f"{os.path.relpath(sys.executable)} -m rubrank"
+        command = (
+            "rubrank"
+            if shutil.which("rubrank")
+            else f"{os.path.relpath(sys.executable)} -m rubrank"
+        )
         print_line(f"All groups and reasons: {command} demo --explain --force")
     return result
 
@@ -90,7 +96,10 @@ def _show_explanations(result: Fused, graded: ScoreTable) -> None:
 def _fuse_with_other_rules(table: ScoreTable) -> dict[str, np.ndarray]:
     """Rewards of the same rollouts under other rules, which the report compares."""
     batch = table.batch()
-    return {name: find_rule(name)(batch).reward for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")}
+    return {
+        name: find_rule(name)(batch).reward
+        for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")
+    }
 
 
 def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
@@ -99,7 +108,9 @@ def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
     The influence of reasoning length is reduced; that of headings and bold print is removed.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    reasoning = lengths([r.answer for r in rollouts], reasoning=[r.thoughts for r in rollouts]).reasoning
+    reasoning = lengths(
+        [r.answer for r in rollouts], reasoning=[r.thoughts for r in rollouts]
+    ).reasoning
     density = markdown_density([r.answer for r in rollouts])
     columns = [MARKERS.index("heading"), MARKERS.index("bold")]
     attributes = np.column_stack([reasoning, density[:, columns]])
@@ -126,7 +137,9 @@ def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
         "of longer reasoning, headings and bold print is taken out. Gates stop responses that are empty, cut off, "
         "garbled or looping."
     )
-    return "\n".join(["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""])
+    return "\n".join(
+        ["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""]
+    )
 
 
 def _scored_criteria(group: FusedGroup) -> list[int]:
@@ -137,11 +150,16 @@ def _scored_criteria(group: FusedGroup) -> list[int]:
 def _show_rewards(group: FusedGroup) -> None:
     """Print a table of criteria × rollouts, from the best rollout to the worst."""
     order = [int(i) for i in np.argsort(-group.reward, kind="stable")]
-    rows = [[group.criteria[k], *(_format_score(group, i, k) for i in order)] for k in _scored_criteria(group)]
+    rows = [
+        [group.criteria[k], *(_format_score(group, i, k) for i in order)]
+        for k in _scored_criteria(group)
+    ]
     rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
     rows.append(["gate", *(_format_gate(group, i) for i in order)])
     rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
-    table(f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1)
+    table(
+        f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1
+    )
 
 
 def _format_score(group: FusedGroup, i: int, k: int) -> str:
@@ -166,8 +184,12 @@ def _show_overview(result: Fused) -> None:
     for group in result:
         k = int(np.argmax(group.effective_weights))
         rewards = " ".join(f"{100 * reward:3.0f}" for reward in group.reward)
-        rows.append([str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})"])
-    title = "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
+        rows.append(
+            [str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})"]
+        )
+    title = (
+        "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
+    )
     table(title, ("group", "rewards", "largest weight"), rows, words=3)
 
 

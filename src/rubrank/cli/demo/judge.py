@@ -33,7 +33,9 @@ from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion
 
 MODEL = "none (replies written for the demo)"
-NOTICE = "The judges' replies were written for this demo, as an illustration: no judge model was asked."
+NOTICE = (
+    "The judges' replies were written for this demo, as an illustration: no judge model was asked."
+)
 """Printed by the demo, so that nobody mistakes the replies for those of a model."""
 
 _REPLIES_FILE = "demo_judge.yaml"
@@ -79,7 +81,9 @@ def _store_replies(store: ReplyCache, judge: Judge, replies: CallsWithReplies) -
     for call, text in replies:
         key = keys.key(call)
         if store.get(key, keys.servers) is None:
-            reply = Reply(text, model=MODEL, endpoint=judge.endpoints[0].where, finish_reason="stop")
+            reply = Reply(
+                text, model=MODEL, endpoint=judge.endpoints[0].where, finish_reason="stop"
+            )
             store.put(key, call, reply, requests=0)
 
 
@@ -96,7 +100,10 @@ def _make_rankings(
             question = Question(group, (criterion,), is_ranked)
             for order in make_orders(question, 0, judge):
                 rollouts = [group.rollouts[i] for i in order]
-                yield listwise_call(criterion, rollouts, language=judge.language), _format_ranking(places, order)
+                yield (
+                    listwise_call(criterion, rollouts, language=judge.language),
+                    _format_ranking(places, order),
+                )
 
 
 def _format_ranking(places: Places, order: Sequence[int]) -> str:
@@ -112,7 +119,9 @@ def _format_ranking(places: Places, order: Sequence[int]) -> str:
 
 
 def _make_verdicts(
-    verdicts: Mapping[str, Mapping[str, Mapping[int, Mapping[str, Any]]]], groups: Mapping[str, Group], judge: Judge
+    verdicts: Mapping[str, Mapping[str, Mapping[int, Mapping[str, Any]]]],
+    groups: Mapping[str, Group],
+    judge: Judge,
 ) -> CallsWithReplies:
     """The calls about one response each. verdicts: by criterion, query and rollout."""
     for name, by_query in verdicts.items():

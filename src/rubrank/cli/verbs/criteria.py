@@ -27,7 +27,10 @@ def register(app: typer.Typer) -> None:
 
 def check(
     file: Annotated[
-        str, typer.Argument(help="A rubric (YAML, TOML, JSON), a preset, or a dataset whose rows have rubrics.")
+        str,
+        typer.Argument(
+            help="A rubric (YAML, TOML, JSON), a preset, or a dataset whose rows have rubrics."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +54,10 @@ def check(
 def lint(
     rubric: Annotated[str, typer.Argument(help="A rubric (YAML, TOML, JSON) or a preset.")],
     records: Annotated[
-        Path | None, typer.Option(help="Records of a run with this rubric, to find weaknesses that show in its scores.")
+        Path | None,
+        typer.Option(
+            help="Records of a run with this rubric, to find weaknesses that show in its scores."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +66,9 @@ def lint(
     from rubrank.records.files import read_records
     from rubrank.rubrics.rubric import load_rubric
 
-    findings = lint_rubric(load_rubric(rubric), read_records(records) if records is not None else None)
+    findings = lint_rubric(
+        load_rubric(rubric), read_records(records) if records is not None else None
+    )
     if as_json:
         print_json([finding.to_dict() for finding in findings])
     else:
@@ -75,23 +83,34 @@ def lint(
 def _complete_name(incomplete: str) -> list[str]:
     from rubrank.cli.catalogue import find_criteria
 
-    return [criterion.name for criterion in find_criteria() if criterion.name.startswith(incomplete)]
+    return [
+        criterion.name for criterion in find_criteria() if criterion.name.startswith(incomplete)
+    ]
 
 
 def _complete_family(incomplete: str) -> list[str]:
     from rubrank.cli.catalogue import find_criteria
 
-    return sorted({criterion.family for criterion in find_criteria() if criterion.family.startswith(incomplete)})
+    return sorted(
+        {
+            criterion.family
+            for criterion in find_criteria()
+            if criterion.family.startswith(incomplete)
+        }
+    )
 
 
 def criteria(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Show this criterion: what passes, its parameters, examples.", autocompletion=_complete_name
+            help="Show this criterion: what passes, its parameters, examples.",
+            autocompletion=_complete_name,
         ),
     ] = None,
-    family: Annotated[str | None, typer.Option(help="Only this family.", autocompletion=_complete_family)] = None,
+    family: Annotated[
+        str | None, typer.Option(help="Only this family.", autocompletion=_complete_family)
+    ] = None,
     search: Annotated[
         str | None, typer.Option(help="Only criteria that match these words, such as 'unit test'.")
     ] = None,
@@ -145,7 +164,9 @@ def _show_criterion(criterion: CriterionEntry) -> None:
 def _show_example(example: Any) -> None:
     value = "missing" if example.get("value") is None else f"{example['value']:g}"
     settings = [
-        f"{key}={example[key]}" for key in ("params", "siblings", "compat", "mode", "rollout") if example.get(key)
+        f"{key}={example[key]}"
+        for key in ("params", "siblings", "compat", "mode", "rollout")
+        if example.get(key)
     ]
     note = f"  # {example['note']}" if example.get("note") else ""
     text = str(example.get("text", ""))

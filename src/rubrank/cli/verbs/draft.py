@@ -30,35 +30,55 @@ def register(app: typer.Typer) -> None:
 
 
 def draft(
-    prompts: Annotated[str, typer.Argument(help="Prompts in any format that `grade` reads (rubrank help data).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")] = Path(
-        "rubrics.jsonl"
-    ),
+    prompts: Annotated[
+        str, typer.Argument(help="Prompts in any format that `grade` reads (rubrank help data).")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")
+    ] = Path("rubrics.jsonl"),
     force: Force = False,
     activate: Annotated[
         bool,
-        typer.Option("--activate/--compile-only", help="Add criteria of the library that fit the type of task."),
+        typer.Option(
+            "--activate/--compile-only",
+            help="Add criteria of the library that fit the type of task.",
+        ),
     ] = True,
     writers: Annotated[
-        Path | None, typer.Option(help="File of models that write judged items, in the form of a judges file.")
+        Path | None,
+        typer.Option(help="File of models that write judged items, in the form of a judges file."),
     ] = None,
     responses: Annotated[
-        str | None, typer.Option(help="Responses to the prompts: for contrast, and to measure items with --judges.")
+        str | None,
+        typer.Option(
+            help="Responses to the prompts: for contrast, and to measure items with --judges."
+        ),
     ] = None,
     judges: Annotated[
-        Path | None, typer.Option(help="File of judges; with --responses, items are kept only if data supports them.")
+        Path | None,
+        typer.Option(
+            help="File of judges; with --responses, items are kept only if data supports them."
+        ),
     ] = None,
     keep: Annotated[
-        Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
+        Literal["data", "all"],
+        typer.Option(help="data: items that the figures support; all: every item."),
     ] = "data",
     writer_prompts: Annotated[
         Path | None,
-        typer.Option(help="Folder with your own prompts for the writers: write.txt, merge.txt, break.txt …"),
+        typer.Option(
+            help="Folder with your own prompts for the writers: write.txt, merge.txt, break.txt …"
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show calls, tokens and cost of writers and judges; write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show calls, tokens and cost of writers and judges; write nothing."
+        ),
     ] = False,
-    examples: Annotated[int, typer.Option(min=0, help="Show this many of the drafted rubrics.")] = 1,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Show this many of the drafted rubrics.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Draft rubrics from prompts: constraints become criteria for programs; models, if given, write judged items."""
@@ -76,7 +96,13 @@ def draft(
         got = "no --writers" if writers is None else "no --responses"
         raise InvalidInput("draft", "judges", "used with --writers and --responses", got, "")
     if not dry_run:
-        check_output_path(output, (".jsonl",), inputs=(prompts, writers, responses, judges), force=force, verb="draft")
+        check_output_path(
+            output,
+            (".jsonl",),
+            inputs=(prompts, writers, responses, judges),
+            force=force,
+            verb="draft",
+        )
     rows = list(read_prompts(prompts))
     writing_models = load_writers(writers) if writers is not None else None
     measuring_judges = load_judges(judges) if judges is not None else None
@@ -84,7 +110,12 @@ def draft(
     templates = load_templates(writer_prompts)
     if dry_run:
         _show_estimate(
-            rows, writing_models, measuring_judges if keep == "data" else None, known_responses, templates, as_json
+            rows,
+            writing_models,
+            measuring_judges if keep == "data" else None,
+            known_responses,
+            templates,
+            as_json,
         )
         return
     with Bar("drafting", quiet=as_json) as bar:
@@ -130,7 +161,9 @@ def draft(
         )
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
-        say(f"{problems} prompts have replies that could not be used; see `draft.problems` in the output")
+        say(
+            f"{problems} prompts have replies that could not be used; see `draft.problems` in the output"
+        )
     say(f"rubrics: {output}")
 
 
@@ -155,18 +188,31 @@ def _show_estimate(
     usual = estimate_draft(rows, writers, judges, texts, templates, **USUAL)
     most = estimate_draft(rows, writers, judges, texts, templates, **MOST)
     if as_json:
-        print_json({"prompts": len(rows), "assumed": USUAL, "usual": usual.as_dict(), "most": most.as_dict()})
+        print_json(
+            {
+                "prompts": len(rows),
+                "assumed": USUAL,
+                "usual": usual.as_dict(),
+                "most": most.as_dict(),
+            }
+        )
         return
     headings = ["", f"{USUAL['items']} items a writer", f"at most ({MOST['items']})"]
     purposes = {"judge": "calls of judges"}
     lines = [
-        [purposes.get(purpose, f"calls to {purpose}"), f"{usual.calls[purpose]:,}", f"{most.calls[purpose]:,}"]
+        [
+            purposes.get(purpose, f"calls to {purpose}"),
+            f"{usual.calls[purpose]:,}",
+            f"{most.calls[purpose]:,}",
+        ]
         for purpose in most.calls
     ]
     lines.append(["tokens in", f"{usual.input_tokens:,}", f"{most.input_tokens:,}"])
     lines.append(["tokens out, at most", f"{usual.output_tokens:,}", f"{most.output_tokens:,}"])
     currency = f" in {writers.currency}" if writers.currency else ""
-    costs = [f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)]
+    costs = [
+        f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)
+    ]
     lines.append([f"cost{currency}, at most", *costs])
     table(f"{counted(len(rows), 'prompt')}, before replies in the cache", headings, lines)
 
@@ -176,7 +222,9 @@ def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     kept_steps = Counter(item.step.removesuffix(" by a model") for item in items if item.kept)
     return {
         "prompts": len(drafted),
-        "with_compiled": sum(any(item.step.startswith("compiled") for item in rubric.items) for rubric in drafted),
+        "with_compiled": sum(
+            any(item.step.startswith("compiled") for item in rubric.items) for rubric in drafted
+        ),
         "compiled": kept_steps["compiled"],
         "activated": kept_steps["activated"],
         "written": kept_steps["written"],
@@ -191,29 +239,50 @@ def _show(rubric: DraftedRubric) -> None:
     for item in rubric.items:
         source = item.evidence.strip().replace("\n", " ") or item.writer or item.step
         rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
-    table(f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}", ["criterion", "from"], rows, words=2)
+    table(
+        f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}",
+        ["criterion", "from"],
+        rows,
+        words=2,
+    )
 
 
 def evolve(
-    records: Annotated[Path, typer.Argument(help="Records of a run with texts: a file, rotated files, or a folder.")],
-    writers: Annotated[Path, typer.Option(help="File of models that write items, in the form of a judges file.")],
-    judges: Annotated[Path, typer.Option(help="File of judges; items are kept only if data supports them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")] = Path(
-        "evolved.jsonl"
-    ),
+    records: Annotated[
+        Path,
+        typer.Argument(help="Records of a run with texts: a file, rotated files, or a folder."),
+    ],
+    writers: Annotated[
+        Path, typer.Option(help="File of models that write items, in the form of a judges file.")
+    ],
+    judges: Annotated[
+        Path, typer.Option(help="File of judges; items are kept only if data supports them.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the rubrics go, as JSON lines.")
+    ] = Path("evolved.jsonl"),
     force: Force = False,
     rubrics: Annotated[
-        str | None, typer.Option(help="The dataset of the run: all its rows are written, with the items added.")
+        str | None,
+        typer.Option(
+            help="The dataset of the run: all its rows are written, with the items added."
+        ),
     ] = None,
     most_items: Annotated[int, typer.Option(min=1, help="Most items that a prompt gets.")] = 4,
     most_queries: Annotated[int, typer.Option(min=1, help="Most prompts that get items.")] = 100,
     retire_after: Annotated[
-        int, typer.Option(min=1, help="Groups in a row without spread after which an evolved item is retired.")
+        int,
+        typer.Option(
+            min=1, help="Groups in a row without spread after which an evolved item is retired."
+        ),
     ] = 3,
     keep: Annotated[
-        Literal["data", "all"], typer.Option(help="data: items that the figures support; all: every item.")
+        Literal["data", "all"],
+        typer.Option(help="data: items that the figures support; all: every item."),
     ] = "data",
-    writer_prompts: Annotated[Path | None, typer.Option(help="Folder with your own prompts for the writers.")] = None,
+    writer_prompts: Annotated[
+        Path | None, typer.Option(help="Folder with your own prompts for the writers.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add judged items to prompts whose groups have no signal or little headroom in the records of a run."""
@@ -225,7 +294,9 @@ def evolve(
     from rubrank.records.files import read_records
     from rubrank.training.evolution import observe_record
 
-    check_output_path(output, (".jsonl",), inputs=(records, writers, rubrics, judges), force=force, verb="evolve")
+    check_output_path(
+        output, (".jsonl",), inputs=(records, writers, rubrics, judges), force=force, verb="evolve"
+    )
     options = EvolveOptions(
         writers=str(writers),
         most_items=most_items,
@@ -246,7 +317,13 @@ def evolve(
         observation = observe_record(record)
         if observation is None:
             remedy = "Record with texts (`texts: true`)."
-            raise InvalidInput(f"{records}: group {record.group!r}", "texts", "prompt and responses", "none", remedy)
+            raise InvalidInput(
+                f"{records}: group {record.group!r}",
+                "texts",
+                "prompt and responses",
+                "none",
+                remedy,
+            )
         evolution.observe(observation)
         last_step = max(last_step, observation.step)
         groups += 1
@@ -263,7 +340,11 @@ def evolve(
                 row = {**row, "rubric": rubric, "draft": _describe_evolved(row.get("draft"), query)}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     counts = Counter(event["event"] for event in events)
-    summary = {"groups": groups, "prompts": len(queries), **{name: counts[name] for name in _EVENTS}}
+    summary = {
+        "groups": groups,
+        "prompts": len(queries),
+        **{name: counts[name] for name in _EVENTS},
+    }
     if as_json:
         print_json({"output": str(output), **summary, "events": events})
         return
@@ -283,7 +364,9 @@ _EVENTS = ("added", "retired", "dropped", "refused", "problem", "failed")
 def _describe_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
     """The column `draft` of a row: what it says about other items stays."""
     description: dict[str, Any] = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
-    drafted_items = [entry for entry in description.get("items", []) if entry.get("step") != "evolved"]
+    drafted_items = [
+        entry for entry in description.get("items", []) if entry.get("step") != "evolved"
+    ]
     description["items"] = [*drafted_items, *(item.provenance() for item in query.items)]
     return description
 
@@ -298,6 +381,12 @@ def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
         if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], dict):
             prompt = prompt[0].get("content")
         if not isinstance(prompt, str):
-            raise InvalidInput(f"{source}: row {number}", "prompt", "a text, or one message", type(prompt).__name__, "")
+            raise InvalidInput(
+                f"{source}: row {number}",
+                "prompt",
+                "a text, or one message",
+                type(prompt).__name__,
+                "",
+            )
         rows.append({**row, "prompt": prompt})
     return rows

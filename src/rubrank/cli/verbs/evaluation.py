@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     from rubrank.evaluation.table import CapabilityTable
 
 _Data = Annotated[Path | None, typer.Option(help="Folder (or file) of the benchmarks' own data.")]
-_Judges = Annotated[Path | None, typer.Option(help="File of judges (YAML, TOML or JSON); the first judge is used.")]
-_Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")]
+_Judges = Annotated[
+    Path | None, typer.Option(help="File of judges (YAML, TOML or JSON); the first judge is used.")
+]
+_Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the benchmark, as name=value.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    verbs = typer.Typer(help="Benchmarks: score outputs, run models, make the capability table.", no_args_is_help=True)
+    verbs = typer.Typer(
+        help="Benchmarks: score outputs, run models, make the capability table.",
+        no_args_is_help=True,
+    )
     add_verb(verbs, list_benchmarks, "list")
     add_verb(verbs, score)
     add_verb(verbs, show_table, "table")
@@ -41,20 +48,30 @@ def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(benchmarks)
         return
-    rows = [[b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]] for b in benchmarks]
+    rows = [
+        [b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]]
+        for b in benchmarks
+    ]
     table("Benchmarks", ["name", "metric", "judge", "licence", "data"], rows, words=5)
     for benchmark in benchmarks:
         print(f"{benchmark['name']}: {benchmark['get']}")
 
 
 def score(
-    outputs: Annotated[Path, typer.Argument(help="Outputs of a model, one row per item: JSON lines, CSV, Parquet.")],
-    benchmark: Annotated[str, typer.Option("--benchmark", "-b", help="The benchmark; `rubrank eval list` shows them.")],
+    outputs: Annotated[
+        Path, typer.Argument(help="Outputs of a model, one row per item: JSON lines, CSV, Parquet.")
+    ],
+    benchmark: Annotated[
+        str,
+        typer.Option("--benchmark", "-b", help="The benchmark; `rubrank eval list` shows them."),
+    ],
     data: _Data = None,
     judges: _Judges = None,
     model: Annotated[str, typer.Option(help="Name of the model to show in tables.")] = "",
     settings: _Settings = None,
-    where: Annotated[list[str] | None, typer.Option(help="Only rows with this value, as column=value.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with this value, as column=value.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the scores to this file, as JSON.")
     ] = None,
@@ -77,7 +94,9 @@ def score(
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
         ask_judge, judge_name = open_judge(judges, bar) if judges else (None, "")
-        scored = score_rows(rows, found_benchmark, items=items, judge=ask_judge, model=name, judge_name=judge_name)
+        scored = score_rows(
+            rows, found_benchmark, items=items, judge=ask_judge, model=name, judge_name=judge_name
+        )
     if output:
         write_run(scored, output)
     _show_run(scored, as_json)
@@ -89,10 +108,13 @@ def score(
 def show_table(
     runs: Annotated[list[Path], typer.Argument(help="Scored runs: files, or folders of them.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the table to this file, as Markdown.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the table to this file, as Markdown."),
     ] = None,
     force: Force = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Show 95% intervals over items.")] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Show 95% intervals over items.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the paper's table: benchmarks, capability averages, overall."""
@@ -115,7 +137,9 @@ def show_table(
 def compare(
     first: Annotated[Path, typer.Argument(help="A scored run, or a folder of runs.")],
     second: Annotated[Path, typer.Argument(help="Another run on the same items.")],
-    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Resamples for the intervals.")] = 1000,
+    resamples: Annotated[
+        int, typer.Option(min=100, max=100_000, help="Resamples for the intervals.")
+    ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -123,9 +147,13 @@ def compare(
     from rubrank.evaluation.comparison import compare_runs
     from rubrank.evaluation.runs import read_runs
 
-    differences = compare_runs(read_runs([first]), read_runs([second]), resamples=resamples, seed=seed)
+    differences = compare_runs(
+        read_runs([first]), read_runs([second]), resamples=resamples, seed=seed
+    )
     if as_json:
-        print_json([vars(difference) | {"estimate": difference.estimate} for difference in differences])
+        print_json(
+            [vars(difference) | {"estimate": difference.estimate} for difference in differences]
+        )
         return
     rows = [
         [
@@ -144,21 +172,36 @@ def compare(
 
 def run(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names.")],
+    model: Annotated[
+        str,
+        typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names."),
+    ],
     suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
-    only: Annotated[str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Items per benchmark.")] = None,
     data: _Data = None,
     judges: _Judges = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")] = Path("out/eval"),
-    base_url: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for logs and scored runs.")
+    ] = Path("out/eval"),
+    base_url: Annotated[
+        str | None, typer.Option(help="Base URL of an OpenAI-compatible endpoint.")
+    ] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens per answer.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Samples at once, for a local model.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Answers per item; default: the benchmark's own.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Samples at once, for a local model.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Answers per item; default: the benchmark's own.")
+    ] = None,
     settings: _Settings = None,
-    hub: Annotated[bool, typer.Option("--hub", help="Download from the hub what --data does not have.")] = False,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Download from the hub what --data does not have.")
+    ] = False,
 ) -> None:
     """Run a model on the benchmarks whose data is present, through Inspect; an interrupted run is resumed."""
     from rubrank.evaluation.suite import RunOptions, run_suite
@@ -190,10 +233,14 @@ def run(
         raise typer.Exit(1)
 
 
-def _filter_rows(rows: Iterable[Mapping[str, Any]], where: list[str] | None) -> Iterator[Mapping[str, Any]]:
+def _filter_rows(
+    rows: Iterable[Mapping[str, Any]], where: list[str] | None
+) -> Iterator[Mapping[str, Any]]:
     """The rows that have the values of all column=value texts."""
     values = split_pairs(where, "where", "column=value")
-    return (row for row in rows if all(str(row.get(name)) == value for name, value in values.items()))
+    return (
+        row for row in rows if all(str(row.get(name)) == value for name, value in values.items())
+    )
 
 
 def _show_run(run: EvalRun, as_json: bool) -> None:
@@ -202,11 +249,15 @@ def _show_run(run: EvalRun, as_json: bool) -> None:
         return
     rows = [[name, number(value, ".4f")] for name, value in run.metrics.items()]
     table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
-    print_line(f"{run.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in run.settings.items()) or 'none'}")
+    print_line(
+        f"{run.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in run.settings.items()) or 'none'}"
+    )
     for note in run.notes:
         print_line(f"note: {note}")
     if not math.isnan(run.reasoning_words):
-        print(f"reasoning was removed before scoring: {run.reasoning_words:.0f} words per answer that has any")
+        print(
+            f"reasoning was removed before scoring: {run.reasoning_words:.0f} words per answer that has any"
+        )
     for reason, count in run.missing.most_common(5):
         print_line(f"missing {count}: {reason}")
 
@@ -217,7 +268,12 @@ def _print_table(capabilities: CapabilityTable) -> None:
     for row in capabilities.rows:
         benchmarks = [name for name in capabilities.benchmarks if name in row.cells]
         cells = [
-            [benchmark_class(name).title, row.notes[name], number(row.cells[name]), *_interval(row.intervals, name)]
+            [
+                benchmark_class(name).title,
+                row.notes[name],
+                number(row.cells[name]),
+                *_interval(row.intervals, name),
+            ]
             for name in benchmarks
         ]
         headings = ["benchmark", "how", "points"]
@@ -225,7 +281,9 @@ def _print_table(capabilities: CapabilityTable) -> None:
         if row.intervals:
             headings.append("95%")
             no_interval.append("")
-        cells += [[f"= {kind}", "", number(value), *no_interval] for kind, value in row.averages.items()]
+        cells += [
+            [f"= {kind}", "", number(value), *no_interval] for kind, value in row.averages.items()
+        ]
         coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
         cells.append(["= overall", coverage, number(row.overall), *no_interval])
         table(row.model, headings, cells, words=2)

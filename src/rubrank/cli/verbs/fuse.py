@@ -17,7 +17,8 @@ from rubrank.options import FuseOptions, Options, option
 _File = Annotated[
     str,
     typer.Argument(
-        help="Scores: a file, folder or glob, or - for standard input (rubrank help data).", show_default=False
+        help="Scores: a file, folder or glob, or - for standard input (rubrank help data).",
+        show_default=False,
     ),
 ]
 
@@ -42,15 +43,21 @@ def fuse(
     output_options: OutputOptions,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; its suffix sets the format.", show_default=False),
+        typer.Option(
+            "--output", "-o", help="File to write; its suffix sets the format.", show_default=False
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write JSON lines to standard output.")
+    ] = False,
     utilities: Annotated[
         bool, typer.Option("--utilities", help="Add a column utility.NAME for each criterion.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     engine: Engine = "local",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar, no summary line.")
+    ] = False,
 ) -> None:
     """Compute one reward for every rollout: adds the columns reward and no_signal, and ranking if there is a gate.
 
@@ -96,7 +103,11 @@ def explain(
     group: Annotated[str, typer.Option("--group", help="Id of the group.", show_default=False)],
     rollout: Annotated[
         int | None,
-        typer.Option("--rollout", help="Number of one rollout, counting from 0; default: all.", show_default=False),
+        typer.Option(
+            "--rollout",
+            help="Number of one rollout, counting from 0; default: all.",
+            show_default=False,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -48,22 +48,28 @@ def grade(
         str,
         typer.Argument(help="Rollouts: a file, folder or glob, hf:NAME, or - (rubrank help data)."),
     ],
-    rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")] = Path(
-        "scores.parquet"
-    ),
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="scores.parquet or scores.jsonl.")
+    ] = Path("scores.parquet"),
     force: Force = False,
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="Worker processes; 0: none. Default: one per processor, if that is faster."),
+        typer.Option(
+            min=0, help="Worker processes; 0: none. Default: one per processor, if that is faster."
+        ),
     ] = None,
     engine: Engine = "local",
     address: Address = None,
     cache: Annotated[
-        str | None, typer.Option(help='Cache of verdicts; default OUTPUT.cache. "none" turns it off.')
+        str | None,
+        typer.Option(help='Cache of verdicts; default OUTPUT.cache. "none" turns it off.'),
     ] = None,
     compat: Annotated[
-        _Compat, typer.Option(help="fixed: follow the instruction; upstream: copy the public checker.")
+        _Compat,
+        typer.Option(help="fixed: follow the instruction; upstream: copy the public checker."),
     ] = "fixed",
     mode: Annotated[
         _Mode, typer.Option(help="strict: the answer as it is; loose: the best of eight variants.")
@@ -71,21 +77,37 @@ def grade(
     column: Column = None,
     group_column: GroupColumn = None,
     timeout: Annotated[
-        str | None, typer.Option(help='Time limit of a verdict in a worker, in seconds; default 60. "none": no limit.')
+        str | None,
+        typer.Option(
+            help='Time limit of a verdict in a worker, in seconds; default 60. "none": no limit.'
+        ),
     ] = None,
     judges: Annotated[
-        Path | None, typer.Option(help="File of judges, for criteria that no program decides (rubrank help judges).")
+        Path | None,
+        typer.Option(
+            help="File of judges, for criteria that no program decides (rubrank help judges)."
+        ),
     ] = None,
-    cache_only: Annotated[bool, typer.Option("--cache-only", help="Use cached replies only; make no calls.")] = False,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Use cached replies only; make no calls.")
+    ] = False,
     batch: Annotated[
         _Batch | None,
-        typer.Option(help="Use the judges' batch API: wait, or submit and come back later (rubrank help scale)."),
+        typer.Option(
+            help="Use the judges' batch API: wait, or submit and come back later (rubrank help scale)."
+        ),
     ] = None,
     most_missing: Annotated[
-        float, typer.Option(help="Fail if a larger share of the scores is missing; all missing always fails.")
+        float,
+        typer.Option(
+            help="Fail if a larger share of the scores is missing; all missing always fails."
+        ),
     ] = 0.2,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show calls, tokens and cost for each judge; grade and write nothing."
+        ),
     ] = False,
     config: FlagConfig = None,
     as_json: AsJson = False,
@@ -98,7 +120,9 @@ def grade(
 
     # All options are checked before anything is graded, so that no judge is paid for a run that fails at its end.
     if not dry_run:
-        check_output_path(output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade")
+        check_output_path(
+            output, SUFFIXES, inputs=(rollouts, rubric, judges), force=force, verb="grade"
+        )
     check_share(most_missing)
     run_grading = _choose_grader(engine, address, batch)
     check_address(engine, address, "grade")
@@ -128,10 +152,14 @@ def grade(
         say(str(pending))
         raise typer.Exit(_TRY_AGAIN_LATER) from None
     graded.write(output)
-    _show_graded(graded, output, as_json, currency="" if loaded_judges is None else loaded_judges.currency)
+    _show_graded(
+        graded, output, as_json, currency="" if loaded_judges is None else loaded_judges.currency
+    )
 
 
-def _choose_grader(engine: str, address: str | None, batch: _Batch | None) -> Callable[..., ScoreTable]:
+def _choose_grader(
+    engine: str, address: str | None, batch: _Batch | None
+) -> Callable[..., ScoreTable]:
     """The function that grades: here, here with batches of judge calls, or on Ray."""
     from rubrank.grading.grade import grade as grade_here
 
@@ -152,7 +180,13 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
 
     if file is None:
         if cache_only:
-            raise InvalidInput("grade", "cache_only", "used with `judges`", "no judges", "Name a file: `judges=FILE`.")
+            raise InvalidInput(
+                "grade",
+                "cache_only",
+                "used with `judges`",
+                "no judges",
+                "Name a file: `judges=FILE`.",
+            )
         return None
     judges = load_judges(file)
     cache = judges.cache
@@ -169,7 +203,9 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
     try:
         seconds = float(text)
     except ValueError:
-        raise InvalidInput("grade", "timeout", 'seconds, or "none"', repr(text), "For example 5.") from None
+        raise InvalidInput(
+            "grade", "timeout", 'seconds, or "none"', repr(text), "For example 5."
+        ) from None
     if not seconds > 0.0:
         raise InvalidInput("grade", "timeout", 'seconds > 0, or "none"', text, "")
     return seconds
@@ -197,7 +233,13 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
         print_json(data)
     else:
         rows = [
-            (s.name, number(s.mean, ".3g"), number(s.tie_rate, ".0%"), str(s.missing), f"{s.all_tied} of {s.groups}")
+            (
+                s.name,
+                number(s.mean, ".3g"),
+                number(s.tie_rate, ".0%"),
+                str(s.missing),
+                f"{s.all_tied} of {s.groups}",
+            )
             for s in summaries
         ]
         table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
@@ -205,7 +247,9 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
             show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
     is_compared = any(group.outcomes for group in graded.groups)  # who beats whom is no yes or no
-    if not is_compared and yes_no_only((spec.layer, spec.domain) for spec in graded.specifications()):
+    if not is_compared and yes_no_only(
+        (spec.layer, spec.domain) for spec in graded.specifications()
+    ):
         say(f"note: {YES_NO}")
     say(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}")
     if not as_json:
@@ -213,7 +257,12 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
 
 
 def _show_estimate(
-    rollouts: str, rubric: str | None, judges: Judges | None, columns: Any, as_json: bool, batch: bool
+    rollouts: str,
+    rubric: str | None,
+    judges: Judges | None,
+    columns: Any,
+    as_json: bool,
+    batch: bool,
 ) -> None:
     from rubrank.grading.preview import estimate
 
@@ -224,7 +273,15 @@ def _show_estimate(
     size = f"{counted(run.rollouts, 'rollout')} in {counted(run.groups, 'group')}"
     typer.echo(f"{size}: {run.verdicts:,} verdicts of programs, at most {run.judged:,} of judges")
     currency = f" in {judges.currency}" if judges is not None and judges.currency else ""
-    headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out, at most", f"cost{currency}, at most"]
+    headings = [
+        "judge",
+        "kind",
+        "model",
+        "calls",
+        "tokens in",
+        "tokens out, at most",
+        f"cost{currency}, at most",
+    ]
     if batch:
         headings.append("batches")
     rows = []
@@ -241,8 +298,12 @@ def _show_estimate(
 
 
 def conformance(
-    file: Annotated[Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")],
-    compat: Annotated[_Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")] = "upstream",
+    file: Annotated[
+        Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")
+    ],
+    compat: Annotated[
+        _Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")
+    ] = "upstream",
     as_json: AsJson = False,
 ) -> None:
     """Measure how often the verdicts of our verifiers agree with published ones."""
@@ -259,10 +320,20 @@ def _show_conformance(result: Conformance) -> None:
     def percent(share: float | None) -> str:
         return "–" if share is None else f"{share:.2%}"
 
-    rows = [(name, str(a.n), percent(a.strict), percent(a.loose)) for name, a in result.per_id.items()]
+    rows = [
+        (name, str(a.n), percent(a.strict), percent(a.loose)) for name, a in result.per_id.items()
+    ]
     rows.append(("all", str(result.n), percent(result.strict), percent(result.loose)))
-    table("agreement with the published verdicts", ("id", "n", "strict", "loose"), rows, most=None, total=1)
+    table(
+        "agreement with the published verdicts",
+        ("id", "n", "strict", "loose"),
+        rows,
+        most=None,
+        total=1,
+    )
     for d in result.disagreements:
         print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, answers in result.unknown.items():
-        print(f"not measured: {name} ({answers} answers): no such verifier, or arguments that it needs are missing")
+        print(
+            f"not measured: {name} ({answers} answers): no such verifier, or arguments that it needs are missing"
+        )

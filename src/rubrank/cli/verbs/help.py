@@ -33,8 +33,12 @@ _HIDDEN = ("index", "reference/", "log/")
 
 def help_(
     context: typer.Context,
-    topic: Annotated[str | None, typer.Argument(help="A topic, such as judges; without one they are listed.")] = None,
-    section: Annotated[str | None, typer.Argument(help="Words of a heading: print these sections only.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(help="A topic, such as judges; without one they are listed.")
+    ] = None,
+    section: Annotated[
+        str | None, typer.Argument(help="Words of a heading: print these sections only.")
+    ] = None,
 ) -> None:
     """Show a page of the documentation, which is installed with the package."""
     if topic is None:
@@ -61,7 +65,9 @@ def pages_folder() -> Path:
 def list_pages() -> list[str]:
     """The names of all pages: "judges", "tutorials/judge" …"""
     folder = pages_folder()
-    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md"))
+    return sorted(
+        path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")
+    )
 
 
 def select_sections(markdown: str, words: str, topic: str) -> str:
@@ -72,12 +78,22 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     for number, (start, level, title) in enumerate(headings):
         if words.lower() not in title.lower() or start < end_of_last:
             continue
-        next_starts = [next_start for next_start, next_level, _ in headings[number + 1 :] if next_level <= level]
+        next_starts = [
+            next_start
+            for next_start, next_level, _ in headings[number + 1 :]
+            if next_level <= level
+        ]
         end_of_last = min(next_starts, default=len(markdown))
         selected.append(markdown[start:end_of_last].strip())
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
-        raise InvalidInput("help", "section", f"part of a heading of {topic!r}", repr(words), f"Headings: {titles}.")
+        raise InvalidInput(
+            "help",
+            "section",
+            f"part of a heading of {topic!r}",
+            repr(words),
+            f"Headings: {titles}.",
+        )
     return "\n\n".join(selected) + "\n"
 
 
@@ -95,7 +111,9 @@ def _list_topics() -> None:
     rows = []
     for name in list_pages():
         if not name.startswith(_HIDDEN):
-            title = _find_headings((pages_folder() / f"{name}.md").read_text(encoding="utf-8"))[0][2]
+            title = _find_headings((pages_folder() / f"{name}.md").read_text(encoding="utf-8"))[0][
+                2
+            ]
             rows.append([name, title])
     table("", ["topic", "page"], rows, words=2, most=None)
     print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")

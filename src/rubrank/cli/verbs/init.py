@@ -60,13 +60,17 @@ COMMANDS = (
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder; created if it does not exist.")] = Path("rubrank"),
+    folder: Annotated[
+        Path, typer.Argument(help="The folder; created if it does not exist.")
+    ] = Path("rubrank"),
 ) -> None:
     """Create a folder with sample rollouts, a rubric, judges and settings to start from."""
     existing = [name for name in FILES if (folder / name).exists()]
     if existing:
         remedy = "Name another folder; nothing is replaced."
-        raise InvalidInput("init", "folder", "without files of these names", f"{folder / existing[0]}", remedy)
+        raise InvalidInput(
+            "init", "folder", "without files of these names", f"{folder / existing[0]}", remedy
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from rubrank.studies.audit.result import Audit
     from rubrank.studies.calibration import CascadeCalibration
 
-_Rollouts = Annotated[Path | None, typer.Option(help="The graded rollouts, to measure bias for length and Markdown.")]
+_Rollouts = Annotated[
+    Path | None, typer.Option(help="The graded rollouts, to measure bias for length and Markdown.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +50,11 @@ def register(app: typer.Typer) -> None:
     app.add_typer(judge, name="judge")
 
 
-def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JSON (rubrank help judges).")]) -> None:
+def check(
+    file: Annotated[
+        Path, typer.Argument(help="Judges, as YAML, TOML or JSON (rubrank help judges).")
+    ],
+) -> None:
     """Check a file of judges and the health of every endpoint, before any money is spent."""
     from rubrank.judges.client.runtime import check_judges
     from rubrank.judges.judge import load_judges
@@ -56,22 +62,35 @@ def check(file: Annotated[Path, typer.Argument(help="Judges, as YAML, TOML or JS
     judges = load_judges(file)
     check_judges(judges)
     for judge in judges.judges:
-        models = ", ".join(sorted({endpoint.model for leaf in judge.leaves for endpoint in leaf.endpoints}))
+        models = ", ".join(
+            sorted({endpoint.model for leaf in judge.leaves for endpoint in leaf.endpoints})
+        )
         print_line(f"{judge.name}: {judge.kind}, {models}: healthy")
 
 
 def show(
     rubric: Annotated[str, typer.Argument(help="A rubric: YAML, TOML or JSON, or a preset.")],
     rollouts: Annotated[
-        str | None, typer.Argument(help="Rollouts; without them, prompts show placeholders in brackets.")
+        str | None,
+        typer.Argument(help="Rollouts; without them, prompts show placeholders in brackets."),
     ] = None,
-    judges: Annotated[Path | None, typer.Option(help="File of judges; default: one of kind batched.")] = None,
-    group: Annotated[str | None, typer.Option(help="The group to show; by default the first.")] = None,
+    judges: Annotated[
+        Path | None, typer.Option(help="File of judges; default: one of kind batched.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The group to show; by default the first.")
+    ] = None,
     rollout: Annotated[
-        int, typer.Option(help="Number of the rollout to show, counting from 0, if judges see one response at a time.")
+        int,
+        typer.Option(
+            help="Number of the rollout to show, counting from 0, if judges see one response at a time."
+        ),
     ] = 0,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json or a .tiktoken file, to count tokens; estimated by default.")
+        Path | None,
+        typer.Option(
+            help="tokenizer.json or a .tiktoken file, to count tokens; estimated by default."
+        ),
     ] = None,
     most: Annotated[int, typer.Option(min=0, help="Calls to print; 0: all.")] = 3,
     column: Column = None,
@@ -82,7 +101,9 @@ def show(
     from rubrank.grading.preview import show_calls
 
     columns = rollout_columns(column, group_column)
-    preview = show_calls(rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer)
+    preview = show_calls(
+        rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer
+    )
     if as_json:
         print_json(preview.as_dict(most))
     else:
@@ -113,7 +134,9 @@ def _print_calls(preview: CallPreview, most: int) -> None:
 
 
 def stats(
-    cache: Annotated[Path | None, typer.Argument(help="The cache of replies; default: the project's.")] = None,
+    cache: Annotated[
+        Path | None, typer.Argument(help="The cache of replies; default: the project's.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the usage recorded in a cache: calls, cache hits, failures, tokens, cost, latency."""
@@ -133,7 +156,10 @@ def stats(
 
 
 def audit(
-    scores: Annotated[list[str], typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several.")],
+    scores: Annotated[
+        list[str],
+        typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several."),
+    ],
     humans: Annotated[
         list[Path] | None, typer.Option(help="Human labels, as score tables, one for each person.")
     ] = None,
@@ -142,12 +168,16 @@ def audit(
     positions: Annotated[
         Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Also draw a picture: .png, .svg or .pdf.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw a picture: .png, .svg or .pdf.")
+    ] = None,
     force: Force = False,
     group_column: GroupColumn = None,
     long: Long = False,
     column: TableColumn = None,
-    details: Annotated[bool, typer.Option("--details", help="Show every criterion instead of means.")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show every criterion instead of means.")
+    ] = False,
     bootstrap: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     as_json: AsJson = False,
@@ -159,7 +189,9 @@ def audit(
 
     if picture is not None:
         inputs = [*scores, *(humans or ()), rollouts, positions]
-        check_output_path(picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture")
+        check_output_path(
+            picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture"
+        )
     columns = table_columns(group_column, long, column, criteria)
     result = audit_files(
         scores,
@@ -183,21 +215,30 @@ def audit(
 
 def calibrate(
     scores: Annotated[
-        list[Path] | None, typer.Argument(help="Two score files: of the cheap judge, and of the better one.")
+        list[Path] | None,
+        typer.Argument(help="Two score files: of the cheap judge, and of the better one."),
     ] = None,
     judges: Annotated[
         Path | None,
-        typer.Option(help="Instead of score files: judges with a fallback and a cache, whose replies are used."),
+        typer.Option(
+            help="Instead of score files: judges with a fallback and a cache, whose replies are used."
+        ),
     ] = None,
     rubric: Annotated[str | None, typer.Option(help="With --judges: the rubric.")] = None,
     rollouts: Annotated[Path | None, typer.Option(help="With --judges: the rollouts.")] = None,
     agreement: Annotated[
-        float, typer.Option(help="Share of answers on which the cascade must agree with the better judge.")
+        float,
+        typer.Option(
+            help="Share of answers on which the cascade must agree with the better judge."
+        ),
     ] = 0.95,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Use probabilities as they are, without isotonic calibration.")
+        bool,
+        typer.Option("--raw", help="Use probabilities as they are, without isotonic calibration."),
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Write the settings for the file of judges: .yaml.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the settings for the file of judges: .yaml.")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -209,11 +250,19 @@ def calibrate(
 
     if output is not None:
         inputs = [*(scores or ()), judges, rollouts]
-        check_output_path(output, (".yaml",), inputs=inputs, force=force, verb="judge calibrate", option="output")
+        check_output_path(
+            output, (".yaml",), inputs=inputs, force=force, verb="judge calibrate", option="output"
+        )
     is_replay = judges is not None and rubric is not None and rollouts is not None and not scores
     if not is_replay and (len(scores or ()) != 2 or judges is not None):
         allowed = "two score files, or --judges, --rubric and --rollouts"
-        raise InvalidInput("judge calibrate", "scores", allowed, str(len(scores or ())), "See `rubrank help judges`.")
+        raise InvalidInput(
+            "judge calibrate",
+            "scores",
+            allowed,
+            str(len(scores or ())),
+            "See `rubrank help judges`.",
+        )
     if is_replay:
         cheap, better = replay_judges(rollouts, rubric, judges)
     else:
@@ -225,7 +274,9 @@ def calibrate(
         import yaml
 
         with atomic_write(output) as temporary:
-            text = yaml.safe_dump(result.settings(), allow_unicode=True, sort_keys=False, default_flow_style=None)
+            text = yaml.safe_dump(
+                result.settings(), allow_unicode=True, sort_keys=False, default_flow_style=None
+            )
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         print_json(result.as_dict())
@@ -257,7 +308,9 @@ def _show_calibration(result: CascadeCalibration) -> None:
     points = []
     for point in result.curve:
         cost = "–" if point.cost is None else f"{point.cost:.0%}"
-        points.append((f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost))
+        points.append(
+            (f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost)
+        )
     curve_headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
     table("all criteria, the least sure answers first", curve_headings, points, most=None)
 
@@ -298,7 +351,13 @@ def show_account(account: Account) -> None:
 
 
 def _usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
-    counts = (line.calls, line.hits, sum(line.failures.values()), line.input_tokens, line.output_tokens)
+    counts = (
+        line.calls,
+        line.hits,
+        sum(line.failures.values()),
+        line.input_tokens,
+        line.output_tokens,
+    )
     latencies = (line.latency(0.5), line.latency(0.99))
     return (
         name,
@@ -324,7 +383,10 @@ def show_judging(judging: Judgments, currency: str = "") -> None:
     """Print the same as text, in a few lines."""
     print_line(f"\njudges: {_describe_judging(judging)} {currency}".rstrip())
     _show_shares("disagreement", judging.disagreement)
-    _show_shares("the response shown first wins", {name: share for name, (share, _) in judging.first_win_rate.items()})
+    _show_shares(
+        "the response shown first wins",
+        {name: share for name, (share, _) in judging.first_win_rate.items()},
+    )
 
 
 def _describe_judging(judging: Judgments) -> str:
@@ -344,4 +406,6 @@ def _describe_judging(judging: Judgments) -> str:
 
 def _show_shares(title: str, shares: Mapping[str, float]) -> None:
     if shares:
-        print_line(f"  {title}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+        print_line(
+            f"  {title}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        )

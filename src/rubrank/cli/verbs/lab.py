@@ -26,15 +26,23 @@ from rubrank.errors import InvalidInput
 _RECIPE = Path("recipes") / "lab"
 _Recipes = Annotated[
     Path | None,
-    typer.Option("--recipes", metavar="FOLDER", help="The folder recipes/lab, if outside a checkout."),
+    typer.Option(
+        "--recipes", metavar="FOLDER", help="The folder recipes/lab, if outside a checkout."
+    ),
 ]
-_Work = Annotated[Path, typer.Option("--work", metavar="FOLDER", help="Folder for the results of cells.")]
-_Families = Annotated[list[str] | None, typer.Argument(metavar="FAMILY", help="Task families; default all.")]
+_Work = Annotated[
+    Path, typer.Option("--work", metavar="FOLDER", help="Folder for the results of cells.")
+]
+_Families = Annotated[
+    list[str] | None, typer.Argument(metavar="FAMILY", help="Task families; default all.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to a command line."""
-    lab = typer.Typer(help="Which rule trains best: experiments with small policies, in a checkout of the repository.")
+    lab = typer.Typer(
+        help="Which rule trains best: experiments with small policies, in a checkout of the repository."
+    )
     add_verb(lab, list_arms, "list")
     add_verb(lab, run, "run")
     add_verb(lab, tunnel, "tunnel")
@@ -50,7 +58,9 @@ def list_arms(work: _Work = Path("out/lab"), recipes: _Recipes = None) -> None:
 
         plan = cells.load_plan(folder)
         for family, seeds in plan.seeds.items():
-            missing = [arm for seed in range(seeds) for arm in cells.list_missing(plan, family, seed, work)]
+            missing = [
+                arm for seed in range(seeds) for arm in cells.list_missing(plan, family, seed, work)
+            ]
             for arm in plan.arms:
                 print(f"{family:8} {seeds - missing.count(arm):3} of {seeds:3} seeds  {arm}")
 
@@ -58,15 +68,24 @@ def list_arms(work: _Work = Path("out/lab"), recipes: _Recipes = None) -> None:
 def run(
     families: _Families = None,
     arm: Annotated[
-        list[str] | None, typer.Option("--arm", metavar="NAME", help="Run this arm only; repeatable.")
+        list[str] | None,
+        typer.Option("--arm", metavar="NAME", help="Run this arm only; repeatable."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds per arm; default as planned.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Seeds to run at once, each in its own process.")] = 1,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds per arm; default as planned.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Seeds to run at once, each in its own process.")
+    ] = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.0, help="Do not start another seed after this many minutes.")
+        float | None,
+        typer.Option(
+            "--minutes", min=0.0, help="Do not start another seed after this many minutes."
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Training steps instead of 64, for a trial.")
+        int | None,
+        typer.Option("--steps", min=1, help="Training steps instead of 64, for a trial."),
     ] = None,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
@@ -87,7 +106,9 @@ def run(
             count = 0
             for family in names:
                 numbers = range(seeds or plan.seeds[family])
-                count += cells.run_seeds(plan, family, work, numbers, arms=arm or (), until=until, steps=steps)
+                count += cells.run_seeds(
+                    plan, family, work, numbers, arms=arm or (), until=until, steps=steps
+                )
             exit_codes = [worker.wait() for worker in workers]
         except KeyboardInterrupt:
             typer.echo("rubrank: interrupted; the same command continues", err=True)
@@ -103,10 +124,14 @@ def run(
 def tunnel(
     seeds: Annotated[int, typer.Option("--seeds", min=2, help="Seeds per rule and world.")] = 32,
     world: Annotated[
-        list[str] | None, typer.Option("--world", metavar="NAME", help="Run this world only; repeatable.")
+        list[str] | None,
+        typer.Option("--world", metavar="NAME", help="Run this world only; repeatable."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default recipes/lab/results/tunnel.parquet.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Default recipes/lab/results/tunnel.parquet."
+        ),
     ] = None,
     recipes: _Recipes = None,
 ) -> None:
@@ -131,9 +156,14 @@ def tunnel(
 
 def report(
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The page; default docs/lab.md of the checkout.")
+        Path | None,
+        typer.Option(
+            "--markdown", metavar="FILE", help="The page; default docs/lab.md of the checkout."
+        ),
     ] = None,
-    collect: Annotated[bool, typer.Option("--collect/--no-collect", help="First collect new results.")] = True,
+    collect: Annotated[
+        bool, typer.Option("--collect/--no-collect", help="First collect new results.")
+    ] = True,
     work: _Work = Path("out/lab"),
     recipes: _Recipes = None,
 ) -> None:
@@ -162,7 +192,9 @@ def _explain_missing_packages() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         remedy = "pip install 'rubrank[trl,studies]'."
-        raise InvalidInput("lab", "installed", "torch, TRL and SciPy", f"no {error.name}", remedy) from None
+        raise InvalidInput(
+            "lab", "installed", "torch, TRL and SciPy", f"no {error.name}", remedy
+        ) from None
 
 
 def _start_worker(
@@ -175,7 +207,18 @@ def _start_worker(
     recipes: Path,
 ) -> subprocess.Popen[bytes]:
     """Start another process that runs the same cells; seeds are claimed, so none is run twice."""
-    command = [sys.executable, "-m", "rubrank", "lab", "run", *families, "--work", str(work), "--recipes", str(recipes)]
+    command = [
+        sys.executable,
+        "-m",
+        "rubrank",
+        "lab",
+        "run",
+        *families,
+        "--work",
+        str(work),
+        "--recipes",
+        str(recipes),
+    ]
     for arm in arms:
         command += ["--arm", arm]
     for option, value in (("--seeds", seeds), ("--minutes", minutes), ("--steps", steps)):
@@ -193,7 +236,9 @@ def _find_recipes(recipes: Path | None) -> Path:
     candidates: list[Any] = [recipes]
     if recipes is None:
         checkout = Path(__file__).resolve().parents[4]
-        candidates = [folder / _RECIPE for folder in (current_folder, *current_folder.parents, checkout)]
+        candidates = [
+            folder / _RECIPE for folder in (current_folder, *current_folder.parents, checkout)
+        ]
     folder = next((path.resolve() for path in candidates if (path / "rubrank_lab").is_dir()), None)
     if folder is None:
         got = str(recipes) if recipes is not None else f"none in {current_folder} or above"

@@ -42,7 +42,10 @@ def check(as_json: AsJson = False) -> None:
             }
         )
     else:
-        rows = [(name, _ATTACKS[name], "held" if held else "OPEN") for name, held in result.holds.items()]
+        rows = [
+            (name, _ATTACKS[name], "held" if held else "OPEN")
+            for name, held in result.holds.items()
+        ]
         if rows:
             table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
         print(f"made of: {', '.join(result.walls) or 'nothing'}")

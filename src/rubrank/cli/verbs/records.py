@@ -48,7 +48,9 @@ class Grading:
     def refuse_judges(self, source: str) -> None:
         """Raise if there are judges for a source that is graded already."""
         if self.judges is not None:
-            raise InvalidInput("report", "judges", "given with rollouts", f"graded already: {source}", "")
+            raise InvalidInput(
+                "report", "judges", "given with rollouts", f"graded already: {source}", ""
+            )
 
 
 def register(app: typer.Typer) -> None:
@@ -65,10 +67,15 @@ def record(
     options: FuseOptions,
     where: WhereOptions,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write: .jsonl, .jsonl.gz, .jsonl.zst or .parquet."
+        ),
     ],
     force: Force = False,
-    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to keep their texts.")] = None,
+    rollouts: Annotated[
+        Path | None, typer.Option(help="The graded rollouts, to keep their texts.")
+    ] = None,
     others: Annotated[str, typer.Option(help="Other rules to compare with, as a,b.")] = "",
 ) -> None:
     """Write one record for each group: everything between its scores and its rewards.
@@ -88,7 +95,9 @@ def record(
     logged = read_logged(scores, rollouts, where.columns(options), say)
     table, batch = make_batch(logged, options)
     groups = None if rollouts is None else match_rollouts(table, rollouts)
-    number = write_records(output, record_table(table, rule, groups=groups, others=compared, batch=batch))
+    number = write_records(
+        output, record_table(table, rule, groups=groups, others=compared, batch=batch)
+    )
     print(f"{counted(number, 'group')}: {output}", file=sys.stderr)
 
 
@@ -102,22 +111,35 @@ def report(
     options: FuseOptions,
     where: WhereOptions,
     size: SizeOptions,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path(
+        "report.html"
+    ),
     force: Force = False,
-    title: Annotated[str | None, typer.Option(help="Its title; by default the name of the run.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Its title; by default the name of the run.")
+    ] = None,
     rubric: Annotated[
         str | None,
         typer.Option(
-            "--rubric", "-r", help="The rubric of the run: rollouts are graded by it; what `lint` finds in it is shown."
+            "--rubric",
+            "-r",
+            help="The rubric of the run: rollouts are graded by it; what `lint` finds in it is shown.",
         ),
     ] = None,
     judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
-    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")] = None,
+    rollouts: Annotated[
+        Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")
+    ] = None,
     evaluated: Annotated[
         list[Path] | None,
-        typer.Option("--eval", help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table."),
+        typer.Option(
+            "--eval",
+            help="Scored runs of `rubrank eval`, or of checkpoints, for the capability table.",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
 ) -> None:
     """Write the page of `rubrank view` as one HTML file that works offline.
 
@@ -132,7 +154,9 @@ def report(
     from rubrank.rubrics.rubric import load_rubric
     from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
 
-    check_output_path(output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report")
+    check_output_path(
+        output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report"
+    )
     heading = title or f"rubrank report: {name_runs([Path(records)])[0]}"
     options_of_groups: dict[str, Any] = {"rubric": rubric, "judges": judges, "rollouts": rollouts}
     for settings in (options, where, size):
@@ -140,7 +164,9 @@ def report(
     if is_draft_file(Path(records)):
         _refuse_options(records, "drafted rubrics", {**options_of_groups, "evaluated": evaluated})
         drafts, size_in_bytes = write_draft_report(records, output, title=heading)
-        _print_written(output, {"drafts": drafts}, counted(drafts, "drafted rubric"), size_in_bytes, as_json)
+        _print_written(
+            output, {"drafts": drafts}, counted(drafts, "drafted rubric"), size_in_bytes, as_json
+        )
         return
     scored_runs = [] if is_records(Path(records)) else find_runs(Path(records))
     if scored_runs:
@@ -149,7 +175,9 @@ def report(
             scored_runs += read_runs(evaluated)
         size_in_bytes = write_evaluation_report(report_data(scored_runs), output, title=heading)
         count = len(scored_runs)
-        _print_written(output, {"scored_runs": count}, counted(count, "scored run"), size_in_bytes, as_json)
+        _print_written(
+            output, {"scored_runs": count}, counted(count, "scored run"), size_in_bytes, as_json
+        )
         return
     if rubric is not None:
         load_rubric(rubric)  # a wrong rubric is refused before anything is read
@@ -168,12 +196,22 @@ def report(
         print_json(vars(summary))
         return
     print(summary.path)
-    parts = [counted(summary.groups, "group"), counted(summary.rollouts, "rollout"), f"{summary.bytes / 1e6:.1f} MB"]
-    cut = f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters" if summary.cut_texts else ""
+    parts = [
+        counted(summary.groups, "group"),
+        counted(summary.rollouts, "rollout"),
+        f"{summary.bytes / 1e6:.1f} MB",
+    ]
+    cut = (
+        f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters"
+        if summary.cut_texts
+        else ""
+    )
     print(", ".join(parts) + cut, file=sys.stderr)
 
 
-def _print_written(output: Path, counts: Mapping[str, int], text: str, size_in_bytes: int, as_json: bool) -> None:
+def _print_written(
+    output: Path, counts: Mapping[str, int], text: str, size_in_bytes: int, as_json: bool
+) -> None:
     """Print what went into a page without groups."""
     if as_json:
         print_json({"path": output, **counts, "bytes": size_in_bytes})
@@ -196,9 +234,13 @@ def _read_records(
     if is_records(Path(source)):
         for name in sorted(options.model_fields_set):
             remedy = "Fuse them again with `rubrank record`."
-            raise InvalidInput("report", name, "given with scores, not with records", source, remedy)
+            raise InvalidInput(
+                "report", name, "given with scores, not with records", source, remedy
+            )
         if rollouts is not None:
-            raise InvalidInput("report", "rollouts", "given with scores, not with records", source, "")
+            raise InvalidInput(
+                "report", "rollouts", "given with scores, not with records", source, ""
+            )
         grading.refuse_judges(source)
         return source
     lines: list[str] = []
@@ -244,10 +286,14 @@ def _grade_groups(source: str, groups: list[Group], grading: Grading, options: F
 
     if grading.rubric is None and not all(group.rubric is not None for group in groups):
         remedy = f"Name the rubric: rubrank report {source} --rubric FILE; or columns with scores: `criteria`."
-        raise InvalidInput("report", source, "scores, or rollouts with a rubric", "rollouts without one", remedy)
+        raise InvalidInput(
+            "report", source, "scores, or rollouts with a rubric", "rollouts without one", remedy
+        )
     if options.attributes:
         remedy = "Grade first, then: rubrank report SCORES --rollouts ROLLOUTS."
-        raise InvalidInput("report", "attributes", "given with scores", f"rollouts: {source}", remedy)
+        raise InvalidInput(
+            "report", "attributes", "given with scores", f"rollouts: {source}", remedy
+        )
     judges = load_judge_file(grading.judges, cache_only=False, dry_run=False)
     table, batch = make_batch(Logged(grade(groups, grading.rubric, judges=judges)), options)
     return record_table(table, make_fuse_rule(options), groups=groups, batch=batch)
@@ -263,17 +309,30 @@ def view(
     ],
     options: FuseOptions,
     where: WhereOptions,
-    rubric: Annotated[str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")] = None,
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")
+    ] = None,
     judges: Annotated[Path | None, typer.Option(help="File of judges, to grade rollouts.")] = None,
-    rollouts: Annotated[Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")] = None,
+    rollouts: Annotated[
+        Path | None, typer.Option(help="The graded rollouts, to show the texts of scores.")
+    ] = None,
     labels: Annotated[
-        Path, typer.Option(help="Where accepted and corrected verdicts go: a table for `judge audit --humans`.")
+        Path,
+        typer.Option(
+            help="Where accepted and corrected verdicts go: a table for `judge audit --humans`."
+        ),
     ] = Path("labels.jsonl"),
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Other machines need the token in the printed URL.")
+        str,
+        typer.Option(
+            help="Address to listen on. Other machines need the token in the printed URL."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port, or the next free one after it; 0: any free port.", min=0, max=65535)
+        int,
+        typer.Option(
+            help="Port, or the next free one after it; 0: any free port.", min=0, max=65535
+        ),
     ] = DEFAULT_PORT,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
@@ -288,7 +347,9 @@ def view(
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
         remedy = "pip install 'rubrank[serve]'"
-        raise InvalidInput("view", "installed packages", needed, f"no {error.name}", remedy) from None
+        raise InvalidInput(
+            "view", "installed packages", needed, f"no {error.name}", remedy
+        ) from None
     from rubrank.drafting.page import is_draft_file
 
     def announce(address: str) -> None:
@@ -297,7 +358,9 @@ def view(
     if any(is_draft_file(path) for path in sources):
         if len(sources) > 1:
             remedy = "Drafted rubrics are shown one file at a time, without records."
-            raise InvalidInput("view", "sources", "one file of drafted rubrics", f"{len(sources)} files", remedy)
+            raise InvalidInput(
+                "view", "sources", "one file of drafted rubrics", f"{len(sources)} files", remedy
+            )
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
         return
     open_options = OpenOptions(
@@ -320,14 +383,20 @@ def _print_address(address: str, browse: bool) -> None:
 
 
 def export(
-    records: Annotated[Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")],
+    records: Annotated[
+        Path, typer.Argument(help="Records: .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
+    ],
     to: Annotated[str, typer.Option(help="mlflow, weave or wandb.")],
     place: Annotated[
         str | None,
-        typer.Option(help="MLflow's tracking URI; wandb: online or offline. By default the package's own."),
+        typer.Option(
+            help="MLflow's tracking URI; wandb: online or offline. By default the package's own."
+        ),
     ] = None,
     project: Annotated[str, typer.Option(help="MLflow's experiment, or team/project.")] = "rubrank",
-    name: Annotated[str | None, typer.Option(help="Name of the run; by default the file's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run; by default the file's.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
 ) -> None:
     """Send records to MLflow, Weave or Weights & Biases: rewards, criteria and gates by step."""
@@ -337,14 +406,24 @@ def export(
     if as_json:
         print_json(vars(exported))
         return
-    counts = [counted(exported.groups, "group"), counted(exported.rollouts, "rollout"), counted(exported.steps, "step")]
+    counts = [
+        counted(exported.groups, "group"),
+        counted(exported.rollouts, "rollout"),
+        counted(exported.steps, "step"),
+    ]
     print(f"{', '.join(counts)}: {exported.where}")
 
 
 def alarm(
-    records: Annotated[Path, typer.Argument(help="The records of a run: a file, rotated files, or their folder.")],
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with code 1 if there was an alarm.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print alarms and signals as JSON.")] = False,
+    records: Annotated[
+        Path, typer.Argument(help="The records of a run: a file, rotated files, or their folder.")
+    ],
+    fail: Annotated[
+        bool, typer.Option("--fail", help="Exit with code 1 if there was an alarm.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print alarms and signals as JSON.")
+    ] = False,
 ) -> None:
     """Look for signs of reward hacking in the records of a run, step by step, as during training."""
     from rubrank.records.files import read_records
@@ -358,9 +437,14 @@ def alarm(
         steps += 1
     if not steps:
         remedy = "Trainers write the step into their records; `rubrank record` does not."
-        raise InvalidInput(str(records), "records", "of training steps", "none that has a step", remedy)
+        raise InvalidInput(
+            str(records), "records", "of training steps", "none that has a step", remedy
+        )
     if as_json:
-        alarms = [{"kind": finding.kind, "step": finding.step, "text": finding.text} for finding in findings]
+        alarms = [
+            {"kind": finding.kind, "step": finding.step, "text": finding.text}
+            for finding in findings
+        ]
         signals = {"signals": watcher.strengths, "saturated": watcher.saturated}
         print_json({"steps": steps, "alarms": alarms, **signals})
     else:

@@ -32,11 +32,18 @@ if TYPE_CHECKING:
 
 _REPLAYED = "rlvr2+,gdpo+,focal+,rule-fusion"  # rules that `replay` compares by default
 _TESTED = "weighted-mean,z-score,rlvr2"  # rules that `robustness` tests by default
-_FLAGS = tuple(name for name in FUSION_FLAGS if name != "rule")  # these verbs compare several: --rules
-_Rules = Annotated[str | None, typer.Option("--rules", help="Rules, as a,b,c; or `all`.", show_default=False)]
+_FLAGS = tuple(
+    name for name in FUSION_FLAGS if name != "rule"
+)  # these verbs compare several: --rules
+_Rules = Annotated[
+    str | None, typer.Option("--rules", help="Rules, as a,b,c; or `all`.", show_default=False)
+]
 _Transforms = Annotated[
     list[str] | None,
-    typer.Option("--transform", help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.'),
+    typer.Option(
+        "--transform",
+        help='An order-preserving map: "IFBench*10", "A^2", "A=0:0,0.2:1,1:100"; repeatable.',
+    ),
 ]
 _Step = Annotated[int, typer.Option("--step", help="Groups per training step.")]
 
@@ -75,9 +82,13 @@ def replay(
     where: WhereOptions,
     rules: _Rules = None,
     transform: _Transforms = None,
-    rollouts: Annotated[str | None, typer.Option(help="The graded rollouts, to measure lengths and Markdown.")] = None,
+    rollouts: Annotated[
+        str | None, typer.Option(help="The graded rollouts, to measure lengths and Markdown.")
+    ] = None,
     step: _Step = 128,
-    winners: Annotated[bool, typer.Option("--winners", help="Show the winner of each group.")] = False,
+    winners: Annotated[
+        bool, typer.Option("--winners", help="Show the winner of each group.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare rules on the same logged rollouts: agreement, winners, effective weights, cost.
@@ -116,13 +127,20 @@ def robustness(
     where: WhereOptions,
     filters: FilterOptions,
     rules: _Rules = None,
-    mapped: Annotated[str | None, typer.Option("--map", help="Only map these criteria, as a,b,c.")] = None,
+    mapped: Annotated[
+        str | None, typer.Option("--map", help="Only map these criteria, as a,b,c.")
+    ] = None,
     transform: _Transforms = None,
     paper: Annotated[
         bool,
-        typer.Option("--paper", help="The paper's filters: group_size=8, unique, unit_scores and no gates (--set)."),
+        typer.Option(
+            "--paper",
+            help="The paper's filters: group_size=8, unique, unit_scores and no gates (--set).",
+        ),
     ] = False,
-    rollouts: Annotated[str | None, typer.Option(help="The graded rollouts, to find equal responses.")] = None,
+    rollouts: Annotated[
+        str | None, typer.Option(help="The graded rollouts, to find equal responses.")
+    ] = None,
     step: _Step = 128,
     as_json: AsJson = False,
 ) -> None:
@@ -162,7 +180,10 @@ def robustness(
         )
     means = summarise_rows(rows)
     if as_json:
-        data: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "means": [row.as_dict() for row in means]}
+        data: dict[str, Any] = {
+            "rows": [row.as_dict() for row in rows],
+            "means": [row.as_dict() for row in means],
+        }
         if selected.any:
             data["left_out"] = dict(tested.left_out)
         print_json(data)
@@ -195,10 +216,14 @@ def bench_fusion(
     if scores is None:
         table = synthetic_step()
     else:
-        table = read_logged(scores, None, table_columns(group_column, long, column, criteria), say).table
+        table = read_logged(
+            scores, None, table_columns(group_column, long, column, criteria), say
+        ).table
     if step < 1 or not len(table):
         got = f"{step} of {len(table)} rollouts"
-        raise InvalidInput("bench fusion", "step", "at least 1 group of a file that has some", got, "Try 128.")
+        raise InvalidInput(
+            "bench fusion", "step", "at least 1 group of a file that has some", got, "Try 128."
+        )
     batch = next(split_steps(table.batch(), step))
     with Bar("rounds", as_json) as tick:
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)

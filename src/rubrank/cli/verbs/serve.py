@@ -14,17 +14,30 @@ from rubrank.errors import InvalidInput
 def serve(
     context: typer.Context,
     config: Annotated[
-        Path, typer.Argument(help="Settings of the service, as YAML, TOML or JSON (rubrank help service).")
+        Path,
+        typer.Argument(
+            help="Settings of the service, as YAML, TOML or JSON (rubrank help service)."
+        ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
-    host: Annotated[str | None, typer.Option(help="Host; overrides the file.", show_default=False)] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port; overrides the file. 0: any free port.", show_default=False)
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")
+    ] = False,
+    host: Annotated[
+        str | None, typer.Option(help="Host; overrides the file.", show_default=False)
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Run replicas on Ray Serve instead of one process.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port; overrides the file. 0: any free port.", show_default=False),
+    ] = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Run replicas on Ray Serve instead of one process.")
+    ] = False,
     replicas: Annotated[int, typer.Option(min=1, help="Replicas, with --ray.")] = 2,
     address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster; by default one is started here.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Address of a Ray cluster; by default one is started here.", show_default=False
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:

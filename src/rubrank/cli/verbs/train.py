@@ -16,17 +16,27 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="The job, as YAML, TOML or JSON (rubrank help train).")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")] = False,
+    config: Annotated[
+        Path, typer.Argument(help="The job, as YAML, TOML or JSON (rubrank help train).")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the plan, and stop.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint, if there is one.")
     ] = False,
     branch: Annotated[
         Path | None,
-        typer.Option(metavar="CHECKPOINT", help="Continue another run's checkpoint with other control settings."),
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Continue another run's checkpoint with other control settings.",
+        ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Defaults for settings that the config leaves out; `paper`: the paper's.")
+        str | None,
+        typer.Option(
+            help="Defaults for settings that the config leaves out; `paper`: the paper's."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -54,7 +64,9 @@ def _run(plan: Plan, config: Path) -> RunDone:
     try:
         return run(plan)
     except KeyboardInterrupt:
-        typer.echo(f"rubrank: interrupted; continue with: rubrank train {config} --resume", err=True)
+        typer.echo(
+            f"rubrank: interrupted; continue with: rubrank train {config} --resume", err=True
+        )
         raise typer.Exit(130) from None
 
 

@@ -70,7 +70,9 @@ def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrain
         kind = quoted["kind"] or ""
         if _NOT_A_PHRASE.search(kind) and "words" not in kind:
             if _LAST_WORD.search(kind):
-                yield Constraint("last_word:last_word_answer", {"last_word": string}, sentence.original)
+                yield Constraint(
+                    "last_word:last_word_answer", {"last_word": string}, sentence.original
+                )
             return
         ends_each_part = _EACH.search(text[: quoted.start()][-60:])
         if len(string) > 1 and not _POSTSCRIPT.match(string) and not ends_each_part:
@@ -122,12 +124,16 @@ def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
         return
     string = sentence.string(read_group(match, "string"))
     around = f"{text[max(0, match.start() - 40) : match.start()]} {match[0]} {text[match.end() : match.end() + 25]}"
-    is_denied = re.search(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$", text[: match.start()], re.IGNORECASE)
+    is_denied = re.search(
+        r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$", text[: match.start()], re.IGNORECASE
+    )
     is_word = len(string) > 1 and re.search(r"\w", string) and not _POSTSCRIPT.match(string)
     if is_denied or not is_word or _BEGINNING_OF_A_PART.search(around):
         return
     if len(string.split()) == 1:
-        yield Constraint("first_word:first_word_answer", {"first_word": string.strip(".,!:;")}, sentence.original)
+        yield Constraint(
+            "first_word:first_word_answer", {"first_word": string.strip(".,!:;")}, sentence.original
+        )
     else:
         params = {"pattern": rf"^\s*[\"“*_]*(?i:{re.escape(string)})"}
         yield Constraint("Regex", params, sentence.original)
@@ -158,7 +164,11 @@ def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
         → nothing
     """
     text = sentence.text
-    if _QUOTATION_MARKS.search(text) and _AROUND_RESPONSE.search(text) and not _QUOTED_PART.search(text):
+    if (
+        _QUOTATION_MARKS.search(text)
+        and _AROUND_RESPONSE.search(text)
+        and not _QUOTED_PART.search(text)
+    ):
         yield Constraint("startend:quotation", {}, sentence.original)
 
 
@@ -233,7 +243,9 @@ def response_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterato
             return
         languages = frozenset({language_code(read_group(only_language, "language").lower())})
     if len(languages) == 1:
-        yield Constraint("language:response_language", {"language": next(iter(languages))}, original)
+        yield Constraint(
+            "language:response_language", {"language": next(iter(languages))}, original
+        )
 
 
 # ---- the repeated request ------------------------------------------------------------------------------------------
@@ -254,7 +266,9 @@ _REPEAT_CUE = pattern(
 _DO_NOT_REPEAT = pattern(r"\b(?:do not|don't|never) repeat")
 # IFBench has verifiers of its own for these (special.py).
 _REPEAT_WITH_CHANGE = pattern(r"\bchange the first word|\bindex\b|\bspan\b")
-_REPEATED_STRING = re.compile(r"\b(?:repeat|sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING)
+_REPEATED_STRING = re.compile(
+    r"\b(?:repeat|sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING
+)
 # "Do not say anything before repeating the request.": more about how to repeat, not what is repeated
 _ABOUT_REPEATING = pattern(
     r"\brepeat(?:ing)?\b|\b(?:do not|don't|never) (?:say|add|output|write|change|alter|omit)\b[^.]{0,40}",
@@ -279,8 +293,12 @@ def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Cons
             continue
         if _REPEAT_WITH_CHANGE.search(" ".join(line.text for line in prompt)):
             return
-        request_before = [line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)]
-        request_after = [line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)]
+        request_before = [
+            line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)
+        ]
+        request_after = [
+            line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)
+        ]
         quoted = _REPEATED_STRING.search(text)
         repeated = ""
         if quoted:
@@ -291,5 +309,7 @@ def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Cons
             start = text_of_prompt.find(request_after[0].original[:20])
             repeated = prompt_text[start:].strip() if start > 0 else ""
         if repeated:
-            yield Constraint("combination:repeat_prompt", {"prompt_to_repeat": repeated}, sentence.original)
+            yield Constraint(
+                "combination:repeat_prompt", {"prompt_to_repeat": repeated}, sentence.original
+            )
         return

@@ -50,7 +50,11 @@ def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         → BulletCount {"relation": "at least", "count": 4}
     """
     text = sentence.text
-    for match in [*_BULLETS.finditer(text), *_BULLETS_LATER.finditer(text), *_BULLET_LIST_OF.finditer(text)]:
+    for match in [
+        *_BULLETS.finditer(text),
+        *_BULLETS_LATER.finditer(text),
+        *_BULLET_LIST_OF.finditer(text),
+    ]:
         has_sub_bullets = "sub-bullet" in text or _SUB_BULLETS.search(match[0])
         if has_sub_bullets or is_about_a_part(text, match.start(), match.end("quantity")):
             continue
@@ -68,7 +72,9 @@ def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
 
 # ---- highlights ----------------------------------------------------------------------------------------------------
 
-_HIGHLIGHT = pattern(r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b")
+_HIGHLIGHT = pattern(
+    r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b"
+)
 _HIGHLIGHTED_PART = any_of(
     "sections?|parts?|phrases?|words?|texts?|key ?words?|points?|pieces?|portions?|spans?|sentences?|titles?",
     "places?|items?|terms?|passages?",
@@ -178,7 +184,9 @@ _TABLE = pattern(
 )
 _NO_TABLE_OF_THE_RESPONSE = pattern(
     r"\b",
-    any_word("sql database html latex excel spreadsheet query periodic dinner wooden css pandas function code"),
+    any_word(
+        "sql database html latex excel spreadsheet query periodic dinner wooden css pandas function code"
+    ),
     r"\b",
 )
 _ASKS_TO_SHOW = pattern(
@@ -191,7 +199,9 @@ _ASKS_TO_SHOW = pattern(
     ),
     r"\w*\b",
 )
-_DENIAL = pattern(r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$")
+_DENIAL = pattern(
+    r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$"
+)
 
 
 def table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -204,7 +214,11 @@ def table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint
     """
     text = sentence.text
     match = _TABLE.search(text)
-    if not match or _NO_TABLE_OF_THE_RESPONSE.search(text) or not _ASKS_TO_SHOW.search(text[: match.end()]):
+    if (
+        not match
+        or _NO_TABLE_OF_THE_RESPONSE.search(text)
+        or not _ASKS_TO_SHOW.search(text[: match.end()])
+    ):
         return
     if not _DENIAL.search(text[: match.start()]):
         yield Constraint("FormatRequirement", {"format": "table", "only": False}, sentence.original)
@@ -224,7 +238,11 @@ def numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
     """
     text = sentence.text
     match = _NUMBERED_LIST.search(text)
-    if not match or _DENIAL.search(text[: match.start()]) or is_about_a_part(text, match.start(), match.end()):
+    if (
+        not match
+        or _DENIAL.search(text[: match.start()])
+        or is_about_a_part(text, match.start(), match.end())
+    ):
         return
     yield Constraint("FormatRequirement", {"format": "numbered", "only": False}, sentence.original)
     if match["quantity"]:
@@ -255,7 +273,9 @@ def placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
             return
     shows_brackets = any("[" in nearby.text for nearby in prompt)
     if shows_brackets and _ONE_PLACEHOLDER.search(sentence.text):
-        yield Constraint("detectable_content:number_placeholders", {"num_placeholders": 1}, sentence.original)
+        yield Constraint(
+            "detectable_content:number_placeholders", {"num_placeholders": 1}, sentence.original
+        )
 
 
 _POSTSCRIPT_WORD = pattern(r"\bpost ?-?script\b")

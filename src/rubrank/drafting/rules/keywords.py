@@ -6,13 +6,27 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.patterns import NOT, QUANTITY, STRING, USE, any_of, pattern, read_group, read_string
+from rubrank.drafting.rules.patterns import (
+    NOT,
+    QUANTITY,
+    STRING,
+    USE,
+    any_of,
+    pattern,
+    read_group,
+    read_string,
+)
 from rubrank.drafting.sentences import Quantity, Sentence
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
 
 _BE_USED = any_of(
-    "be (?:used|included|mentioned|found|present|in|seen|part)", "appear", "occur", "show up", "exist", "feature"
+    "be (?:used|included|mentioned|found|present|in|seen|part)",
+    "appear",
+    "occur",
+    "show up",
+    "exist",
+    "feature",
 )
 # Narrower than USE: "write the words" or "say the words" often means a part of the response.
 _MUST_USE = any_of(
@@ -30,7 +44,9 @@ _AFTERWARDS_2 = r"(?P<after_2>[^.]{0,60})"
 
 def _string_list(group: str) -> str:
     """One or more quoted strings: ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩, perhaps in brackets."""
-    return rf"(?P<{group}>\[?\(?⟨s\d+⟩(?:(?:\s*(?:,|;|/|and|or|&|nor|as well as)\s*)+⟨s\d+⟩)*\]?\)?)"
+    return (
+        rf"(?P<{group}>\[?\(?⟨s\d+⟩(?:(?:\s*(?:,|;|/|and|or|&|nor|as well as)\s*)+⟨s\d+⟩)*\]?\)?)"
+    )
 
 
 def _bare_list(group: str) -> str:
@@ -60,12 +76,16 @@ def _split_bare(text: str) -> list[str]:
 
 def _are_words(strings: Sequence[str]) -> bool:
     """Keywords are words or short phrases, not marks or whole sentences."""
-    return bool(strings) and all(re.search(r"\w", string) and len(string.split()) <= 12 for string in strings)
+    return bool(strings) and all(
+        re.search(r"\w", string) and len(string.split()) <= 12 for string in strings
+    )
 
 
 # ---- the rule ------------------------------------------------------------------------------------------------------
 
-_PART_OF_RESPONSE = pattern(r"\b(?:verse|chapter|headline|title|example sentences?|subject line)s?\b")
+_PART_OF_RESPONSE = pattern(
+    r"\b(?:verse|chapter|headline|title|example sentences?|subject line)s?\b"
+)
 
 
 def keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -91,7 +111,9 @@ def keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
         yield Constraint("keywords:forbidden_words", params, sentence.original)
     included = _find_included(sentence, counted, forbidden)
     if included:
-        yield Constraint("keywords:existence", {"keywords": list(dict.fromkeys(included))}, sentence.original)
+        yield Constraint(
+            "keywords:existence", {"keywords": list(dict.fromkeys(included))}, sentence.original
+        )
 
 
 # ---- words that must not appear ------------------------------------------------------------------------------------
@@ -139,7 +161,9 @@ _NOT_FORBIDDEN = pattern(
 def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(sentence.text):
-        if _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after")) or _NOT_FORBIDDEN.search(match[0]):
+        if _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after")) or _NOT_FORBIDDEN.search(
+            match[0]
+        ):
             continue
         strings = sentence.strings_in(read_group(match, "strings"))
         if _are_words(strings) and not any(string.lower() in counted for string in strings):
@@ -206,7 +230,9 @@ _TIMES_AFTER = re.compile(r"\s*⟨q\d+⟩ times")
 _POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 
 
-def _find_included(sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]) -> list[str]:
+def _find_included(
+    sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]
+) -> list[str]:
     text = sentence.text
     included: list[str] = []
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):
@@ -223,10 +249,16 @@ def _find_included(sentence: Sentence, counted: Collection[str], forbidden: Sequ
                 continue
             strings = sentence.strings_in(read_group(match, "strings"))
             # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
-            looks_unlike_words = any(len(string.split()) > 3 or not string[:1].isalpha() for string in strings)
+            looks_unlike_words = any(
+                len(string.split()) > 3 or not string[:1].isalpha() for string in strings
+            )
             if include_pattern is _INCLUDE_STRING and looks_unlike_words:
                 continue
-            strings = [string for string in strings if string.lower() not in counted and string not in forbidden]
+            strings = [
+                string
+                for string in strings
+                if string.lower() not in counted and string not in forbidden
+            ]
             has_postscript = any(string.upper() in _POSTSCRIPT_MARKERS for string in strings)
             if _are_words(strings) and not has_postscript:
                 included += strings
@@ -237,7 +269,9 @@ def _find_included(sentence: Sentence, counted: Collection[str], forbidden: Sequ
         if _NOT_BEFORE.search(before) or _TIMES_AFTER.match(text[match.end() :]):
             continue
         words = _split_bare(read_group(match, "bare"))
-        included += [word for word in words if word.lower() not in counted and word not in forbidden]
+        included += [
+            word for word in words if word.lower() not in counted and word not in forbidden
+        ]
     return included
 
 
@@ -281,7 +315,12 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
 
 def _negate(quantity: Quantity) -> Quantity:
     """ "not more than twice" is "at most twice"."""
-    opposite = {"more than": "at most", "less than": "at least", "at least": "less than", "at most": "more than"}
+    opposite = {
+        "more than": "at most",
+        "less than": "at least",
+        "at least": "less than",
+        "at most": "more than",
+    }
     relation = opposite.get(quantity.relation, quantity.relation)
     return Quantity(relation, quantity.low, quantity.high)  # type: ignore[arg-type]
 

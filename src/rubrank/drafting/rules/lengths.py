@@ -36,8 +36,9 @@ _PLAIN_ADJECTIVE = pattern(
     ),
     r"$",
 )
+# "5 words in all caps"
 _IN_CAPITALS = (
-    r"^(?:(?!\band\b)[^,;⟨]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"  # "5 words in all caps"
+    r"^(?:(?!\band\b)[^,;⟨]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"
 )
 _SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text", "5 words each"
     "or phrases in|that (?:rhyme|start|begin|end|contain|mean|describe|have|are)|starting|beginning|ending",
@@ -46,7 +47,9 @@ _SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text",
 )
 _NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{_SOME_UNITS_ONLY}")
 # "summarise these 300 words": the length of something in the prompt
-_MATERIAL_BEFORE = pattern(r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$")
+_MATERIAL_BEFORE = pattern(
+    r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$"
+)
 # "essays of ⟨q0⟩-word length", "⟨q0⟩-word essays": texts that the prompt speaks of
 _OTHER_TEXTS = pattern(
     r"^(?:\s+[\w'-]+)?\s+",
@@ -81,7 +84,9 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
     text = sentence.text
     for match in _NUMBER_THEN_UNIT.finditer(text):
         quantity = sentence.quantity(match["quantity"])
-        counts_some_words_only = match["adjective"] and not _PLAIN_ADJECTIVE.match(match["adjective"])
+        counts_some_words_only = match["adjective"] and not _PLAIN_ADJECTIVE.match(
+            match["adjective"]
+        )
         if counts_some_words_only or _NOT_A_LENGTH_AFTER.search(match["after"]):
             continue
         if is_about_a_part(text, match.start(), match.end("unit")):
@@ -92,7 +97,9 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         )
         if _MATERIAL_BEFORE.search(before) or is_of_other_texts:
             continue
-        if quantity.relation == "plain" and not _is_size_of_response(before, match["unit"], quantity):
+        if quantity.relation == "plain" and not _is_size_of_response(
+            before, match["unit"], quantity
+        ):
             continue
         yield from _make_constraints(match["unit"], quantity, sentence, prompt)
     for match in _UNIT_THEN_NUMBER.finditer(text):
@@ -104,14 +111,20 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         yield from _make_constraints(read_group(match, "unit"), quantity, sentence, prompt)
 
 
-_REFERENCE_BEFORE = pattern(r"\b(?:the|those|both|any|all|other|between|of|her|its|than|another|next|last)$")
+_REFERENCE_BEFORE = pattern(
+    r"\b(?:the|those|both|any|all|other|between|of|her|its|than|another|next|last)$"
+)
 _SIZE_OF_BEFORE = pattern(
     r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up",
     r"|essay|story|text|poem|article) of$",
 )
 _BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
 _BEFORE_SIZE = pattern(
-    r"\b", any_word("in into with using of write give provide compose a be use exactly contain contains have has"), r"$"
+    r"\b",
+    any_word(
+        "in into with using of write give provide compose a be use exactly contain contains have has"
+    ),
+    r"$",
 )
 
 
@@ -135,14 +148,21 @@ def _make_constraints(
     evidence = sentence.original
     if unit == "word":
         public = ("length_constraints:number_words", "num_words")
-        yield count_constraint(quantity, evidence, public=public, general="WordCount", plain="around")
+        yield count_constraint(
+            quantity, evidence, public=public, general="WordCount", plain="around"
+        )
     elif unit == "sentence":
         public = ("length_constraints:number_sentences", "num_sentences")
         yield count_constraint(quantity, evidence, public=public, general="SentenceCount")
     elif unit == "character":
         in_characters = {"unit": "characters"}
         yield count_constraint(
-            quantity, evidence, public=None, general="WordCount", plain="around", extra=in_characters
+            quantity,
+            evidence,
+            public=None,
+            general="WordCount",
+            plain="around",
+            extra=in_characters,
         )
     # Other rules compile the number of paragraphs together with their divider or a first word.
     elif unit == "paragraph" and not has_divider(prompt) and not names_first_word(prompt):

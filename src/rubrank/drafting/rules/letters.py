@@ -77,7 +77,11 @@ def letters(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
         quantity = sentence.quantity(match["quantity"])
         if mark and quantity.relation in ("at least", "at most", "more than", "less than"):
-            params = {"letter": mark, "let_relation": quantity.relation, "let_frequency": quantity.number}
+            params = {
+                "letter": mark,
+                "let_relation": quantity.relation,
+                "let_frequency": quantity.number,
+            }
             yield Constraint("keywords:letter_frequency", params, sentence.original)
 
 
@@ -165,7 +169,9 @@ _NUMBER_OF_CAPITAL_WORDS = pattern(
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 _EXAMPLE = re.compile(r"such as|like|eg")
-_ALL_WORDS = pattern(r"\b(?:all|every|each)(?: of)?(?: the| your)? (?:words?|letters?|text)|\bentire|\bwhole|\bonly")
+_ALL_WORDS = pattern(
+    r"\b(?:all|every|each)(?: of)?(?: the| your)? (?:words?|letters?|text)|\bentire|\bwhole|\bonly"
+)
 # "the title in capitals", "capitalize the names of variables"
 _CASE_OF_A_PART = pattern(
     r"\b",
@@ -202,7 +208,12 @@ def letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
             if match["unit"] or abs(match.start() - capital_words.end()) < 60
         ]
         # The number that belongs to the capitals is the last one before them: "200 words, 4 words in capitals".
-        counts.sort(key=lambda match: (match.start() > capital_words.end(), abs(match.start() - capital_words.end())))
+        counts.sort(
+            key=lambda match: (
+                match.start() > capital_words.end(),
+                abs(match.start() - capital_words.end()),
+            )
+        )
         for match in counts:
             unit = match["unit"] or ""
             is_near = -40 < match.start() - capital_words.start() < 60

@@ -31,7 +31,9 @@ _LEAD_IN = (
     + r"\b[,:]?\s+"
 )
 _OPENING_PHRASE = (
-    any_word("in for with within using at throughout before after as to from on when while given based")
+    any_word(
+        "in for with within using at throughout before after as to from on when while given based"
+    )
     + r"\b[^,.]{0,80},\s*"
 )
 _ADVERB = r"(?:kindly\s+|just\s+|only\s+|always\s+|briefly\s+|concisely\s+)?"
@@ -90,7 +92,9 @@ _PROGRAM = pattern(
     ),
     r"\b[^.]{0,60}?\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
 )
-_ABOUT_RESPONSE = pattern(r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b")
+_ABOUT_RESPONSE = pattern(
+    r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b"
+)
 # "My teacher told me to write 500 words": somebody else's demand
 _REPORTED = pattern(
     rf"^\W*(?!please\b)(?!(?:my|the|our|his|her|their) {RESPONSE}\b)",
@@ -99,11 +103,15 @@ _REPORTED = pattern(
     r"|demanded|expects|expected|insists|insisted|requires|prefers|requested)\b",
 )
 # "Our style guide says headlines are short" is the guide's demand; "my teacher wants 500 words, help me" the user's.
-_OWN_WISH = pattern(r"\b(?:please|like you|help me|i (?:need|want)|you (?:need|should|must)|your)\b")
+_OWN_WISH = pattern(
+    r"\b(?:please|like you|help me|i (?:need|want)|you (?:need|should|must)|your)\b"
+)
 
 
 # "If you do not know, say so in five words."; "If possible, use five words." asks for them
-_CONDITION = pattern(r"^\W*(?:if|unless|in case|whenever)\b(?! (?:possible|you can|you could|you would|you please)\b)")
+_CONDITION = pattern(
+    r"^\W*(?:if|unless|in case|whenever)\b(?! (?:possible|you can|you could|you would|you please)\b)"
+)
 
 
 def is_request(sentence: Sentence) -> bool:
@@ -135,7 +143,9 @@ _SETTING = pattern(
     r"(?:(?!\b(?:your|the) (?:response|answer|story|text)\b)[^.;:])*",
 )
 # "why all caps emails feel rude": a fact to explain; "why the sky is blue in 50 words" ends with a request
-_REASON = pattern(r"\bwhy\s+(?:(?!\b(?:and|but|you|your|in|with|using|within|as|under|without)\b)[^.,;:⟨])*")
+_REASON = pattern(
+    r"\bwhy\s+(?:(?!\b(?:and|but|you|your|in|with|using|within|as|under|without)\b)[^.,;:⟨])*"
+)
 # "why JSON does not allow trailing commas": likewise
 _NEGATIVE_FACT = pattern(
     r"\b(?:why|whether|the fact that)\s+(?:(?!\b(?:and|but|you|your)\b)[^.,;:])*?",
@@ -157,7 +167,9 @@ _EACH_PART_BEFORE = pattern(
     r"\b(?:each|every|per|both|all (?:the )?(?:sentences|paragraphs|lines|items|sections|answers|responses))\b"
 )
 # "3 paragraphs, each separated by ***" speaks of the whole response.
-_EACH_PART_AFTER = pattern(r"\s*(?:each\b(?! separated| of which is separated)|apiece|per\b|in each|for each|every\b)")
+_EACH_PART_AFTER = pattern(
+    r"\s*(?:each\b(?! separated| of which is separated)|apiece|per\b|in each|for each|every\b)"
+)
 _ONE_PART = pattern(
     r"\b",
     any_word("first second third last final opening closing introductory concluding"),
@@ -186,6 +198,10 @@ def is_about_a_part(text: str, start: int, end: int) -> bool:
     """Does the clause around a quantity speak of every paragraph, or of one: "each section has 50 words"?"""
     before = _CLAUSE_START.split(text[:start])[-1][-70:]
     after = _CLAUSE_END.split(text[end:])[0][:40]
-    if _EACH_PART_BEFORE.search(before) or _EACH_PART_AFTER.match(after) or _PARTS_EARLIER.search(text[:start]):
+    if (
+        _EACH_PART_BEFORE.search(before)
+        or _EACH_PART_AFTER.match(after)
+        or _PARTS_EARLIER.search(text[:start])
+    ):
         return True
     return bool(_ONE_PART.search(before) or _NAMED_PART.search(before))

@@ -58,7 +58,18 @@ def divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
 
 # ---- the first word of a paragraph ---------------------------------------------------------------------------------
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 _ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
 _FIRST_WORD = pattern(
     rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
@@ -105,7 +116,11 @@ def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> I
         nth = _ORDINALS.index(match["ordinal"].lower()) + 1
     word = read_string(sentence, match)
     if 1 <= nth <= total and len(word.split()) == 1:
-        params = {"num_paragraphs": total, "nth_paragraph": nth, "first_word": word.strip(".,!?").lower()}
+        params = {
+            "num_paragraphs": total,
+            "nth_paragraph": nth,
+            "first_word": word.strip(".,!?").lower(),
+        }
         yield Constraint("length_constraints:nth_paragraph_first_word", params, sentence.original)
 
 
@@ -162,7 +177,10 @@ def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
         for match in _NUMBER_OF_SECTIONS.finditer(nearby.text):
             quantity = nearby.quantity(match["quantity"])
             if quantity.relation in ("plain", "exactly", "at least"):
-                params: dict[str, object] = {"section_spliter": label, "num_sections": quantity.number}
+                params: dict[str, object] = {
+                    "section_spliter": label,
+                    "num_sections": quantity.number,
+                }
                 if quantity.relation == "at least":
                     params["relation"] = "at least"
                 yield Constraint("detectable_format:multiple_sections", params, sentence.original)
@@ -178,7 +196,9 @@ def _find_label(sentence: Sentence) -> str | None:
                 return quoted[1]
         elif match["bare"].lower() not in _NOT_LABELS:
             # "as Section 1" names the first section; "using Python 3" names none.
-            is_first = not match["label_number"] or sentence.quantity(match["label_number"]).number == 1
+            is_first = (
+                not match["label_number"] or sentence.quantity(match["label_number"]).number == 1
+            )
             if is_first:
                 return match["bare"]
     labels = [_NUMBERED_LABEL.match(string) for string in sentence.strings_in(sentence.text)]

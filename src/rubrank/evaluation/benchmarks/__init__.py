@@ -36,7 +36,9 @@ def benchmark_class(name: str) -> type[Benchmark]:
     if key not in BENCHMARKS:
         raise UnknownName.of("rubrank eval", "benchmark", name, BENCHMARKS)
     module, _, attribute = BENCHMARKS[key].partition(".")
-    benchmark: type[Benchmark] = getattr(import_module(f"rubrank.evaluation.benchmarks.{module}"), attribute)
+    benchmark: type[Benchmark] = getattr(
+        import_module(f"rubrank.evaluation.benchmarks.{module}"), attribute
+    )
     return benchmark
 
 

@@ -66,10 +66,15 @@ class SysBench(Benchmark):
     headline = "ISR"
     judge = "GPT-4o, one call per turn"
     licence = "none stated"
-    data = DataFile("sysbench.jsonl", "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines")
+    data = DataFile(
+        "sysbench.jsonl",
+        "git clone PKU-Baichuan-MLSystemLab/SysBench and convert its turns to JSON lines",
+    )
     settings: ClassVar = {
         "history": Setting("own", ("own", "reference"), "whose earlier answers the model sees"),
-        "compat": Setting("upstream", ("upstream", "fixed"), "neither yes nor no: no failure, or missing"),
+        "compat": Setting(
+            "upstream", ("upstream", "fixed"), "neither yes nor no: no failure, or missing"
+        ),
     }
 
     def item_id(self, row: Row) -> str:
@@ -117,23 +122,33 @@ class SysBench(Benchmark):
         reply = parse_json_object(answer.text) or {}
         result = reply.get("result")
         if not isinstance(result, dict):
-            return self.missing_score(item, answer.reason or "the judge's reply contains no verdicts")
+            return self.missing_score(
+                item, answer.reason or "the judge's reply contains no verdicts"
+            )
         verdicts = {str(id): verdict for id, verdict in result.items()}
         return self._make_score(item, verdicts, str(reply.get("reason", "")))
 
     def _make_score(self, item: Row, verdicts: Mapping[str, Any], reason: str) -> ItemScore:
         constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
         # None: the judge said neither yes nor no.
-        followed = [_VERDICT_OF_WORD.get(str(verdicts.get(id)).strip().lower()) for id in constraint_ids]
+        followed = [
+            _VERDICT_OF_WORD.get(str(verdicts.get(id)).strip().lower()) for id in constraint_ids
+        ]
         is_unreadable = None in followed and self.options["compat"] == "fixed"
         if is_unreadable or sorted(verdicts) != sorted(constraint_ids):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
-            return self.missing_score(item, f"the judge answered {got}, constraints are {', '.join(constraint_ids)}")
+            return self.missing_score(
+                item, f"the judge answered {got}, constraints are {', '.join(constraint_ids)}"
+            )
         met = tuple(float(bool(verdict)) for verdict in followed)
         labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
         if item.get("alignment"):
             labels["alignment"] = str(item["alignment"])
-        values = {"followed": sum(met), "constraints": float(len(met)), "all": float(False not in followed)}
+        values = {
+            "followed": sum(met),
+            "constraints": float(len(met)),
+            "all": float(False not in followed),
+        }
         return ItemScore(self.item_id(item), values, reason, labels=labels, lists={"met": met})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
@@ -182,7 +197,9 @@ class AdvancedIF(Benchmark):
     licence = "CC BY-NC 4.0"
     data = DataFile.on_hub("advancedif.jsonl", "facebook/AdvancedIF")
     settings: ClassVar = {
-        "judges": Setting("any", help="whose verdicts count if a file has those of several; any: the first listed")
+        "judges": Setting(
+            "any", help="whose verdicts count if a file has those of several; any: the first listed"
+        )
     }
 
     def item_id(self, row: Row) -> str:
@@ -202,7 +219,9 @@ class AdvancedIF(Benchmark):
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
-        messages: Messages = _decode_json(item.get("conversation_history") or item.get("conversation"))
+        messages: Messages = _decode_json(
+            item.get("conversation_history") or item.get("conversation")
+        )
         return messages
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
@@ -226,7 +245,9 @@ class AdvancedIF(Benchmark):
         else:
             kind = "earlier turns"
             about = _format_messages(messages[:-1])
-        criteria = "\n".join(f"question_{k}: {text}" for k, text in enumerate(_read_rubric(item), 1))
+        criteria = "\n".join(
+            f"question_{k}: {text}" for k, text in enumerate(_read_rubric(item), 1)
+        )
         prompt = fill_prompt(
             "advancedif",
             kind=kind,
@@ -242,7 +263,9 @@ class AdvancedIF(Benchmark):
         answer = answers[0]
         checks = (parse_json_object(answer.text) or {}).get("rubrics_check")
         if not isinstance(checks, dict):
-            return self.missing_score(item, answer.reason or "the judge's reply contains no verdicts")
+            return self.missing_score(
+                item, answer.reason or "the judge's reply contains no verdicts"
+            )
         keys = [f"question_{k}" for k in range(1, len(_read_rubric(item)) + 1)]
         if sorted(checks) != sorted(keys):
             return self.missing_score(item, f"{len(checks)} verdicts for {len(keys)} criteria")
@@ -272,7 +295,9 @@ class AdvancedIF(Benchmark):
 
 def _read_rubric(item: Row) -> list[str]:
     """The criteria of an item, in the official schema or plain."""
-    rubric = item["rubrics"] if "rubrics" in item else _decode_json(item["prompt_metadata"])["rubrics"]
+    rubric = (
+        item["rubrics"] if "rubrics" in item else _decode_json(item["prompt_metadata"])["rubrics"]
+    )
     return [str(text) for text in _decode_json(rubric)]
 
 
@@ -313,7 +338,10 @@ class MultiChallenge(Benchmark):
     per_cent = 1.0
     judge = "GPT-4o"
     licence = "none stated"
-    data = DataFile("benchmark_questions.jsonl", "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl")
+    data = DataFile(
+        "benchmark_questions.jsonl",
+        "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl",
+    )
     settings: ClassVar = {"attempts": Setting(1, help="answers to a question; one must pass")}
 
     def item_id(self, row: Row) -> str:
@@ -338,9 +366,12 @@ class MultiChallenge(Benchmark):
         pass_text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper()
         pass_criterion = find_last_word(pass_text, ("YES", "NO"))
         if pass_criterion is None:
-            raise InvalidInput("row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), "")
+            raise InvalidInput(
+                "row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), ""
+            )
         verdicts = [
-            str(attempt.get("verdict") or attempt.get("judge_verdict", "")).strip().upper() for attempt in attempts
+            str(attempt.get("verdict") or attempt.get("judge_verdict", "")).strip().upper()
+            for attempt in attempts
         ]
         if "YES" not in verdicts and "NO" not in verdicts:
             return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
@@ -361,13 +392,17 @@ class MultiChallenge(Benchmark):
         reply = parse_json_object(answer.text) or {}
         verdict = str(reply.get("verdict", "")).strip().upper()
         if verdict not in ("YES", "NO"):
-            return self.missing_score(item, answer.reason or "the judge's reply contains no verdict")
+            return self.missing_score(
+                item, answer.reason or "the judge's reply contains no verdict"
+            )
         passed = verdict == str(item["PASS_CRITERIA"]).upper()
         return self._make_score(item, passed, str(reply.get("reasoning", "")))
 
     def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
         axis = str(first_value(row, ("AXIS", "axis")))
-        return ItemScore(self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis})
+        return ItemScore(
+            self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis}
+        )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean of the axes, in percent, and each axis."""

@@ -74,9 +74,14 @@ class Helmet(Benchmark):
     per_cent = 1.0
     judge = "GPT-4o for LongQA and summaries"
     licence = "MIT"
-    data = DataFile("helmet.jsonl", "git clone princeton-nlp/HELMET, scripts/download_data.sh, export as JSON lines")
+    data = DataFile(
+        "helmet.jsonl",
+        "git clone princeton-nlp/HELMET, scripts/download_data.sh, export as JSON lines",
+    )
     settings: ClassVar = {
-        "longqa": Setting("judge", ("judge", "rouge"), "narrative questions by a judge, or by ROUGE-L F1")
+        "longqa": Setting(
+            "judge", ("judge", "rouge"), "narrative questions by a judge, or by ROUGE-L F1"
+        )
     }
 
     def output(self, row: Row) -> str:
@@ -92,13 +97,19 @@ class Helmet(Benchmark):
     def questions(self, item: Row, output: str) -> list[Messages]:
         """A judge grades narrative questions and summaries."""
         dataset = dataset_of(item)
-        if dataset not in JUDGED or (self.options["longqa"] == "rouge" and dataset == "narrativeqa"):
+        if dataset not in JUDGED or (
+            self.options["longqa"] == "rouge" and dataset == "narrativeqa"
+        ):
             return []
         if CATEGORY_OF[dataset] == "longqa":
             target = " / ".join(_read_answers(item))
-            return [fill_prompt("helmet_qa", question=item["question"], target=target, response=output)]
+            return [
+                fill_prompt("helmet_qa", question=item["question"], target=target, response=output)
+            ]
         points = "\n".join(f"{k}. {point}" for k, point in enumerate(item["keypoints"], 1))
-        return [fill_prompt("helmet_summary", points=points, reference=item["summary"], response=output)]
+        return [
+            fill_prompt("helmet_summary", points=points, reference=item["summary"], response=output)
+        ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the metric of its category."""
@@ -125,7 +136,9 @@ class Helmet(Benchmark):
         name = "rougeL_f1" if category in ("longqa", "summ") else _METRIC[category]
         return {"score": metrics[name], **metrics, "ruler_recall": ruler_recall(output, golds)}
 
-    def _score_reply(self, item: Row, category: str, answer: Answer, labels: dict[str, str]) -> ItemScore:
+    def _score_reply(
+        self, item: Row, category: str, answer: Answer, labels: dict[str, str]
+    ) -> ItemScore:
         reply = parse_json_object(answer.text) or {}
         try:
             value = _read_grade(reply["fluency"], 1)
@@ -303,7 +316,11 @@ def parse_ranking(output: str) -> dict[str, int]:
     lines = output.strip().split("\n")
     with_signs = [line for line in lines if ">" in line]
     # Without ">", a numbered list or ids between commas are a ranking too.
-    entries = [match[1] for line in lines if (match := re.fullmatch(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)", line))]
+    entries = [
+        match[1]
+        for line in lines
+        if (match := re.fullmatch(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)", line))
+    ]
     if with_signs:
         parts = with_signs[-1].split(">")
     elif len(entries) > 1:
@@ -329,7 +346,9 @@ def parse_ranking(output: str) -> dict[str, int]:
 def ndcg(scores: Mapping[str, int], relevance: Mapping[str, int], k: int) -> float:
     """NDCG of the first k, with gains as given."""
     ranked = sorted(scores, key=lambda id: -scores[id])[:k]
-    total = math.fsum(relevance.get(id, 0) / math.log2(place + 2) for place, id in enumerate(ranked))
+    total = math.fsum(
+        relevance.get(id, 0) / math.log2(place + 2) for place, id in enumerate(ranked)
+    )
     best_gains = sorted(relevance.values(), reverse=True)[:k]
     best = math.fsum(gain / math.log2(place + 2) for place, gain in enumerate(best_gains))
     return total / best if best else 0.0

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Metrics, Row, Setting, mean
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Metrics,
+    Row,
+    Setting,
+    mean,
+)
 from rubrank.rollouts.rollout import to_rollout
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Mode, Verifier
@@ -29,7 +38,11 @@ class IFEval(Benchmark):
     licence = "Apache-2.0"
     data = DataFile.on_hub("ifeval.jsonl", "google/IFEval")
     settings: ClassVar = {
-        "compat": Setting("upstream", ("upstream", "fixed"), "the public checkers' verdicts, or what the words say")
+        "compat": Setting(
+            "upstream",
+            ("upstream", "fixed"),
+            "the public checkers' verdicts, or what the words say",
+        )
     }
 
     def item_id(self, row: Row) -> str:
@@ -52,11 +65,15 @@ class IFEval(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Every instruction, strictly and loosely."""
-        rollout = to_rollout({"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name)
+        rollout = to_rollout(
+            {"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name
+        )
         followed: dict[str, list[float]] = {mode: [] for mode in _MODES}
         kwargs = item.get("kwargs") or [{}] * len(item["instruction_id_list"])
         for name, arguments in zip(item["instruction_id_list"], kwargs, strict=True):
-            present_arguments = {key: value for key, value in (arguments or {}).items() if value is not None}
+            present_arguments = {
+                key: value for key, value in (arguments or {}).items() if value is not None
+            }
             try:
                 verifier, params = public_params(name, present_arguments)
             except RubrankError as error:
@@ -67,7 +84,9 @@ class IFEval(Benchmark):
             except RubrankError as error:
                 return self.missing_score(item, f"{name}: {error}")
             for mode in _MODES:
-                verdict = verifier.verify(rollout, checked, compat=self.options["compat"], mode=mode)
+                verdict = verifier.verify(
+                    rollout, checked, compat=self.options["compat"], mode=mode
+                )
                 if verdict.value is None:
                     return self.missing_score(item, f"{name}: {verdict.reason}")
                 followed[mode].append(float(verdict.value == verifier.domain.high))
@@ -75,7 +94,9 @@ class IFEval(Benchmark):
         for mode in _MODES:
             values[f"prompt {mode}"] = float(all(followed[mode]))
             values[f"followed {mode}"] = sum(followed[mode])
-        return ItemScore(self.item_id(item), values, lists={mode: tuple(followed[mode]) for mode in _MODES})
+        return ItemScore(
+            self.item_id(item), values, lists={mode: tuple(followed[mode]) for mode in _MODES}
+        )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Prompt-level and instruction-level, strict and loose; the headline first."""
@@ -84,7 +105,9 @@ class IFEval(Benchmark):
         for mode in _MODES:
             metrics[f"prompt {mode}"] = mean(score.values[f"prompt {mode}"] for score in scores)
             followed = sum(score.values[f"followed {mode}"] for score in scores)
-            metrics[f"instruction {mode}"] = followed / instructions if instructions else float("nan")
+            metrics[f"instruction {mode}"] = (
+                followed / instructions if instructions else float("nan")
+            )
         return {self.headline: metrics[self.headline], **metrics}
 
 

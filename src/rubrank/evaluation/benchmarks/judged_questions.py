@@ -54,7 +54,9 @@ class JudgedQuestion(Benchmark):
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """The score from the verdict in the row; None if the row has no verdict."""
-        text = next((row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None)
+        text = next(
+            (row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None
+        )
         if text is None:
             return None
         verdict = self.read_published_verdict(str(text))
@@ -73,13 +75,22 @@ class JudgedQuestion(Benchmark):
         answer = answers[0]
         verdict = None if answer.text is None else self.read_verdict(answer.text)
         if verdict is None:
-            return self.missing_score(item, answer.reason or "the judge's reply contains no single verdict")
+            return self.missing_score(
+                item, answer.reason or "the judge's reply contains no single verdict"
+            )
         return self.make_score(item, self.make_values(verdict))
 
 
 # ----------------------------------------------------------------------------------------------------------- SimpleQA
 
-_GRADE_OF_WORD = {"CORRECT": "A", "INCORRECT": "B", "NOT_ATTEMPTED": "C", "正确": "A", "错误": "B", "未尝试": "C"}
+_GRADE_OF_WORD = {
+    "CORRECT": "A",
+    "INCORRECT": "B",
+    "NOT_ATTEMPTED": "C",
+    "正确": "A",
+    "错误": "B",
+    "未尝试": "C",
+}
 _WORD = re.compile(r"(?<![A-Z_])(NOT_ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])|(未尝试|错误|正确)")
 _LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
 
@@ -117,7 +128,9 @@ class SimpleQA(JudgedQuestion):
     licence = "MIT"
     data = DataFile.on_hub("simpleqa_verified.jsonl", "google/simpleqa-verified")
     settings: ClassVar = {
-        "compat": Setting("fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply")
+        "compat": Setting(
+            "fixed", ("fixed", "upstream"), "how a grade is read from the judge's reply"
+        )
     }
     ids = ("id", "original_index", "problem", "query", "question")
     outputs = ("predicted_answer", "llm_answer", "output", "response", "completion")
@@ -147,7 +160,9 @@ class SimpleQA(JudgedQuestion):
         attempted_count = sum(score.values["attempted"] for score in scores)
         correct_of_attempted = 0.0
         if attempted_count:
-            correct_of_attempted = sum(score.values["correct"] for score in scores) / attempted_count
+            correct_of_attempted = (
+                sum(score.values["correct"] for score in scores) / attempted_count
+            )
         f1 = 0.0
         if correct + correct_of_attempted > 0.0:
             f1 = 2.0 * correct * correct_of_attempted / (correct + correct_of_attempted)
@@ -184,7 +199,9 @@ class Frames(JudgedQuestion):
     judge = "TRUE/FALSE"
     licence = "Apache-2.0"
     data = DataFile.on_hub("frames.jsonl", "google/frames-benchmark")
-    settings: ClassVar = {"context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")}
+    settings: ClassVar = {
+        "context": Setting("oracle", ("oracle", "closed"), "with the articles, or from memory")
+    }
     template = "frames"
     question_columns = ("question", "Prompt", "prompt")
     target_columns = ("answer", "Answer")
@@ -219,7 +236,9 @@ class AALCR(JudgedQuestion):
     licence = "none stated"
     data = DataFile.on_hub("aa_lcr.jsonl", "ArtificialAnalysis/AA-LCR")
     settings: ClassVar = {
-        "capability": Setting("long context", ("long context", "reasoning"), "the paper's text and table differ")
+        "capability": Setting(
+            "long context", ("long context", "reasoning"), "the paper's text and table differ"
+        )
     }
     outputs = ("llm_answer", "output", "response", "completion")
     columns: ClassVar = {"category": "document_category"}
@@ -234,7 +253,9 @@ class AALCR(JudgedQuestion):
 
     def prompt(self, item: Row) -> Messages:
         """The documents, then the question."""
-        return [{"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}]
+        return [
+            {"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}
+        ]
 
     def read_verdict(self, reply: str) -> str | None:
         """The only one of the two words that the reply contains; "CORRECT" is part of "INCORRECT"."""

@@ -47,8 +47,12 @@ class LongProc(Benchmark):
     capability = "long context"
     headline = "score"
     licence = "Apache-2.0"
-    data = DataFile("longproc.jsonl", "git clone princeton-pli/LongProc and export its examples as JSON lines")
-    settings: ClassVar = {"levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")}
+    data = DataFile(
+        "longproc.jsonl", "git clone princeton-pli/LongProc and export its examples as JSON lines"
+    )
+    settings: ClassVar = {
+        "levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")
+    }
 
     def item_id(self, row: Row) -> str:
         """Task and number."""
@@ -71,7 +75,11 @@ class LongProc(Benchmark):
             passed, reason = run_cpp_tests(output, example["testcases"])
             if passed is None:
                 return self.missing_score(item, reason, labels=labels)
-            values = {"accuracy": float(passed), "partial": float(passed), "extraction": float(reason != "no code")}
+            values = {
+                "accuracy": float(passed),
+                "partial": float(passed),
+                "extraction": float(reason != "no code"),
+            }
         else:
             values = _TASKS[task](output, example)
         return ItemScore(self.item_id(item), values, labels=labels)
@@ -82,7 +90,9 @@ class LongProc(Benchmark):
         cells: dict[str, list[ItemScore]] = {}
         for score in scores:
             if levels in ("all", score.labels["level"]):
-                cells.setdefault(f"{score.labels['task']}_{score.labels['level']}", []).append(score)
+                cells.setdefault(f"{score.labels['task']}_{score.labels['level']}", []).append(
+                    score
+                )
         metrics: Metrics = {}
         for name, members in sorted(cells.items()):
             metrics[name] = mean(score.values["accuracy"] for score in members)
@@ -143,7 +153,11 @@ def tom_tracking(prediction: str, example: Row) -> Values:
         return dict(_RIGHT)
     wrong = _first_difference(expected, beliefs)
     reached = min(len(expected), len(beliefs)) if wrong is None else wrong
-    return {"accuracy": 0.0, "partial": reached / len(expected) if expected else 0.0, "extraction": 1.0}
+    return {
+        "accuracy": 0.0,
+        "partial": reached / len(expected) if expected else 0.0,
+        "extraction": 1.0,
+    }
 
 
 def _list_beliefs(text: str) -> list[str]:
@@ -166,7 +180,11 @@ def countdown(prediction: str, example: Row) -> Values:
     values = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
     title = "# Search Procedure"
     if title in prediction:
-        expected = str(example["reference_output"]).split(title)[-1].split("Now we have found the target")[0]
+        expected = (
+            str(example["reference_output"])
+            .split(title)[-1]
+            .split("Now we have found the target")[0]
+        )
         values["partial"] = _score_search(prediction.split(title)[-1], expected)
     return values
 
@@ -233,7 +251,9 @@ def travel_planning(prediction: str, example: Row) -> Values:
         return dict(_RIGHT)
     expected_steps = _list_steps(str(example["reference_output"]))
     last_reached = 0
-    for i, (step, expected_step) in enumerate(zip(_list_steps(prediction), expected_steps, strict=False)):
+    for i, (step, expected_step) in enumerate(
+        zip(_list_steps(prediction), expected_steps, strict=False)
+    ):
         last_reached = i
         if normalise(expected_step) not in normalise(step):
             break
@@ -349,7 +369,9 @@ def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tupl
     mark = secrets.token_hex(16)
     task = json.dumps({"cases": list(cases)[:_CPP_CASES], "seconds": _CPP_SECONDS, "mark": mark})
     files = {"main.cpp": _CPP_PRELUDE + block[1], "driver.py": _CPP_DRIVER, "task.json": task}
-    limits = sandbox.Limits(seconds=20 + _CPP_CASES * _CPP_SECONDS, cpu=60, memory=2048, processes=32, output=4)
+    limits = sandbox.Limits(
+        seconds=20 + _CPP_CASES * _CPP_SECONDS, cpu=60, memory=2048, processes=32, output=4
+    )
     try:
         result = sandbox.run(["python", "driver.py"], files=files, limits=limits)
     except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:

@@ -28,7 +28,10 @@ def _describe_choice(choice: str | None) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- GPQA
 
-_PUBLISHED_SCORES = {**dict.fromkeys(("1", "1.0", "TRUE", "C"), 1.0), **dict.fromkeys(("0", "0.0", "FALSE", "I"), 0.0)}
+_PUBLISHED_SCORES = {
+    **dict.fromkeys(("1", "1.0", "TRUE", "C"), 1.0),
+    **dict.fromkeys(("0", "0.0", "FALSE", "I"), 0.0),
+}
 """Also as Inspect writes them: C correct, I incorrect."""
 _GPQA_ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
 
@@ -65,7 +68,9 @@ class GPQA(Benchmark):
     def prompt(self, item: Row) -> Messages:
         """The question with the choices of this repeat."""
         choices, _ = self.order_choices(item)
-        listed = "\n".join(f"{letter}) {text}" for letter, text in zip("ABCD", choices, strict=True))
+        listed = "\n".join(
+            f"{letter}) {text}" for letter, text in zip("ABCD", choices, strict=True)
+        )
         ask = 'Think step by step. The last line of your reply must be "Answer: X", with the letter of one choice.'
         return [{"role": "user", "content": f"{ask}\n\n{item['Question']}\n\n{listed}"}]
 
@@ -83,7 +88,9 @@ class GPQA(Benchmark):
         match = _GPQA_ANSWER.search(output)
         choice = match[1].upper() if match else None
         right_choice = str(item["target"]) if item.get("target") else self.order_choices(item)[1]
-        return self.make_score(item, {"correct": float(choice == right_choice)}, _describe_choice(choice))
+        return self.make_score(
+            item, {"correct": float(choice == right_choice)}, _describe_choice(choice)
+        )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean over questions of the mean over repeats, and by domain."""
@@ -140,16 +147,22 @@ class MMLUPro(Benchmark):
         shots = [_format_mmlu_question(shot) + f"\n{shot['cot_content']}" for shot in examples]
         topic = item.get("category", "many things")
         ask = f'Questions about {topic}. Think step by step and end with "The answer is (X)".'
-        return [{"role": "user", "content": "\n\n".join([ask, *shots, _format_mmlu_question(item)])}]
+        return [
+            {"role": "user", "content": "\n\n".join([ask, *shots, _format_mmlu_question(item)])}
+        ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the letter."""
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
-            rng = random.Random(f"12345 {self.item_id(item)}")  # the guess does not depend on the order of items
+            rng = random.Random(
+                f"12345 {self.item_id(item)}"
+            )  # the guess does not depend on the order of items
             choice = _LETTERS[rng.randrange(len(item["options"]))]
-        return self.make_score(item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice))
+        return self.make_score(
+            item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice)
+        )
 
 
 def _check_mmlu_answer(item: Row, where: str) -> None:
@@ -170,7 +183,9 @@ def _check_mmlu_answer(item: Row, where: str) -> None:
 
 
 def _format_mmlu_question(item: Row) -> str:
-    options = "\n".join(f"{letter}. {text}" for letter, text in zip(_LETTERS, item["options"], strict=False))
+    options = "\n".join(
+        f"{letter}. {text}" for letter, text in zip(_LETTERS, item["options"], strict=False)
+    )
     return f"Question: {item['question']}\nOptions:\n{options}\nAnswer: Let's think step by step."
 
 
@@ -196,7 +211,9 @@ class LongBench(Benchmark):
     settings: ClassVar = {
         "compensated": Setting("no", ("no", "yes"), "no answer counts as a quarter"),
         "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
-        "compat": Setting("fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"),
+        "compat": Setting(
+            "fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"
+        ),
     }
     columns: ClassVar = {name: name for name in ("difficulty", "length", "domain")}
     breakdowns = ("difficulty", "length")
@@ -230,4 +247,7 @@ class LongBench(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Accuracy, by difficulty and by length, and how many were answered."""
-        return {**super().metrics(scores), "answered": mean(score.values["answered"] for score in scores)}
+        return {
+            **super().metrics(scores),
+            "answered": mean(score.values["answered"] for score in scores),
+        }

@@ -10,7 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rubrank._plain import word_list
-from rubrank.evaluation.benchmark import Answer, Benchmark, DataFile, ItemScore, Messages, Metrics, Row, Setting, mean
+from rubrank.evaluation.benchmark import (
+    Answer,
+    Benchmark,
+    DataFile,
+    ItemScore,
+    Messages,
+    Metrics,
+    Row,
+    Setting,
+    mean,
+)
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
 from rubrank.evaluation.ratings import ratings
 
@@ -32,7 +42,8 @@ GAMES: dict[str, tuple[float, int]] = {
 """Label → (outcome for A, games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
 _BOOTSTRAPS = 100
-_STYLE_PRIOR = 1e-3  # precision of the prior on the ratings; small, because there are only two models
+# precision of the prior on the ratings; small, because there are only two models
+_STYLE_PRIOR = 1e-3
 
 
 def read_label(reply: str) -> str | None:
@@ -81,7 +92,9 @@ class ArenaHard(Benchmark):
         if not games:
             return None
         labels = [game.get("score") if game else None for game in games]
-        return self._score_games({**item, **row}, [label if label in GAMES else None for label in labels])
+        return self._score_games(
+            {**item, **row}, [label if label in GAMES else None for label in labels]
+        )
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Two games with positions swapped; on hard prompts the judge first answers the prompt itself."""
@@ -131,10 +144,14 @@ class ArenaHard(Benchmark):
             won = sum(score.values["won"] for score in scores)
             games_played = sum(score.values["games"] for score in scores)
             return 100.0 * won / games_played
-        contrasts = np.array([[score.values.get(f"style/{name}", 0.0) for name in STYLES] for score in scores])
+        contrasts = np.array(
+            [[score.values.get(f"style/{name}", 0.0) for name in STYLES] for score in scores]
+        )
         spread = contrasts.std(0)
         contrasts = contrasts / np.where(spread > 0.0, spread, 1.0)
-        games = [("model", "baseline", score.values["won"] / score.values["games"]) for score in scores]
+        games = [
+            ("model", "baseline", score.values["won"] / score.values["games"]) for score in scores
+        ]
         weights = [score.values["games"] for score in scores]
         fitted = ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
         return 100.0 * fitted.win_rate("model", "baseline")
@@ -232,9 +249,13 @@ class EQBench(Benchmark):
     per_cent = 1.0
     judge = "Claude 3.7 Sonnet"
     licence = "MIT"
-    data = DataFile("scenario_prompts.txt", "git clone EQ-bench/eqbench3; data/scenario_prompts.txt")
+    data = DataFile(
+        "scenario_prompts.txt", "git clone EQ-bench/eqbench3; data/scenario_prompts.txt"
+    )
     settings: ClassVar = {
-        "form": Setting("rubric", ("rubric", "pairwise"), "grades from 0 to 20, or games against other models")
+        "form": Setting(
+            "rubric", ("rubric", "pairwise"), "grades from 0 to 20, or games against other models"
+        )
     }
 
     def item_id(self, row: Row) -> str:
@@ -250,9 +271,14 @@ class EQBench(Benchmark):
             comparison = read_comparison(row)
             if comparison is None:
                 return self.missing_score(row, str(row.get("error") or "no comparison")[:200])
-            values = {"plus for test": float(comparison.pluses[0]), "plus for other": float(comparison.pluses[1])}
+            values = {
+                "plus for test": float(comparison.pluses[0]),
+                "plus for other": float(comparison.pluses[1]),
+            }
             labels = {"test": comparison.test, "other": comparison.other}
-            return ItemScore(self.item_id(row), {**values, "share": comparison.share}, labels=labels)
+            return ItemScore(
+                self.item_id(row), {**values, "share": comparison.share}, labels=labels
+            )
         if not row.get("rubric_scores"):
             return None
         return self._score_grades(row, row["rubric_scores"])
@@ -260,7 +286,11 @@ class EQBench(Benchmark):
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Grades for every criterion."""
         criteria = "\n".join(item.get("criteria") or COUNTED)
-        return [fill_prompt("eqbench", scenario=item.get("scenario", ""), response=output, criteria=criteria)]
+        return [
+            fill_prompt(
+                "eqbench", scenario=item.get("scenario", ""), response=output, criteria=criteria
+            )
+        ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """The mean of the grades that count, × 5."""

@@ -39,7 +39,9 @@ class Attenuate:
         """The share of each positive coefficient that is taken out, from one uniform number each."""
         if self.draw == "bernoulli":
             return (uniform < self.lam).astype(float)
-        if self.draw == "uniform":  # the widest uniform distribution within [0, 1] whose mean is lam
+        if (
+            self.draw == "uniform"
+        ):  # the widest uniform distribution within [0, 1] whose mean is lam
             half = min(self.lam, 1.0 - self.lam)
             return self.lam - half + 2.0 * half * uniform
         return np.full(uniform.shape, float(self.lam))
@@ -61,7 +63,9 @@ def attenuate(lam: float, draw: Draw = "fixed") -> Attenuate:
     return Attenuate(lam, draw)
 
 
-def expand_adjustments(owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: int) -> tuple[Adjustment, ...]:
+def expand_adjustments(
+    owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: int
+) -> tuple[Adjustment, ...]:
     """One adjustment for each of D attributes; None removes all of them."""
     per_attribute: Any = ("remove" if adjust is None else adjust,) * D
     if isinstance(adjust, Sequence) and not isinstance(adjust, str):
@@ -69,7 +73,9 @@ def expand_adjustments(owner: str, adjust: Adjustment | Sequence[Adjustment] | N
     for adjustment in per_attribute:
         if not isinstance(adjustment, Attenuate) and adjustment != "remove":
             remedy = "One rule for all attributes, or one for each."
-            raise InvalidInput(owner, "adjust", "'remove' or attenuate(lam)", repr(adjustment), remedy)
+            raise InvalidInput(
+                owner, "adjust", "'remove' or attenuate(lam)", repr(adjustment), remedy
+            )
     if len(per_attribute) != D:
         allowed = f"one rule, or {D} of them, one for each attribute"
         raise InvalidInput(owner, "adjust", allowed, str(len(per_attribute)), "")
@@ -92,7 +98,10 @@ def draw_shares(
     """The share of every coefficient to take out (N, K, D), and for each attribute whether negative ones count (D,)."""
     share_NKD = np.ones((*shape, len(adjustments)))
     is_two_sided_D = np.array([adjustment == "remove" for adjustment in adjustments], bool)
-    is_random = any(isinstance(adjustment, Attenuate) and adjustment.draw != "fixed" for adjustment in adjustments)
+    is_random = any(
+        isinstance(adjustment, Attenuate) and adjustment.draw != "fixed"
+        for adjustment in adjustments
+    )
     uniform_NKD = share_NKD  # not read by fixed shares
     if is_random:
         uniform_NKD = draw_uniform(names.seed, names.groups, names.criteria, names.attributes)
@@ -103,7 +112,10 @@ def draw_shares(
 
 
 def draw_uniform(
-    seed: int, groups: Sequence[Hashable], criteria: Sequence[Hashable], attributes: Sequence[Hashable]
+    seed: int,
+    groups: Sequence[Hashable],
+    criteria: Sequence[Hashable],
+    attributes: Sequence[Hashable],
 ) -> np.ndarray:
     """Numbers in [0, 1), (N, K, D): each a hash of the four names that it belongs to."""
     state = _mix(_hash_names([seed]) ^ _hash_names(groups))

@@ -46,7 +46,9 @@ class Attribute:
         values = np.asarray(self.measure(texts), dtype=np.float64)
         remedy = "Return one row of columns for every text."
         if values.ndim != 2 or values.shape[1] != len(self.columns):
-            allowed = f"an array whose last axis holds the {len(self.columns)} columns {self.columns}"
+            allowed = (
+                f"an array whose last axis holds the {len(self.columns)} columns {self.columns}"
+            )
             raise self._error(allowed, f"shape {values.shape}", remedy)
         if len(values) != len(texts):
             allowed = f"an array of one row for each of the {len(texts)} texts"
@@ -54,7 +56,9 @@ class Attribute:
         is_wrong = ~(np.isfinite(values) & (values >= 0))
         if is_wrong.any():
             got = str(values[is_wrong][0])
-            raise self._error("finite and at least 0", got, "Count something, and count nothing as 0.")
+            raise self._error(
+                "finite and at least 0", got, "Count something, and count nothing as 0."
+            )
         return values
 
     def _error(self, allowed: str, got: str, remedy: str) -> InvalidInput:
@@ -76,7 +80,9 @@ def flatten_texts(owner: str, texts: Texts) -> tuple[list[str], tuple[int, ...]]
     return [text for text in flat if text is not None], shape
 
 
-def flatten_optional(owner: str, parameter: str, texts: Iterable[Any]) -> tuple[list[str | None], tuple[int, ...]]:
+def flatten_optional(
+    owner: str, parameter: str, texts: Iterable[Any]
+) -> tuple[list[str | None], tuple[int, ...]]:
     """Like `flatten_texts`, for a parameter whose entries may be None."""
     entries = _list_entries(owner, parameter, texts)
     shape: tuple[int, ...] = (len(entries),)
@@ -90,17 +96,25 @@ def _list_entries(owner: str, parameter: str, texts: object) -> list[Any]:
     # A string is itself a sequence of strings, so this frequent mistake would measure every letter on its own.
     if isinstance(texts, str):
         remedy = "Put a single text into a list: [text]."
-        raise InvalidInput(owner, parameter, "a list of texts", f"the single text {brief(texts)}", remedy)
+        raise InvalidInput(
+            owner, parameter, "a list of texts", f"the single text {brief(texts)}", remedy
+        )
     if isinstance(texts, np.ndarray) and texts.ndim:
         return texts.tolist()
     # Sets and dicts have no order of rollouts; bytes would be read as numbers.
-    if isinstance(texts, bytes | dict | set | frozenset | np.ndarray) or not isinstance(texts, Iterable):
+    if isinstance(texts, bytes | dict | set | frozenset | np.ndarray) or not isinstance(
+        texts, Iterable
+    ):
         remedy = "Pass the texts of the rollouts in a list, or N lists of G texts."
-        raise InvalidInput(owner, parameter, "a list of texts", f"{type(texts).__name__} {brief(texts)}", remedy)
+        raise InvalidInput(
+            owner, parameter, "a list of texts", f"{type(texts).__name__} {brief(texts)}", remedy
+        )
     return list(texts)
 
 
-def _flatten_once(owner: str, parameter: str, entries: list[Any], shape: tuple[int, ...]) -> tuple[list[Any], int]:
+def _flatten_once(
+    owner: str, parameter: str, entries: list[Any], shape: tuple[int, ...]
+) -> tuple[list[Any], int]:
     """The entries of all lists in one list, and the common length of the lists."""
     has_texts = any(isinstance(entry, str) for entry in entries)
     for index, entry in enumerate(entries):
@@ -108,12 +122,18 @@ def _flatten_once(owner: str, parameter: str, entries: list[Any], shape: tuple[i
             raise _bad_entry(owner, parameter, index, shape, entry)
     widths = {len(row) for row in entries}
     if len(widths) > 1:
-        remedy = "Measure groups of different sizes one by one, or all their texts in one flat list."
-        raise InvalidInput(owner, parameter, "lists of the same length", f"lengths {sorted(widths)}", remedy)
+        remedy = (
+            "Measure groups of different sizes one by one, or all their texts in one flat list."
+        )
+        raise InvalidInput(
+            owner, parameter, "lists of the same length", f"lengths {sorted(widths)}", remedy
+        )
     return [entry for row in entries for entry in row], widths.pop()
 
 
-def _bad_entry(owner: str, parameter: str, index: int, shape: tuple[int, ...], entry: object) -> InvalidInput:
+def _bad_entry(
+    owner: str, parameter: str, index: int, shape: tuple[int, ...], entry: object
+) -> InvalidInput:
     where = ", ".join(map(str, np.unravel_index(index, shape)))
     remedies = {
         "NoneType": "Use '' for a response that says nothing.",

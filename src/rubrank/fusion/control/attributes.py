@@ -20,7 +20,14 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank._plugins import check_call, check_free, describe_object, is_async, load_plugins, make_decorator
+from rubrank._plugins import (
+    check_call,
+    check_free,
+    describe_object,
+    is_async,
+    load_plugins,
+    make_decorator,
+)
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.control.attribute import Attribute, Measured, Texts, flatten_texts
 from rubrank.fusion.control.length import lengths
@@ -33,18 +40,26 @@ __all__ = ["ATTRIBUTES", "attribute", "attribute_names", "find_attribute", "meas
 def _measure_markdown(texts: Texts) -> NDArray[np.float64]:
     # Only the answer: a reader does not see the reasoning, and `<think>` would begin a block of raw HTML.
     flat, shape = flatten_texts("attribute 'markdown'", texts)
-    return markdown_density([split_reasoning(text)[1] for text in flat]).reshape(*shape, len(MARKERS))
+    return markdown_density([split_reasoning(text)[1] for text in flat]).reshape(
+        *shape, len(MARKERS)
+    )
 
 
 ATTRIBUTES: dict[str, Attribute] = {
     "reasoning_length": Attribute(
         "reasoning_length", ("reasoning_length",), lambda texts: lengths(texts).reasoning[..., None]
     ),
-    "answer_length": Attribute("answer_length", ("answer_length",), lambda texts: lengths(texts).answer[..., None]),
-    "total_length": Attribute("total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]),
+    "answer_length": Attribute(
+        "answer_length", ("answer_length",), lambda texts: lengths(texts).answer[..., None]
+    ),
+    "total_length": Attribute(
+        "total_length", ("total_length",), lambda texts: lengths(texts).total[..., None]
+    ),
     "markdown": Attribute("markdown", MARKERS, _measure_markdown),
     # One coefficient is found in a few groups; the eleven of "markdown" are not.
-    "markup": Attribute("markup", ("markup",), lambda texts: _measure_markdown(texts).sum(-1, keepdims=True)),
+    "markup": Attribute(
+        "markup", ("markup",), lambda texts: _measure_markdown(texts).sum(-1, keepdims=True)
+    ),
 }
 _LIBRARY = frozenset(ATTRIBUTES)
 _sources: dict[str, Any] = {}
@@ -57,7 +72,9 @@ def attribute(name: _F, /) -> _F: ...
 
 
 @overload
-def attribute(name: str | None = None, *, columns: Iterable[str] | None = None) -> Callable[[_F], _F]: ...
+def attribute(
+    name: str | None = None, *, columns: Iterable[str] | None = None
+) -> Callable[[_F], _F]: ...
 
 
 def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
@@ -69,13 +86,19 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
     def register(chosen_name: str | None, function: Any) -> Any:
         if not callable(function) or is_async(function):
             raise InvalidInput(
-                "attribute", "function", "a function of one text that is not async", describe_object(function), ""
+                "attribute",
+                "function",
+                "a function of one text that is not async",
+                describe_object(function),
+                "",
             )
         check_call("attribute", function, "text")
         if isinstance(columns, str):
             raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
         requested_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
-        attribute_name = check_free("attribute", requested_name, function, _sources.get, requested_name in _LIBRARY)
+        attribute_name = check_free(
+            "attribute", requested_name, function, _sources.get, requested_name in _LIBRARY
+        )
         column_names = (attribute_name,) if columns is None else tuple(columns)
 
         def measure_texts(texts: Texts) -> NDArray[np.float64]:
@@ -100,7 +123,9 @@ def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.f
         allowed = "a number for each text"
         if len(columns) > 1:
             allowed = f"{len(columns)} numbers for each text: {columns}"
-        raise InvalidInput(f"attribute {name!r}", "what the function returns", allowed, brief(result), "")
+        raise InvalidInput(
+            f"attribute {name!r}", "what the function returns", allowed, brief(result), ""
+        )
     return row
 
 
@@ -134,7 +159,9 @@ def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
     columns = tuple(column for attribute in attributes for column in attribute.columns)
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
-        raise InvalidInput("measure", "names", "attributes without a column in common", f"{repeated} twice", "")
+        raise InvalidInput(
+            "measure", "names", "attributes without a column in common", f"{repeated} twice", ""
+        )
     flat, shape = flatten_texts("measure", texts)
     values = [attribute.rows(flat) for attribute in attributes]
     rows = np.concatenate([np.zeros((len(flat), 0)), *values], axis=1)

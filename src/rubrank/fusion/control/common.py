@@ -42,7 +42,12 @@ def worker_rows(rollouts: Sequence[Rollout]) -> np.ndarray:
         answer_start = rollout.response.rfind(rollout.answer)
         if reasoning_start >= 0 and answer_start >= 0:
             reasoning_end = reasoning_start + len(rollout.thoughts)
-            row[:] = reasoning_start, reasoning_end, answer_start, answer_start + len(rollout.answer)
+            row[:] = (
+                reasoning_start,
+                reasoning_end,
+                answer_start,
+                answer_start + len(rollout.answer),
+            )
     return np.hstack([common_rows(rollouts), positions])
 
 
@@ -50,4 +55,6 @@ def set_part_positions(rollouts: Sequence[Rollout], positions: np.ndarray) -> No
     """Set where each rollout's reasoning and answer are in its response; NaN leaves a rollout as it is."""
     for i in np.flatnonzero(~np.isnan(positions[:, 0])).tolist():
         reasoning_start, reasoning_end, answer_start, answer_end = map(int, positions[i])
-        rollouts[i].keep_parts(slice(reasoning_start, reasoning_end), slice(answer_start, answer_end))
+        rollouts[i].keep_parts(
+            slice(reasoning_start, reasoning_end), slice(answer_start, answer_end)
+        )

@@ -88,7 +88,9 @@ class AttributeControl:
         return self.fit_jointly()
 
 
-def control_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> AttributeControl:
+def control_attributes(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> AttributeControl:
     """Take the influence of attributes out of the utilities; u_MK itself is not changed.
 
     soft: outcomes of uncertain verdicts, which are fitted instead of the order of the scores.
@@ -110,7 +112,9 @@ def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashab
     return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
 
 
-def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> tuple[FitData, np.ndarray]:
+def make_fit_data(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> tuple[FitData, np.ndarray]:
     """The data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts of the group apart?"""
     from rubrank.fusion.models.attribute_fit import FitData
 
@@ -130,7 +134,9 @@ def make_fit_data(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells)
     return data, data.informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
 
 
-def select_criteria(adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch) -> np.ndarray:
+def select_criteria(
+    adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch
+) -> np.ndarray:
     """(N, K) or (1, K): the controlled criteria: those that are named, else those that no program decides.
 
     Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
@@ -159,7 +165,9 @@ def _control_pooled(
 
     model = find_model(rule.model)
     if rule.batch_estimate is None:
-        influence = _estimate_pooled(rule, data, controlled_NK, names.criteria, names.attributes, u_MK)
+        influence = _estimate_pooled(
+            rule, data, controlled_NK, names.criteria, names.attributes, u_MK
+        )
     else:
         influence = rule.batch_estimate.select(names.criteria)
     allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
@@ -196,7 +204,9 @@ def _estimate_pooled(
     return influence
 
 
-def estimate_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> BatchEstimate:
+def estimate_attributes(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> BatchEstimate:
     """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
     data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
     criteria, attributes = name_columns(batch)
@@ -205,7 +215,11 @@ def estimate_attributes(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: 
 
 
 def _fit_jointly(
-    model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray, known_gamma_KD: np.ndarray | None
+    model: UtilityModel,
+    data: FitData,
+    controlled_NK: np.ndarray,
+    u_MK: np.ndarray,
+    known_gamma_KD: np.ndarray | None,
 ) -> np.ndarray:
     """Utilities of the joint fit; if γ was estimated over a larger batch, utilities given that γ."""
     from rubrank.fusion.models.attribute_fit import estimate, refit
@@ -238,7 +252,9 @@ def _control_groups(
         kept_MKD = np.repeat(kept_NKD, data.sizes, axis=0)
         is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
         # A rollout that was not scored on a criterion stays at 0 there.
-        values_MK = fitted_MK + np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
+        values_MK = fitted_MK + np.where(
+            is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0
+        )
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,

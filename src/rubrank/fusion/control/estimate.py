@@ -73,7 +73,9 @@ class InfluenceEstimate:
         return cls(gamma_KD, se_KD, shrunk_KD, n_K, information_KDD, variance_KDD)
 
 
-def shrink(gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray, errors: float | None = None) -> np.ndarray:
+def shrink(
+    gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray, errors: float | None = None
+) -> np.ndarray:
     """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²), the non-negative garrote; 0 with fewer than eight groups.
 
     errors: c, the standard errors that a coefficient must exceed; None: the 97.5% point of Student's t.
@@ -111,7 +113,11 @@ class RunningEstimate:
     sums: dict[str, Sums] = field(default_factory=dict)
 
     def learn(
-        self, step: InfluenceEstimate, criteria: Sequence[Hashable], attributes: Sequence[Hashable], beta: float
+        self,
+        step: InfluenceEstimate,
+        criteria: Sequence[Hashable],
+        attributes: Sequence[Hashable],
+        beta: float,
     ) -> InfluenceEstimate:
         """Add the estimate of a step, and return the estimate of the run so far for the criteria of the step."""
         self.set_attributes(attributes)
@@ -135,14 +141,18 @@ class RunningEstimate:
     def decay(self, criterion: Hashable) -> Sums:
         """The sums of a criterion, made smaller by one step, for adding what this step says."""
         D = len(self.attributes)
-        sums = self.sums.setdefault(str(criterion), Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0))
+        sums = self.sums.setdefault(
+            str(criterion), Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0)
+        )
         sums.information_DD = DECAY * sums.information_DD
         sums.right_D = DECAY * sums.right_D
         sums.variance_DD = DECAY * DECAY * sums.variance_DD
         sums.n = DECAY * sums.n
         return sums
 
-    def estimate(self, criteria: Sequence[Hashable], beta: float, errors: float | None = None) -> InfluenceEstimate:
+    def estimate(
+        self, criteria: Sequence[Hashable], beta: float, errors: float | None = None
+    ) -> InfluenceEstimate:
         """The estimate of the run so far. beta: the prior's precision. errors: c of `shrink`."""
         names = [str(name) for name in criteria]
         K = len(names)
@@ -158,7 +168,9 @@ class RunningEstimate:
                 n_K[k] = sums.n
                 information_KDD[k] = sums.information_DD
                 variance_KDD[k] = sums.variance_DD
-        gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[:, :, 0]
+        gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[
+            :, :, 0
+        ]
         return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta, errors)
 
     def state(self) -> dict[str, Any]:
@@ -186,9 +198,15 @@ class RunningEstimate:
                 variance_DD = np.array(saved["V"], float).reshape(D, D)
                 sums[str(name)] = Sums(information_DD, right_D, variance_DD, float(saved["n"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            allowed = "the state of a running estimate: attributes, and A, b, V and n of every criterion"
+            allowed = (
+                "the state of a running estimate: attributes, and A, b, V and n of every criterion"
+            )
             raise InvalidInput(
-                "control of attributes", "state", allowed, repr(error), "Resume from another checkpoint."
+                "control of attributes",
+                "state",
+                allowed,
+                repr(error),
+                "Resume from another checkpoint.",
             ) from None
         self.attributes = attributes
         self.sums = sums

@@ -50,7 +50,9 @@ class Lengths:
         object.__setattr__(self, "answer", _check_counts("answer", answer))
         object.__setattr__(self, "unit", unit)
         if self.reasoning.shape != self.answer.shape:
-            raise _wrong_shape("Lengths", "answer", "reasoning", self.reasoning.shape, self.answer.shape)
+            raise _wrong_shape(
+                "Lengths", "answer", "reasoning", self.reasoning.shape, self.answer.shape
+            )
 
     @property
     def total(self) -> NDArray[np.float64]:
@@ -85,12 +87,16 @@ def lengths(
             raise _wrong_shape("lengths", "reasoning", "texts", shape, reasoning_shape)
     if tokens is not None and not callable(tokens):
         remedy = "Counts that are known already go into Lengths(reasoning, answer, unit='tokens')."
-        raise InvalidInput("lengths", "tokens", "a function from a text to a number", type(tokens).__name__, remedy)
+        raise InvalidInput(
+            "lengths", "tokens", "a function from a text to a number", type(tokens).__name__, remedy
+        )
     counts = np.zeros((len(flat), 2))
     for i, (text, thought) in enumerate(zip(flat, thoughts, strict=True)):
         parts = split_reasoning(text, tags) if thought is None else (thought, text)
         for part, string in enumerate(parts):
-            counts[i, part] = count_words(string) if tokens is None else _count_tokens(string, tokens)
+            counts[i, part] = (
+                count_words(string) if tokens is None else _count_tokens(string, tokens)
+            )
     counts = counts.reshape(*shape, 2)
     return Lengths(counts[..., 0], counts[..., 1], unit="words" if tokens is None else "tokens")
 
@@ -102,7 +108,9 @@ def _count_tokens(text: str, tokens: Callable[[str], int]) -> int:
     if not isinstance(count, Integral) or count < 0:
         remedy = "Count the tokens, as in tokens=lambda text: len(tokenizer.encode(text))."
         got = f"one that returned {type(count).__name__} {brief(count)}"
-        raise InvalidInput("lengths", "tokens", "a function from a text to a whole number", got, remedy)
+        raise InvalidInput(
+            "lengths", "tokens", "a function from a text to a whole number", got, remedy
+        )
     return int(count)
 
 
@@ -111,10 +119,14 @@ def _check_counts(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
     is_wrong = ~(np.isfinite(counts) & (counts >= 0))
     if is_wrong.any():
         got = str(counts[is_wrong].flat[0])
-        raise InvalidInput("Lengths", parameter, "finite and at least 0", got, "Count nothing as 0.")
+        raise InvalidInput(
+            "Lengths", parameter, "finite and at least 0", got, "Count nothing as 0."
+        )
     return counts
 
 
-def _wrong_shape(owner: str, parameter: str, reference: str, expected: object, got: object) -> InvalidInput:
+def _wrong_shape(
+    owner: str, parameter: str, reference: str, expected: object, got: object
+) -> InvalidInput:
     allowed = f"of the shape of {reference}, {expected}"
     return InvalidInput(owner, parameter, allowed, f"shape {got}", "Give one for every text.")

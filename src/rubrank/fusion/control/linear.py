@@ -34,7 +34,12 @@ import numpy as np
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput
 from rubrank.fusion.control.adjustment import Adjustment, DrawNames, draw_shares, expand_adjustments
-from rubrank.fusion.control.control import AttributeControl, BatchEstimate, name_columns, select_criteria
+from rubrank.fusion.control.control import (
+    AttributeControl,
+    BatchEstimate,
+    name_columns,
+    select_criteria,
+)
 from rubrank.fusion.control.estimate import InfluenceEstimate, RunningEstimate
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
@@ -86,11 +91,15 @@ class ControlSettings(Protocol):
         ...
 
 
-def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray) -> AttributeControl:
+def control_linearly(
+    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+) -> AttributeControl:
     """Take the influence of attributes out of a rule's values (M, K), which are not changed themselves."""
     if settings.pool == "group":
         allowed = "'run' or 'batch': one group does not tell bias from quality"
-        raise InvalidInput(settings.name, "pool", allowed, "'group'", "Only the ordinal fit of rlvr2 has it.")
+        raise InvalidInput(
+            settings.name, "pool", allowed, "'group'", "Only the ordinal fit of rlvr2 has it."
+        )
     criteria, attributes = name_columns(batch)
     contrasts_MD = measure_contrasts(batch)
     controlled_NK, controlled_MK = _find_controlled(settings, batch, values_MK)
@@ -102,7 +111,9 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
     names = DrawNames(batch.labels, criteria, attributes, settings.seed)
     share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
     # `attenuate` takes out a liking of an attribute only, `remove` a dislike as well.
-    removable_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
+    removable_KD = np.where(
+        is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0)
+    )
     taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * removable_KD, 0.0)
     removed_MK = np.zeros(values_MK.shape)
     for d in np.flatnonzero(taken_NKD.any((0, 1))):
@@ -121,7 +132,9 @@ def control_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np
     )
 
 
-def estimate_linearly(settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray) -> BatchEstimate:
+def estimate_linearly(
+    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+) -> BatchEstimate:
     """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
     contrasts_MD = measure_contrasts(batch)
     _, controlled_MK = _find_controlled(settings, batch, values_MK)
@@ -152,8 +165,12 @@ def _estimate(
         sums.information_DD += z.T @ z
         sums.right_D += z.T @ x
         sums.n += len(starts)
-        gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D)
-        scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)  # s_g of the formula, a row per group
+        gamma_D = np.linalg.solve(
+            sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D
+        )
+        scores_ND = np.add.reduceat(
+            z * (x - z @ gamma_D)[:, None], starts
+        )  # s_g of the formula, a row per group
         sums.variance_DD += scores_ND.T @ scores_ND
     shrinkage = ERRORS_OF_RUN if settings.pool == "run" else None
     return running.estimate(criteria, RIDGE, shrinkage)
@@ -164,7 +181,9 @@ def _find_controlled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, K) and (M, K): the controlled criteria that tell rollouts of the group apart, and their known values."""
     is_known_MK = ~batch.missing_MK
-    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(settings.adjust_criteria, batch)
+    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(
+        settings.adjust_criteria, batch
+    )
     return controlled_NK, controlled_NK[batch.group_of_row] & is_known_MK
 
 
@@ -175,7 +194,9 @@ def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
     assert batch.attributes_MD is not None
     attributes_MD = np.array(batch.attributes_MD, dtype=float, order="C")
     contrasts_MD = np.empty(attributes_MD.shape)
-    likelihood.average_contrasts(attributes_MD, np.ones(attributes_MD.shape[1]), batch.starts, contrasts_MD)
+    likelihood.average_contrasts(
+        attributes_MD, np.ones(attributes_MD.shape[1]), batch.starts, contrasts_MD
+    )
     return contrasts_MD
 
 
@@ -233,7 +254,9 @@ class Controlled:
             raise InvalidInput(self.rule.name, "rule", allowed, repr(self.rule.name), remedy)
         if self.pool == "group":
             allowed = "'run' or 'batch': one group does not tell bias from quality"
-            raise InvalidInput(self.rule.name, "pool", allowed, "'group'", "Only rlvr2 has it, as in the paper.")
+            raise InvalidInput(
+                self.rule.name, "pool", allowed, "'group'", "Only rlvr2 has it, as in the paper."
+            )
 
     @property
     def name(self) -> str:
@@ -277,7 +300,11 @@ class Controlled:
 
     def state(self) -> dict[str, Any]:
         """The state of the rule, if it has one, with what was learnt about attributes beside it."""
-        state = self.rule.state() if isinstance(self.rule, Stateful) else {"rule": self.name, "version": 1}
+        state = (
+            self.rule.state()
+            if isinstance(self.rule, Stateful)
+            else {"rule": self.name, "version": 1}
+        )
         return {**state, "control": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -58,7 +58,9 @@ Per = Literal["line", "100 words"]
 
 # Kinds of tags, and the two characters after `<` that identify each. The tags of lists are not counted themselves; they
 # decide whether an item is ordered.
-_HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(len(MARKERS))
+_HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(
+    len(MARKERS)
+)
 _OPEN_ORDERED, _OPEN_UNORDERED, _CLOSE_LIST, _ITEM, _OTHER = range(len(MARKERS), len(MARKERS) + 5)
 _TAGS = {
     **{f"h{level}": _HEADING for level in "123456"},
@@ -80,7 +82,9 @@ _KIND = np.full((256, 256), _OTHER, dtype=np.uint8)
 for _tag, _kind in _TAGS.items():
     _KIND[ord(_tag[0]), ord(_tag[1])] = _kind
 
-_BUFFER = 1 << 20  # bytes of HTML rendered before they are counted, so that a batch of any size needs little memory
+_BUFFER = (
+    1 << 20
+)  # bytes of HTML rendered before they are counted, so that a batch of any size needs little memory
 
 # Tags of raw HTML that would be counted. Other closing tags are not: the parser needs `</pre>` and `</script>` in lower
 # case to find the end of the block.
@@ -99,7 +103,9 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
     """Markers per line that is not blank, or per 100 words (those of `count_words`); 0 for an empty text."""
     flat, shape = flatten_texts("markdown_density", texts)
     if per == "line":
-        size = np.array([sum(1 for line in text.splitlines() if line.strip()) for text in flat], dtype=float)
+        size = np.array(
+            [sum(1 for line in text.splitlines() if line.strip()) for text in flat], dtype=float
+        )
     elif per == "100 words":
         size = np.array([count_words(text) / 100 for text in flat])
     else:

@@ -29,9 +29,13 @@ def student_t_975(freedom: float) -> float:
     t = _NORMAL
     if freedom < 3.0:  # start in the heavy tail that few degrees of freedom have
         log_tail = log_ratio - 0.5 * log(pi * freedom) - log(0.025)
-        t = max(t, 0.5 * exp(min((log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom, 600.0)))
+        t = max(
+            t, 0.5 * exp(min((log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom, 600.0))
+        )
     for _ in range(_STEPS):
-        density = exp(log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)) / sqrt(pi * freedom)
+        density = exp(log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)) / sqrt(
+            pi * freedom
+        )
         step = (_two_tails(t, freedom) - 0.05) / (2.0 * density)
         # The tails are convex in t: Newton does not overshoot from below, but it may from above.
         t += max(step, -0.5 * t)
@@ -45,7 +49,9 @@ def _two_tails(t: float, freedom: float) -> float:
     x = freedom / (freedom + t * t)
     a = 0.5 * freedom
     b = 0.5
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(t * t / freedom) + b * log(1.0 - x))
+    front = exp(
+        lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(t * t / freedom) + b * log(1.0 - x)
+    )
     if x < (a + 1.0) / (a + b + 2.0):
         return front * _beta_fraction(x, a, b) / a
     return 1.0 - front * _beta_fraction(1.0 - x, b, a) / b

@@ -177,13 +177,19 @@ def check_link(model: UtilityModel) -> LinkModel:
     x = np.array([[-1.0, 0.0, 2.0]])
     derivatives = link_model.link(x)
     try:
-        is_valid = len(derivatives) == 3 and all(np.shape(y) == x.shape and np.isfinite(y).all() for y in derivatives)
+        is_valid = len(derivatives) == 3 and all(
+            np.shape(y) == x.shape and np.isfinite(y).all() for y in derivatives
+        )
     except TypeError:
         is_valid = False
     if not is_valid:
         allowed = "log F(x) and its first and second derivative, finite and of the shape of x"
         raise InvalidInput(
-            f"utility model {model.name!r}", "link(x)", allowed, brief(derivatives), "See `rubrank help models`."
+            f"utility model {model.name!r}",
+            "link(x)",
+            allowed,
+            brief(derivatives),
+            "See `rubrank help models`.",
         )
     return link_model
 
@@ -215,7 +221,8 @@ class Part:
     def copy(self) -> Part:
         """A copy with writable arrays: numba would compile everything again for the read-only arrays of Ray."""
         arrays = {
-            name: np.array(getattr(self.data, name)) for name in ("scores_MK", "starts", "margins", "attributes_MD")
+            name: np.array(getattr(self.data, name))
+            for name in ("scores_MK", "starts", "margins", "attributes_MD")
         }
         data = replace(self.data, **cast(Any, arrays))
         fitted_MK = None if self.fitted_MK is None else np.array(self.fitted_MK)
@@ -239,7 +246,12 @@ class PartSummary:
     def of(cls, part: Part, model: UtilityModel) -> PartSummary:
         """The summary of one part."""
         squares_D, pairs = part.data.square_contrasts()
-        return cls(squares_D, pairs, part.controlled_NK.sum(0), compiled_link(check_link(model), part.data.sizes))
+        return cls(
+            squares_D,
+            pairs,
+            part.controlled_NK.sum(0),
+            compiled_link(check_link(model), part.data.sizes),
+        )
 
 
 class PassSums(NamedTuple):
@@ -284,7 +296,12 @@ class LocalParts:
 
 
 def run_pass(
-    part: Part, link: int, scale_D: np.ndarray, gamma_KD: np.ndarray, step_KD: np.ndarray, active_K: np.ndarray
+    part: Part,
+    link: int,
+    scale_D: np.ndarray,
+    gamma_KD: np.ndarray,
+    step_KD: np.ndarray,
+    active_K: np.ndarray,
 ) -> PassSums:
     """Take the step of the utilities that belongs to the last step of γ, and sum over the groups at the new point.
 
@@ -297,8 +314,12 @@ def run_pass(
         part.fitted_MK = part.u_MK.copy()
         part.solved = np.empty((int(part.data.sizes[jobs[:, 0]].sum()), 1 + D))
     else:
-        likelihood.advance_utilities(part.data.starts, jobs, part.solved, step_KD, active_K, part.fitted_MK, moved_K)
-    sums = PassSums(moved_K, np.zeros((K, D)), np.zeros((K, D, D)), np.zeros((K, D)), np.zeros((K, D, D)))
+        likelihood.advance_utilities(
+            part.data.starts, jobs, part.solved, step_KD, active_K, part.fitted_MK, moved_K
+        )
+    sums = PassSums(
+        moved_K, np.zeros((K, D)), np.zeros((K, D, D)), np.zeros((K, D)), np.zeros((K, D, D))
+    )
     data = replace(part.data, known_scale_D=scale_D)
     likelihood.sum_over_groups(
         link,
@@ -351,16 +372,27 @@ def estimate(
     sums = []
     for first in range(0, max(K, 1), criteria_at_once):
         columns = slice(first, min(first + criteria_at_once, K))
-        part = Part(data.select_criteria(columns), controlled_NK[:, columns], u_MK[:, columns].copy())
+        part = Part(
+            data.select_criteria(columns), controlled_NK[:, columns], u_MK[:, columns].copy()
+        )
         parts = LocalParts([part])
         sums.append(
             _fit_pooled(
-                parts, link_model, link, data.scale_D, D, n_K[columns], data.attribute_prior, first_criterion=first
+                parts,
+                link_model,
+                link,
+                data.scale_D,
+                D,
+                n_K[columns],
+                data.attribute_prior,
+                first_criterion=first,
             )
         )
         if fitted_MK is not None:
             fitted_MK[:, columns] = part.u_MK if part.fitted_MK is None else part.fitted_MK
-    gamma_KD, information_KDD, variance_KDD = (np.concatenate(arrays) for arrays in zip(*sums, strict=True))
+    gamma_KD, information_KDD, variance_KDD = (
+        np.concatenate(arrays) for arrays in zip(*sums, strict=True)
+    )
     return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, data.attribute_prior)
 
 
@@ -385,7 +417,9 @@ def _fit_pooled(
         moved_K = np.full(K, np.inf)
         # The first pass takes no step, and the last one takes the sums at the maximum: hence one pass more than steps.
         for _ in range(likelihood.ITERATIONS + 1):
-            results = parts.map(run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy())
+            results = parts.map(
+                run_pass, link, scale_D, gamma_KD.copy(), step_KD.copy(), active_K.copy()
+            )
             sums = PassSums(*(np.sum(arrays, axis=0) for arrays in zip(*results, strict=True)))
             moved_K = np.maximum.reduce([moved_K, *(result.moved_K for result in results)])
             active_K = active_K & ~(moved_K < likelihood.TOLERANCE)  # NaN has not converged
@@ -401,7 +435,9 @@ def _fit_pooled(
             n = float(n_K[k])
             around_mean_DD = sums.square_KDD[k] - np.outer(sums.slope_KD[k], sums.slope_KD[k]) / n
             variance_KDD[k] = n / (n - 1.0) * around_mean_DD
-    if active_K.any():  # full steps did not converge, or there is no compiled link: newton.py halves its steps
+    if (
+        active_K.any()
+    ):  # full steps did not converge, or there is no compiled link: newton.py halves its steps
         whole = _join_parts(parts.gather(), scale_D)
         for k in np.flatnonzero(active_K):
             gamma_KD[k], information_KDD[k], variance_KDD[k] = _fit_by_newton(
@@ -441,7 +477,9 @@ def _join_parts(parts: Sequence[Part], scale_D: np.ndarray) -> Part:
     return Part(joined, controlled_NK, np.concatenate([part.u_MK for part in parts]))
 
 
-def _fit_by_newton(model: LinkModel, part: Part, k: int, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _fit_by_newton(
+    model: LinkModel, part: Part, k: int, name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """γ̂, I and V of one criterion. Groups are padded to the size of the largest."""
     data = part.data
     if part.fitted_MK is None:
@@ -471,7 +509,9 @@ def _fit_by_newton(model: LinkModel, part: Part, k: int, name: str) -> tuple[np.
 # ----------------------------------------------------------------------------------------------- fits of single groups
 
 
-def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+def refit(
+    model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.ndarray
+) -> np.ndarray:
     """Step 5: v (M, K), from the utilities without attributes; u_MK itself if nothing is taken out.
 
     delta_NKD must be 0 where a criterion does not tell the rollouts of a group apart.
@@ -504,7 +544,9 @@ def refit(model: UtilityModel, data: FitData, delta_NKD: np.ndarray, u_MK: np.nd
     return v_MK
 
 
-def fit_groups(model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray) -> np.ndarray:
+def fit_groups(
+    model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_MK: np.ndarray
+) -> np.ndarray:
     """The fit of the paper: γ (N, K, D), one for each controlled group and criterion.
 
     u_MK holds the utilities without attributes, and is overwritten with those of the fit.
@@ -516,7 +558,9 @@ def fit_groups(model: UtilityModel, data: FitData, controlled_NK: np.ndarray, u_
     failed = np.ones(len(jobs), bool)
     link = compiled_link(model, data.sizes)
     if link is not None:
-        likelihood.fit_jobs(link, data.compiled(), jobs, data.prior, data.attribute_prior, u_MK, gamma_JD, failed)
+        likelihood.fit_jobs(
+            link, data.compiled(), jobs, data.prior, data.attribute_prior, u_MK, gamma_JD, failed
+        )
     for job in np.flatnonzero(failed):
         g, k = jobs[job].tolist()
         rows = slice(data.starts[g], data.starts[g + 1])

@@ -44,7 +44,9 @@ class Thurstone:
 
     def link(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log Φ(x), and its first and second derivative."""
-        from rubrank.fusion.models.likelihood import probit  # loads numba, which takes half a second
+        from rubrank.fusion.models.likelihood import (
+            probit,
+        )  # loads numba, which takes half a second
 
         flat = np.ascontiguousarray(x, dtype=float).ravel()
         value = np.empty_like(flat)

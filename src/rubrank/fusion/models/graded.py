@@ -64,10 +64,14 @@ class RecentScores:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         try:
-            self.scores = {str(name): np.array(scores, float).reshape(-1) for name, scores in state.items()}
+            self.scores = {
+                str(name): np.array(scores, float).reshape(-1) for name, scores in state.items()
+            }
         except (AttributeError, TypeError, ValueError) as error:
             allowed = "the last scores of every criterion"
-            raise InvalidInput("rlvr2", "state", allowed, repr(error), "Resume from another checkpoint.") from None
+            raise InvalidInput(
+                "rlvr2", "state", allowed, repr(error), "Resume from another checkpoint."
+            ) from None
 
 
 def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.ndarray:
@@ -78,7 +82,9 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
             scores = batch.oriented_MK[:, k]
             widths_K.append(_measure_range(recent.add(name, scores[~np.isnan(scores)])))
         return np.array([widths_K])
-    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low).astype(float)
+    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low).astype(
+        float
+    )
     if batch.declared:
         return domain_NK
     # Criteria of plain arrays have the domain from 0 to 1 by default. Scores outside it show that none was declared.

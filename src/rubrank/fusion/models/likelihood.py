@@ -433,7 +433,14 @@ def advance_utilities(
 
 @jit
 def fit_jobs(
-    link: int, data: Any, jobs: Any, prior: float, attribute_prior: float, u_MK: Any, gamma_JD: Any, failed: Any
+    link: int,
+    data: Any,
+    jobs: Any,
+    prior: float,
+    attribute_prior: float,
+    u_MK: Any,
+    gamma_JD: Any,
+    failed: Any,
 ) -> None:
     """Fit the utilities and coefficients of each job by itself.
 
@@ -484,7 +491,9 @@ def fit_jobs(
 
 
 @jit
-def refit_jobs(link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_MK: Any, failed: Any) -> None:
+def refit_jobs(
+    link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_MK: Any, failed: Any
+) -> None:
     """Fit the utilities of each job with a fixed offset δ·z.
 
     u_MK holds the utilities without the offset, and is overwritten. A job that fails keeps its start.

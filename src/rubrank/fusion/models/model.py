@@ -34,7 +34,14 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from rubrank._plugins import check_call, check_free, describe_object, importable_home, load_plugins, make_decorator
+from rubrank._plugins import (
+    check_call,
+    check_free,
+    describe_object,
+    importable_home,
+    load_plugins,
+    make_decorator,
+)
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -117,7 +124,13 @@ def _make_model(chosen_name: str | None, source: Any) -> Any:
         model = None
     if not isinstance(model, UtilityModel) or not isinstance(model.name, str):
         allowed = "a function `fit(wins, ridge)`, or a class without arguments that has `name` and such a `fit`"
-        raise InvalidInput("utility_model", "model", allowed, describe_object(source), "See `rubrank help extending`.")
+        raise InvalidInput(
+            "utility_model",
+            "model",
+            allowed,
+            describe_object(source),
+            "See `rubrank help extending`.",
+        )
     return model
 
 
@@ -127,7 +140,11 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
         if isinstance(name, UtilityModel) and not isinstance(name, type):
             return name
         raise InvalidInput(
-            "find_model", "model", "a name or a utility model", repr(name), "Pass model='bradley-terry'."
+            "find_model",
+            "model",
+            "a name or a utility model",
+            repr(name),
+            "Pass model='bradley-terry'.",
         )
     if name not in _MODELS:
         load_plugins()

@@ -33,7 +33,9 @@ def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
     ridge_Bn = ridge.reshape(-1, n)
     u_Bn = np.empty_like(ridge_Bn)
     for part in _cut(len(u_Bn), n * n):
-        problem = FitProblem(wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False)
+        problem = FitProblem(
+            wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False
+        )
         u_Bn[part] = problem.solve()[0]
     return u_Bn.reshape(ridge.shape)
 
@@ -70,10 +72,14 @@ class FitProblem:
             step_u = active[:, None] * step_u
             step_gamma = active[:, None] * step_gamma
             u, gamma, value, moved = self._take_step(u, gamma, step_u, step_gamma, value)
-            active = active * ~(moved <= _TOLERANCE * (1.0 + self._largest(u)))  # NaN has not converged
+            active = active * ~(
+                moved <= _TOLERANCE * (1.0 + self._largest(u))
+            )  # NaN has not converged
             if not active.any():
                 return u, gamma
-        raise SolverError(f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved.max():.3g})")
+        raise SolverError(
+            f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved.max():.3g})"
+        )
 
     def _largest(self, u: np.ndarray) -> np.ndarray:
         """The largest magnitude in each problem (B,), or in all of them (1,) when pooled."""
@@ -107,7 +113,9 @@ class FitProblem:
         slopes = self._slope_in_gamma(self.wins_Bnn * self.link(self.argument(u, gamma))[1])
         return slopes, gg - ug.swapaxes(1, 2) @ np.linalg.solve(uu, ug)
 
-    def hessian(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessian(
+        self, u: np.ndarray, gamma: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minus the second derivatives: by u u (B, n, n), by u γ (B, n, D), by γ γ (B, D, D) before its prior."""
         weight = -self.wins_Bnn * self.link(self.argument(u, gamma))[2]
         weight = weight + weight.swapaxes(1, 2)
@@ -138,7 +146,12 @@ class FitProblem:
         return per_problem.sum(0, keepdims=True) if self.pooled else per_problem
 
     def _take_step(
-        self, u: np.ndarray, gamma: np.ndarray, step_u: np.ndarray, step_gamma: np.ndarray, value: np.ndarray
+        self,
+        u: np.ndarray,
+        gamma: np.ndarray,
+        step_u: np.ndarray,
+        step_gamma: np.ndarray,
+        value: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Take the step, halved in each problem until the objective is no worse; also returns its largest component."""
         size = np.ones(len(value))

@@ -139,7 +139,9 @@ class ShapeTable:
         self._values = 0
         """Utilities held in `_sorted`."""
 
-    def find_utilities(self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    def find_utilities(
+        self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray
+    ) -> np.ndarray:
         """Utilities (M, K) of finite scores; 0 where a score is missing. margins: (1, K) or (N, K)."""
         u_MK = np.empty(scores_MK.shape)
         sizes = np.diff(starts)
@@ -179,7 +181,12 @@ class ShapeTable:
     # ------------------------------------------------------------------------------------------------- sorted shapes
 
     def _sort_groups(
-        self, scores_MK: np.ndarray, starts: np.ndarray, margins: np.ndarray, groups: np.ndarray, u_MK: np.ndarray
+        self,
+        scores_MK: np.ndarray,
+        starts: np.ndarray,
+        margins: np.ndarray,
+        groups: np.ndarray,
+        u_MK: np.ndarray,
     ) -> None:
         """Utilities of groups of any size, with margins; those of one size are sorted together."""
         K = scores_MK.shape[1]
@@ -206,7 +213,11 @@ class ShapeTable:
             self._sorted = {}
             self._values = 0
         solved = self._sorted
-        new_shapes = {shape: beaten_n for shape, beaten_n in zip(shapes, beaten_Cn, strict=True) if shape not in solved}
+        new_shapes = {
+            shape: beaten_n
+            for shape, beaten_n in zip(shapes, beaten_Cn, strict=True)
+            if shape not in solved
+        }
         if new_shapes:
             solved.update(self._solve_shapes(new_shapes))
             self._values += len(new_shapes) * columns_Cn.shape[1]
@@ -244,7 +255,9 @@ class ShapeTable:
     def _fit_classes(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
         """Utilities of classes of tied rollouts, given their sizes (0 is padding) and who beats whom."""
         if not getattr(self.model, "weighted", False):
-            return np.array([self._fit_singly(size, sign) for size, sign in zip(size_Sl, sign_Sll, strict=True)])
+            return np.array(
+                [self._fit_singly(size, sign) for size, sign in zip(size_Sl, sign_Sll, strict=True)]
+            )
         pairs = size_Sl[:, :, None] * size_Sl[:, None, :]
         ridge = self.prior * np.where(size_Sl > 0, size_Sl, 1)
         return self._fit(pairs * (0.5 + 0.5 * sign_Sll), ridge)
@@ -252,7 +265,9 @@ class ShapeTable:
     def _fit_singly(self, size_l: np.ndarray, sign_ll: np.ndarray) -> np.ndarray:
         """Utilities of classes from a fit with one row per rollout, for a model that is not `weighted`."""
         level_n = np.repeat(np.arange(len(size_l)), size_l)
-        u_n = self._fit(0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior))
+        u_n = self._fit(
+            0.5 + 0.5 * sign_ll[np.ix_(level_n, level_n)], np.full(len(level_n), self.prior)
+        )
         u_l = np.zeros(len(size_l))
         u_l[level_n[::-1]] = u_n[::-1]  # the utility of a class is that of its first rollout
         return u_l
@@ -284,7 +299,9 @@ class _Classes:
         self.key = key
         self.n = len(beaten_n)
         beaten_p = beaten_n[beaten_n >= 0].astype(np.int64)  # without missing scores
-        beaten_by_p = len(beaten_p) - np.searchsorted(beaten_p, np.arange(len(beaten_p)), side="right")
+        beaten_by_p = len(beaten_p) - np.searchsorted(
+            beaten_p, np.arange(len(beaten_p)), side="right"
+        )
         is_new_p = np.ones(len(beaten_p), bool)
         is_new_p[1:] = (np.diff(beaten_p) != 0) | (np.diff(beaten_by_p) != 0)
         start_l = np.flatnonzero(is_new_p)

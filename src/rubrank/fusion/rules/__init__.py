@@ -41,7 +41,14 @@ from dataclasses import fields
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rubrank._plugins import check_call, check_free, describe_object, is_from_library, load_plugins, make_decorator
+from rubrank._plugins import (
+    check_call,
+    check_free,
+    describe_object,
+    is_from_library,
+    load_plugins,
+    make_decorator,
+)
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 
 if TYPE_CHECKING:
@@ -108,17 +115,34 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
 
         return Gated(rule) if gate is None else Gated(rule, gate)
     if gate is not None:
-        raise InvalidInput("find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}.")
+        raise InvalidInput(
+            "find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}."
+        )
     return rule
 
 
 def _check_rule(rule: Rule, gate: Gate | None) -> Rule:
-    if isinstance(rule, type) or not callable(rule) or not hasattr(rule, "name") or not hasattr(rule, "bounded"):
+    if (
+        isinstance(rule, type)
+        or not callable(rule)
+        or not hasattr(rule, "name")
+        or not hasattr(rule, "bounded")
+    ):
         raise InvalidInput(
-            "find_rule", "rule", "a name such as 'rlvr2+', or a rule", brief(rule), "See `rubrank help rules`."
+            "find_rule",
+            "rule",
+            "a name such as 'rlvr2+', or a rule",
+            brief(rule),
+            "See `rubrank help rules`.",
         )
     if gate is not None:
-        raise InvalidInput("find_rule", "gate", "given with the name of a rule", rule.name, "Use Gated(rule, gate).")
+        raise InvalidInput(
+            "find_rule",
+            "gate",
+            "given with the name of a rule",
+            rule.name,
+            "Use Gated(rule, gate).",
+        )
     return rule
 
 
@@ -144,13 +168,21 @@ def rule(name: Any = None) -> Any:
         rule_name = getattr(rule_type, "name", None) if chosen_name is None else chosen_name
         remedy = "See `rubrank help extending`."
         if not isinstance(rule_type, type):
-            raise InvalidInput("rule", "class", "a class called with a batch", describe_object(rule_type), remedy)
+            raise InvalidInput(
+                "rule", "class", "a class called with a batch", describe_object(rule_type), remedy
+            )
         if not isinstance(rule_name, str) or not _NAME.fullmatch(rule_name):
             allowed = "a text of small letters, digits, dots and hyphens"
             raise InvalidInput("rule", "name", allowed, repr(rule_name), remedy)
-        if not hasattr(rule_type, "bounded") or not any("__call__" in vars(base) for base in rule_type.__mro__):
+        if not hasattr(rule_type, "bounded") or not any(
+            "__call__" in vars(base) for base in rule_type.__mro__
+        ):
             raise InvalidInput(
-                "rule", "class", "one with `bounded` and `__call__(batch)`", describe_object(rule_type), remedy
+                "rule",
+                "class",
+                "one with `bounded` and `__call__(batch)`",
+                describe_object(rule_type),
+                remedy,
             )
         check_call("rule", rule_type.__call__, "self", "batch")
         check_free("rule", rule_name, rule_type, _registered_class, rule_name in ALIASES)
@@ -197,12 +229,18 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
         if key not in defaults:
             raise UnknownName.of(name, "parameter", key, list(defaults))
         default = defaults[key]
-        if isinstance(default, int | float) and isinstance(value, str) and not is_from_library(rule_type):
+        if (
+            isinstance(default, int | float)
+            and isinstance(value, str)
+            and not is_from_library(rule_type)
+        ):
             allowed = "true or false" if isinstance(default, bool) else "a number"
             raise InvalidInput(name, key, allowed, repr(value), "")
     for key, default in defaults.items():
         if default is inspect.Parameter.empty and key not in constants:
-            raise InvalidInput(name, key, "given, as it has no default", "nothing", f"Such as {name}:{key}=1.")
+            raise InvalidInput(
+                name, key, "given, as it has no default", "nothing", f"Such as {name}:{key}=1."
+            )
     rule: Rule = rule_type(**constants)
     return rule
 
@@ -236,7 +274,9 @@ def _compose(first: Rule, second: Rule) -> Rule:
     from rubrank.fusion.rule import Rescoring, Reweighting
 
     if not isinstance(first, RLVR2):
-        raise InvalidInput("find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'.")
+        raise InvalidInput(
+            "find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'."
+        )
     if not isinstance(second, Reweighting | Rescoring):
         reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
         allowed = f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'"

@@ -32,7 +32,9 @@ class AllOrNothing(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """1 or 0 for each rollout."""
-        value_M = np.where((batch.unit_MK < self.threshold).any(1), 0.0, 1.0)  # NaN is not below anything
+        value_M = np.where(
+            (batch.unit_MK < self.threshold).any(1), 0.0, 1.0
+        )  # NaN is not below anything
         if not batch.complete:
             value_M[batch.missing_MK.all(1)] = np.nan
         return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))

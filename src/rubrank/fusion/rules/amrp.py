@@ -65,14 +65,18 @@ class AMRP(checks.CheckedRule):
         nominal = mask_weights(batch, batch.weights_NK)
         urgent = nominal * self._urgency(batch.names)
         total = urgent.sum(1, keepdims=True)
-        scale = np.divide(nominal.sum(1, keepdims=True), total, out=np.ones_like(total), where=total > 0.0)
+        scale = np.divide(
+            nominal.sum(1, keepdims=True), total, out=np.ones_like(total), where=total > 0.0
+        )
         return np.clip(urgent * scale, self.low * nominal, self.high * nominal)
 
     def _learn(self, batch: ScoreBatch) -> None:
         memory = self.memory.criteria
         a = self.rate
         has_score_K = np.asarray((~batch.missing_MK).any(0)).tolist()
-        for name, x, has_score in zip(batch.names, batch_means(batch).tolist(), has_score_K, strict=True):
+        for name, x, has_score in zip(
+            batch.names, batch_means(batch).tolist(), has_score_K, strict=True
+        ):
             if not has_score:
                 continue
             if name not in memory:
@@ -103,4 +107,6 @@ class AMRP(checks.CheckedRule):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         saved = checks.check_state(self, _VERSION, state)["criteria"]
-        self.memory.criteria = {name: (float(m), float(v), float(old)) for name, (m, v, old) in saved.items()}
+        self.memory.criteria = {
+            name: (float(m), float(v), float(old)) for name, (m, v, old) in saved.items()
+        }

@@ -40,7 +40,9 @@ class Chebyshev(checks.CheckedRule):
     bounded: ClassVar[bool] = False
 
     tau: float = checks.number(0.05)
-    memory: ChebyshevMemory = field(init=False, repr=False, compare=False, default_factory=ChebyshevMemory)
+    memory: ChebyshevMemory = field(
+        init=False, repr=False, compare=False, default_factory=ChebyshevMemory
+    )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best of the batch; then minus the largest distance."""

@@ -31,9 +31,13 @@ class LocalRule(CheckedRule):
     local: ClassVar[bool] = True
 
 
-def number(default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False) -> Any:
+def number(
+    default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False
+) -> Any:
     """A constant from `low` to `high`; `low` may name another constant, and above=True excludes it."""
-    return field(default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)})
+    return field(
+        default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)}
+    )
 
 
 def choice(default: str, allowed: tuple[str, ...]) -> Any:
@@ -62,7 +66,9 @@ def _check_number(rule: Any, name: str, low: float | str, high: float, above: bo
 def _check_choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
     value = getattr(rule, name)
     if value not in allowed:
-        raise InvalidInput(rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), "")
+        raise InvalidInput(
+            rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), ""
+        )
 
 
 def _check_flag(rule: Any, name: str) -> None:
@@ -77,5 +83,7 @@ def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[st
     if saved_name != rule.name or saved_version != version:
         allowed = f"one that {rule.name!r} saved, version {version}"
         got = f"{saved_name!r}, version {saved_version}"
-        raise InvalidInput(rule.name, "state", allowed, got, "Restore each rule from its own state.")
+        raise InvalidInput(
+            rule.name, "state", allowed, got, "Restore each rule from its own state."
+        )
     return state

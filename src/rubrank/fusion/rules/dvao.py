@@ -44,4 +44,6 @@ class DVAO(checks.LocalRule):
     def _shares(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
         weighted_NK = normalise_weights(batch, batch.weights_NK) * std_NK
         total_N1 = weighted_NK.sum(1, keepdims=True)
-        return np.divide(weighted_NK, total_N1, out=np.zeros_like(weighted_NK), where=total_N1 > self.eps)
+        return np.divide(
+            weighted_NK, total_N1, out=np.zeros_like(weighted_NK), where=total_N1 > self.eps
+        )

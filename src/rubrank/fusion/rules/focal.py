@@ -21,7 +21,13 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.group_math import expand_rows, normalise_weights, sum_groups, weighted_mean, zero_missing
+from rubrank.fusion.rules.group_math import (
+    expand_rows,
+    normalise_weights,
+    sum_groups,
+    weighted_mean,
+    zero_missing,
+)
 from rubrank.scores.batch import ScoreBatch
 
 

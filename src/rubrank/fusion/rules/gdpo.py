@@ -36,9 +36,15 @@ Conditions = tuple[tuple[str, str, float], ...]
 def check_conditions(rule: Any, name: str) -> None:
     """Raise unless they are (easy, hard, threshold) each."""
     for condition in getattr(rule, name):
-        if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[2], int | float):
+        if (
+            not isinstance(condition, tuple)
+            or len(condition) != 3
+            or not isinstance(condition[2], int | float)
+        ):
             allowed = "(easy criterion, hard criterion, threshold) each"
-            raise InvalidInput(rule.name, name, allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).')
+            raise InvalidInput(
+                rule.name, name, allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).'
+            )
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,9 @@ class GEAR(checks.LocalRule):
     weak: float = checks.number(0.6, high=1.0)
     strong: float = checks.number(0.2, high=1.0)
     trigger: float = checks.number(0.0, high=1.0)
-    method: Literal["recursive", "exact", "hard"] = checks.choice("recursive", ("recursive", "exact", "hard"))
+    method: Literal["recursive", "exact", "hard"] = checks.choice(
+        "recursive", ("recursive", "exact", "hard")
+    )
     verdict: float = checks.number(0.5, high=1.0)
     normalise: Literal["positive", "absolute"] = checks.choice("positive", ("positive", "absolute"))
     clip: bool = checks.flag(False)
@@ -62,7 +64,9 @@ class GEAR(checks.LocalRule):
         credit_MK = self.credits(batch, presence_MK)
         if not batch.complete:
             credit_MK[batch.missing_MK] = 0.0
-        reachable_NK = np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
+        reachable_NK = (
+            np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
+        )
         value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
 
@@ -76,7 +80,9 @@ class GEAR(checks.LocalRule):
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
         """(M, K): q. A missing score counts as p = 1."""
         met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
-        q_KM = np.array(met_MK.T, order="C")  # the walk takes one criterion at a time: contiguous in memory
+        q_KM = np.array(
+            met_MK.T, order="C"
+        )  # the walk takes one criterion at a time: contiguous in memory
         for graph, columns, groups in build_graphs(batch):
             if len(groups) == batch.N and columns == list(range(batch.K)):
                 self._walk(graph, q_KM)
@@ -105,7 +111,9 @@ class GEAR(checks.LocalRule):
         """λ: the share of the credit that is left if the prerequisite is not met."""
         kinds = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
         if kind not in kinds:
-            raise InvalidInput(self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), "")
+            raise InvalidInput(
+                self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), ""
+            )
         return kinds[kind]
 
     def _exact(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:

@@ -83,7 +83,9 @@ def build_graph(names: tuple[str, ...], depends: Edges, elsewhere: tuple[str, ..
     number = {name: k for k, name in enumerate(names)}
     for name, edges in zip(names, depends, strict=True):
         _check_edges(name, edges, {*names, *elsewhere})
-    parents = tuple(tuple((number[on], kind) for on, kind in edges if on in number) for edges in depends)
+    parents = tuple(
+        tuple((number[on], kind) for on, kind in edges if on in number) for edges in depends
+    )
     return Graph(_sort_topologically(names, parents), parents)
 
 
@@ -97,14 +99,22 @@ def _check_edges(name: str, edges: tuple[tuple[str, str], ...], names: set[str])
             raise InvalidInput(owner, "depends", "on other criteria", "itself", "")
         if parents.count(parent) > 1:
             got = f"{parent!r} twice"
-            raise InvalidInput(owner, "depends", "each criterion once", got, "Keep one of the edges.")
+            raise InvalidInput(
+                owner, "depends", "each criterion once", got, "Keep one of the edges."
+            )
 
 
-def _sort_topologically(names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]) -> tuple[int, ...]:
+def _sort_topologically(
+    names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]
+) -> tuple[int, ...]:
     done = {k for k, above in enumerate(parents) if not above}
     order: list[int] = []
     while len(done) < len(parents):
-        ready = [k for k, above in enumerate(parents) if k not in done and all(j in done for j, _ in above)]
+        ready = [
+            k
+            for k, above in enumerate(parents)
+            if k not in done and all(j in done for j, _ in above)
+        ]
         if not ready:
             unsorted = sorted(names[k] for k in range(len(names)) if k not in done)
             raise InvalidInput("gear", "depends", "without cycles", f"a cycle among {unsorted}", "")

@@ -52,7 +52,9 @@ def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
 
-def weighted_mean(values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBatch, empty: float = 0.5) -> np.ndarray:
+def weighted_mean(
+    values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBatch, empty: float = 0.5
+) -> np.ndarray:
     """(M,): Σ w v / Σ w over the criteria that a rollout has scores on; see `fill_unknown` for one that has none."""
     weights = expand_rows(weights_NK, batch)
     if batch.complete:
@@ -110,7 +112,9 @@ def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> CentredScores:
     return CentredScores(around, np.sqrt(std, out=std), count)
 
 
-def z_scores(unit_MK: np.ndarray, batch: ScoreBatch, *, ddof: int, eps: float, floor: float) -> np.ndarray:
+def z_scores(
+    unit_MK: np.ndarray, batch: ScoreBatch, *, ddof: int, eps: float, floor: float
+) -> np.ndarray:
     """(M, K): (s − mean)/(std + eps) within the group; 0 for a missing score, and where the std is at most `floor`."""
     around, std, _ = centre(unit_MK, batch, ddof)
     scale = np.divide(1.0, std + eps, out=np.zeros_like(std), where=std > floor)
@@ -122,7 +126,9 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
     """(M,) integers: 1 for the best of a group; neighbours that differ by at most `tie` share a rank."""
     order = np.lexsort((-values_M, batch.group_of_row))
     best_first = values_M[order]
-    level = np.zeros(len(values_M), np.int64)  # runs on from group to group; the first level of each is taken off below
+    level = np.zeros(
+        len(values_M), np.int64
+    )  # runs on from group to group; the first level of each is taken off below
     np.cumsum(best_first[:-1] - best_first[1:] > tie, out=level[1:])
     ranks = np.empty(len(values_M), np.int64)
     ranks[order] = level - expand_rows(level[batch.starts[:-1]], batch) + 1

@@ -42,7 +42,9 @@ class HealthBench(checks.LocalRule):
         """Points of each rollout."""
         points_NK, presence_MK = read_points(batch)
         reachable_NK = np.maximum(points_NK, 0.0)
-        value_M = share_of_points(zero_missing(presence_MK, batch), points_NK, reachable_NK, batch, self.clip)
+        value_M = share_of_points(
+            zero_missing(presence_MK, batch), points_NK, reachable_NK, batch, self.clip
+        )
         return Fused(batch, self.name, value_M, points_NK)
 
 
@@ -67,7 +69,11 @@ def read_points(batch: ScoreBatch) -> Points:
 
 
 def share_of_points(
-    presence_MK: np.ndarray, points_NK: np.ndarray, reachable_NK: np.ndarray, batch: ScoreBatch, clip: bool
+    presence_MK: np.ndarray,
+    points_NK: np.ndarray,
+    reachable_NK: np.ndarray,
+    batch: ScoreBatch,
+    clip: bool,
 ) -> np.ndarray:
     """(M,): Σ points · presence / Σ reachable over the criteria that a rollout has scores on; 0 if nothing can be won.
 

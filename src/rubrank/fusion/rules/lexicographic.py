@@ -44,7 +44,9 @@ class Lexicographic(checks.LocalRule):
         for tier in np.unique(tiers_NK):
             weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
             place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
-            if largest * base > _EXACT:  # replace places by their ranks, which are small numbers in the same order
+            if (
+                largest * base > _EXACT
+            ):  # replace places by their ranks, which are small numbers in the same order
                 places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
                 largest = base
             # Like digits of a number: earlier tiers decide, and this tier breaks their ties.

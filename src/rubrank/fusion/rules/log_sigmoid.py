@@ -38,14 +38,21 @@ class LogSigmoid(checks.LocalRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        references = self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
-        if not all(isinstance(reference, int | float) and np.isfinite(reference) for reference in references):
+        references = (
+            self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
+        )
+        if not all(
+            isinstance(reference, int | float) and np.isfinite(reference)
+            for reference in references
+        ):
             allowed = "a number, or one for each criterion by name"
             raise InvalidInput(self.name, "reference", allowed, repr(self.reference), "Use 0.5.")
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The sum of each rollout's log-sigmoids."""
-        margin_MK = zero_missing((batch.unit_MK - self._references(batch)) / self.temperature, batch)
+        margin_MK = zero_missing(
+            (batch.unit_MK - self._references(batch)) / self.temperature, batch
+        )
         logs_MK = -np.logaddexp(0.0, -margin_MK)
         weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
         value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)

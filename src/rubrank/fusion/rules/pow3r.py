@@ -26,7 +26,14 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.group_math import centre, expand_rows, fill_unknown, mask_weights, row_sums, zero_missing
+from rubrank.fusion.rules.group_math import (
+    centre,
+    expand_rows,
+    fill_unknown,
+    mask_weights,
+    row_sums,
+    zero_missing,
+)
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1
@@ -61,7 +68,9 @@ class POW3R(checks.CheckedRule):
         alpha_NK = self._learn(batch, members)
         weights_NK = mask_weights(batch, batch.weights_NK) * alpha_NK
         value_M = _mean_of_categories(batch, weights_NK, members)
-        return Fused(batch, self.name, value_M, _flatten_weights(weights_NK, members), {"alpha": alpha_NK})
+        return Fused(
+            batch, self.name, value_M, _flatten_weights(weights_NK, members), {"alpha": alpha_NK}
+        )
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch, and return the weight of each criterion in R. The weights of a group add up to 1."""
@@ -74,14 +83,20 @@ class POW3R(checks.CheckedRule):
         target_NK = self._target(batch, members)
         is_scored_NK = batch.scored_NK
         if self.memory_of == "query":
-            return self._move([str(label) for label in batch.labels], batch.names, target_NK, is_scored_NK)
+            return self._move(
+                [str(label) for label in batch.labels], batch.names, target_NK, is_scored_NK
+            )
         count_K = is_scored_NK.sum(0)
         mean_K = np.where(is_scored_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
         alpha_1K = self._move([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
         return np.broadcast_to(alpha_1K, is_scored_NK.shape)
 
     def _move(
-        self, labels: list[str], names: tuple[str, ...], target_NK: np.ndarray, is_scored_NK: np.ndarray
+        self,
+        labels: list[str],
+        names: tuple[str, ...],
+        target_NK: np.ndarray,
+        is_scored_NK: np.ndarray,
     ) -> np.ndarray:
         """Move α from its remembered value (1 at first) towards the target, where a group asks for the criterion."""
         alpha_NK = np.ones(is_scored_NK.shape)
@@ -103,7 +118,9 @@ class POW3R(checks.CheckedRule):
             inside = weights * member
             total = inside.sum(1, keepdims=True)
             mean = (inside * spread).sum(1, keepdims=True) / np.where(total > 0.0, total, 1.0)
-            relative = np.where(member & (mean > 0.0), spread / np.where(mean > 0.0, mean, 1.0), relative)
+            relative = np.where(
+                member & (mean > 0.0), spread / np.where(mean > 0.0, mean, 1.0), relative
+            )
         return np.clip((1.0 - self.mix) + self.mix * relative, self.low, self.high)
 
     def state(self) -> dict[str, Any]:
@@ -131,7 +148,9 @@ def _categories(batch: ScoreBatch) -> list[np.ndarray]:
     return [words == word for word in dict.fromkeys(words.ravel().tolist())]
 
 
-def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
+def _mean_of_categories(
+    batch: ScoreBatch, weights_NK: np.ndarray, members: list[np.ndarray]
+) -> np.ndarray:
     unit_MK = zero_missing(batch.unit_MK, batch)
     has_score_MK = (~batch.missing_MK).astype(float)
     total_M = np.zeros(len(unit_MK))
@@ -139,7 +158,9 @@ def _mean_of_categories(batch: ScoreBatch, weights_NK: np.ndarray, members: list
     for member in members:
         inside = expand_rows(weights_NK * member, batch)
         weight_M = row_sums(has_score_MK, inside)
-        total_M += np.divide(row_sums(unit_MK, inside), weight_M, out=np.zeros_like(weight_M), where=weight_M > 0.0)
+        total_M += np.divide(
+            row_sums(unit_MK, inside), weight_M, out=np.zeros_like(weight_M), where=weight_M > 0.0
+        )
         count_M += weight_M > 0.0
     mean_M = np.divide(total_M, count_M, out=np.full(len(total_M), np.nan), where=count_M > 0.0)
     return fill_unknown(mean_M, batch, 0.5)

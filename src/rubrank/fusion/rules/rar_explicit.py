@@ -48,5 +48,7 @@ class RarExplicit(checks.LocalRule):
             "optional": self.optional,
             "pitfall": self.pitfall,
         }
-        category_NK = batch.read(lambda c: weight_of.get((c.category or "").strip().lower(), np.nan))
+        category_NK = batch.read(
+            lambda c: weight_of.get((c.category or "").strip().lower(), np.nan)
+        )
         return np.where(np.isnan(category_NK), batch.weights_NK, category_NK)

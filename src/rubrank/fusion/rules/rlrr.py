@@ -41,7 +41,9 @@ class RLRR(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The rank of each rollout, as a share."""
-        ranks_M = dense_ranks(weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie)
+        ranks_M = dense_ranks(
+            weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie
+        )
         value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
         return Fused(batch, self.name, value_M, details={"rank": ranks_M})
 
@@ -49,4 +51,6 @@ class RLRR(checks.LocalRule):
         verified = np.array([c.verifier is not None for c in batch.criteria], bool)
         weights_NK = batch.weights_NK * verified if verified.any() else batch.weights_NK
         last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
-        return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(last / ranks_M - 1.0)
+        return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(
+            last / ranks_M - 1.0
+        )

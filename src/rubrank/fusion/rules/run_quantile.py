@@ -49,7 +49,9 @@ class RunQuantile(checks.CheckedRule):
     bounded: ClassVar[bool] = True
 
     steps: int = checks.number(8, low=1)
-    memory: RecentBatches = field(init=False, repr=False, compare=False, default_factory=RecentBatches)
+    memory: RecentBatches = field(
+        init=False, repr=False, compare=False, default_factory=RecentBatches
+    )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then weigh its quantiles."""
@@ -83,11 +85,15 @@ class RunQuantile(checks.CheckedRule):
             for g in np.flatnonzero(batch.scored_NK[:, k]):
                 rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
                 group_scores = scores_MK[rows, k]
-                values_MK[rows, k] = _find_quantiles(group_scores, np.sort(group_scores[~np.isnan(group_scores)]))
+                values_MK[rows, k] = _find_quantiles(
+                    group_scores, np.sort(group_scores[~np.isnan(group_scores)])
+                )
         for g, k in batch.outcomes:
             rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
             win_rates = batch.unit_MK[rows, k]
-            values_MK[rows, k] = _find_quantiles(win_rates, np.sort(win_rates[~np.isnan(win_rates)]))
+            values_MK[rows, k] = _find_quantiles(
+                win_rates, np.sort(win_rates[~np.isnan(win_rates)])
+            )
         return values_MK
 
     def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
@@ -95,7 +101,9 @@ class RunQuantile(checks.CheckedRule):
         groups_K = batch.scored_NK.sum(0)
         keys: list[str | None] = []
         for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
-            is_shared = groups > 1 or any(criterion.name in scores for scores in self.memory.batches)
+            is_shared = groups > 1 or any(
+                criterion.name in scores for scores in self.memory.batches
+            )
             if is_shared:
                 keys.append(criterion.name)
             elif batch.declared and criterion.verifier is None:
@@ -117,11 +125,18 @@ class RunQuantile(checks.CheckedRule):
         try:
             batches = []
             for batch_scores in saved["batches"]:
-                batches.append({str(key): np.array(scores, float).reshape(-1) for key, scores in batch_scores.items()})
+                batches.append(
+                    {
+                        str(key): np.array(scores, float).reshape(-1)
+                        for key, scores in batch_scores.items()
+                    }
+                )
             self.memory.batches = batches
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             allowed = "the scores of the last batches"
-            raise InvalidInput(self.name, "state", allowed, repr(error), "Resume from another checkpoint.") from None
+            raise InvalidInput(
+                self.name, "state", allowed, repr(error), "Resume from another checkpoint."
+            ) from None
 
 
 def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray:
@@ -129,7 +144,9 @@ def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray
     if not len(sorted_scores):
         return np.full(len(scores), np.nan)
     # Counts of scores below plus scores at or below: twice the mid-rank, as whole numbers.
-    places = np.searchsorted(sorted_scores, scores, "left") + np.searchsorted(sorted_scores, scores, "right")
+    places = np.searchsorted(sorted_scores, scores, "left") + np.searchsorted(
+        sorted_scores, scores, "right"
+    )
     lowest = np.searchsorted(sorted_scores, sorted_scores[0], "right")
     highest = len(sorted_scores) + np.searchsorted(sorted_scores, sorted_scores[-1], "left")
     if highest == lowest:

@@ -17,7 +17,13 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.gdpo import Conditions, apply_conditions, check_conditions, normalise_batch, sum_z_scores
+from rubrank.fusion.rules.gdpo import (
+    Conditions,
+    apply_conditions,
+    check_conditions,
+    normalise_batch,
+    sum_z_scores,
+)
 from rubrank.fusion.rules.group_math import zero_missing
 from rubrank.scores.batch import ScoreBatch
 

@@ -29,4 +29,6 @@ class WorstCase(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The worst score of each rollout."""
-        return Fused(batch, self.name, fill_unknown(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5))
+        return Fused(
+            batch, self.name, fill_unknown(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5)
+        )

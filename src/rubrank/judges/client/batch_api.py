@@ -40,7 +40,9 @@ _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 def batch_endpoint(judge: Judge) -> Endpoint:
     """Where the batches of a judge go: the endpoint with the largest weight, the first of equals."""
     if judge.kind == "decision":
-        raise judge.wrong("kind", "one whose calls are chat completions", "'decision'", "Grade without --batch.")
+        raise judge.wrong(
+            "kind", "one whose calls are chat completions", "'decision'", "Grade without --batch."
+        )
     return max(judge.endpoints, key=lambda endpoint: endpoint.weight)
 
 
@@ -215,13 +217,21 @@ class BatchApi:
             status = answer.status
             if status == 200 and isinstance(answer.data, dict):
                 return answer.data
-            error = answer.data.get("error", answer.data) if isinstance(answer.data, dict) else answer.data
+            error = (
+                answer.data.get("error", answer.data)
+                if isinstance(answer.data, dict)
+                else answer.data
+            )
             message = self._address.hide_secrets(shorten(error_message(error)))
-            if status in (404, 410) and method == "GET" and "?" not in path:  # "?": a list of batches
+            if (
+                status in (404, 410) and method == "GET" and "?" not in path
+            ):  # "?": a list of batches
                 raise NotFound(f"HTTP {status}: {message}")
             is_transient = status in (0, 200)  # no response, or a body that is not an object
             if not is_transient:
-                is_transient = classify_status(status, message, None, {}, self._judge.retry).next == "retry"
+                is_transient = (
+                    classify_status(status, message, None, {}, self._judge.retry).next == "retry"
+                )
             if not is_transient:
                 where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
                 remedy = "Check that the server has a batch API and that the key may use it; else leave out `batch`."
@@ -251,22 +261,33 @@ class BatchApi:
                     del headers["Content-Type"]  # aiohttp sets the type of the form
                     file = stack.enter_context(upload.open("rb"))
                     data = aiohttp.FormData({"purpose": "batch"})
-                    data.add_field("file", file, filename=upload.name, content_type="application/jsonl")
+                    data.add_field(
+                        "file", file, filename=upload.name, content_type="application/jsonl"
+                    )
                 async with self._session.request(
-                    method, url, data=data, headers=headers, allow_redirects=False, proxy=self._address.proxy
+                    method,
+                    url,
+                    data=data,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=self._address.proxy,
                 ) as response:
                     return await self._read_response(response, target)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 return _Answer(0, repr(error.__cause__ or error))
 
-    async def _read_response(self, response: aiohttp.ClientResponse, target: Path | None) -> _Answer:
+    async def _read_response(
+        self, response: aiohttp.ClientResponse, target: Path | None
+    ) -> _Answer:
         if target is not None and response.status == 200:
             with target.open("wb") as file:
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     file.write(chunk)
             return _Answer(200, {})
         headers = {name.lower(): value for name, value in response.headers.items()}
-        retry_after = classify_status(response.status, "", None, headers, self._judge.retry).retry_after
+        retry_after = classify_status(
+            response.status, "", None, headers, self._judge.retry
+        ).retry_after
         raw = await response.read()
         try:
             data = json.loads(raw)

@@ -79,7 +79,9 @@ _SELECT_REPLIES = f"""
 SELECT text, failure, finish_reason, logprobs, model, endpoint, at, {{is_unreadable}}
 FROM ledger WHERE key = ? AND (failure IS NULL OR {_IS_REFUSED}) ORDER BY id
 """
-_IS_UNREADABLE = "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
+_IS_UNREADABLE = (
+    "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
+)
 _MAX_UNREADABLE = 2  # after so many replies without a verdict, the call is not sent again
 
 # SQLite releases the GIL in every statement, and getting it back from a busy event loop takes milliseconds. So the
@@ -133,14 +135,22 @@ class CallKeys:
             if endpoint.structured != "auto":
                 structured.add(f"{endpoint.model} {endpoint.structured}")
         parts = [sorted(models), judge.sampling.model_dump(mode="json")]
-        self._judge_digest = blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=_KEY_BYTES)
+        self._judge_digest = blake2b(
+            json.dumps(parts, sort_keys=True).encode(), digest_size=_KEY_BYTES
+        )
         self._structured = sorted(structured)
         self.servers = tuple(servers)
         """Patterns of URLs, as `fnmatch` reads them."""
 
     def key(self, call: Call) -> bytes:
         """The key of a call."""
-        parts: list[Any] = [call.prompt_version, call.messages, call.schema, call.sample, call.logprobs]
+        parts: list[Any] = [
+            call.prompt_version,
+            call.messages,
+            call.schema,
+            call.sample,
+            call.logprobs,
+        ]
         if call.schema is not None and self._structured:
             parts.append(self._structured)
         digest = self._judge_digest.copy()
@@ -257,7 +267,17 @@ class ReplyCache:
         self.flush()
         columns = "purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency"
         for row in self._store.read(f"SELECT {columns}, requests, final FROM ledger ORDER BY id"):
-            purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency = row[:9]
+            (
+                purpose,
+                model,
+                endpoint,
+                failure,
+                input_tokens,
+                output_tokens,
+                cached_tokens,
+                cost,
+                latency,
+            ) = row[:9]
             requests, final = row[9:]
             usage = Usage(input_tokens, output_tokens, cached_tokens, cost)
             reply = Reply(None, _decode(failure), usage, latency, model=model, endpoint=endpoint)
@@ -271,11 +291,15 @@ class ReplyCache:
     def __len__(self) -> int:
         """Calls that were answered."""
         self.flush()
-        return int(self._store.read("SELECT count(DISTINCT key) FROM ledger WHERE failure IS NULL")[0][0])
+        return int(
+            self._store.read("SELECT count(DISTINCT key) FROM ledger WHERE failure IS NULL")[0][0]
+        )
 
     # ------------------------------------------------------------------------------------------------------- writing
 
-    def put(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+    def put(
+        self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True
+    ) -> None:
         """Store a reply; it is on disk when this returns.
 
         requests: how many requests its usage covers.
@@ -284,7 +308,9 @@ class ReplyCache:
         with _explain_errors():
             self._store.write(self._make_insert(key, call, reply, requests, final)).result()
 
-    async def put_async(self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True) -> None:
+    async def put_async(
+        self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True
+    ) -> None:
         """The same for an event loop."""
         with _explain_errors():
             await self._store.write_async(self._make_insert(key, call, reply, requests, final))
@@ -298,13 +324,17 @@ class ReplyCache:
         """Record that this reply has no readable verdict; returns before the record is on disk."""
         if not self.read_only and reply.id:
             values = (key, _time_of(reply))
-            self._store.write(lambda db: db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", values))
+            self._store.write(
+                lambda db: db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", values)
+            )
 
     def flush(self) -> None:
         """Wait until everything that was submitted so far is on disk."""
         self._store.flush()
 
-    def _make_insert(self, key: bytes, call: Call, reply: Reply, requests: int, final: bool) -> _Insert:
+    def _make_insert(
+        self, key: bytes, call: Call, reply: Reply, requests: int, final: bool
+    ) -> _Insert:
         if self.read_only:
             raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "")
         if final:
@@ -341,7 +371,9 @@ class ReplyCache:
             if self._renewal is None:
                 self._schedule_renewal()
             return True
-        for (owner,) in await self._store.read_async("SELECT owner FROM claims WHERE key = ?", (key,)):
+        for (owner,) in await self._store.read_async(
+            "SELECT owner FROM claims WHERE key = ?", (key,)
+        ):
             if _is_dead(owner):
                 self._store.write(_Release(key, owner))
         return False
@@ -362,7 +394,9 @@ class ReplyCache:
         if self._claimed:
             with suppress(RuntimeError):  # closed meanwhile
                 values = (time.time() + LEASE, self._owner)
-                self._store.write(lambda db: db.execute("UPDATE claims SET until = ? WHERE owner = ?", values))
+                self._store.write(
+                    lambda db: db.execute("UPDATE claims SET until = ? WHERE owner = ?", values)
+                )
                 self._schedule_renewal()
 
     # -------------------------------------------------------------------------------------------- the writer thread
@@ -402,7 +436,9 @@ class ReplyCache:
             if isinstance(request, _Claim):
                 keys_to_claim.append(request.key)
             else:
-                db.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (request.key, request.owner))
+                db.execute(
+                    "DELETE FROM claims WHERE key = ? AND owner = ?", (request.key, request.owner)
+                )
         claimed: set[bytes] = set()
         for chunk in _split_into_chunks(keys_to_claim):
             claimed.update(self._claim_keys(db, chunk))
@@ -433,7 +469,9 @@ def _explain_errors() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OverflowError, OSError) as error:
-        raise InvalidInput("judges", "cache", "a file that can be written", str(error), "") from None
+        raise InvalidInput(
+            "judges", "cache", "a file that can be written", str(error), ""
+        ) from None
 
 
 def _split_into_chunks(items: list[Any]) -> Iterator[list[Any]]:

@@ -58,7 +58,9 @@ def _mark_shared(call: Call) -> list[dict[str, Any]]:
             shared = len(call.data)
         parts = []
         if shared:
-            parts.append({"type": "text", "text": content[:shared], "cache_control": {"type": "ephemeral"}})
+            parts.append(
+                {"type": "text", "text": content[:shared], "cache_control": {"type": "ephemeral"}}
+            )
         if shared < len(content):
             parts.append({"type": "text", "text": content[shared:]})
         messages.append({"role": message["role"], "content": parts})
@@ -80,14 +82,20 @@ class Capabilities:
     def make_body(self, call: Call, max_tokens: int | None = None) -> dict[str, Any]:
         """The body of a request. max_tokens: overrides the judge's sampling."""
         sampling = self._sampling
-        messages = _mark_shared(call) if self._marks_shared else [dict(message) for message in call.messages]
+        messages = (
+            _mark_shared(call)
+            if self._marks_shared
+            else [dict(message) for message in call.messages]
+        )
         body: dict[str, Any] = {"model": self._endpoint.model, "messages": messages}
         body[self._length_parameter] = max_tokens or sampling.max_tokens
         body["temperature"] = sampling.temperature
         if sampling.top_p < 1.0:
             body["top_p"] = sampling.top_p
         if sampling.seed is not None:
-            body["seed"] = sampling.seed + call.sample  # the same seed would give the same reply again
+            body["seed"] = (
+                sampling.seed + call.sample
+            )  # the same seed would give the same reply again
         if call.logprobs:
             body["logprobs"] = True
             body["top_logprobs"] = self._top_logprobs
@@ -117,7 +125,10 @@ class Capabilities:
 
     def _learn_format(self, body: Mapping[str, Any], message: str) -> bool:
         rejected = body.get("response_format")
-        may_change = self._endpoint.structured == "auto" and "response_format" not in self._endpoint.extra_body
+        may_change = (
+            self._endpoint.structured == "auto"
+            and "response_format" not in self._endpoint.extra_body
+        )
         if not rejected or not may_change or not any(word in message for word in _FORMAT_WORDS):
             return False
         if rejected["type"] == self.format:  # otherwise a concurrent call has learnt it already

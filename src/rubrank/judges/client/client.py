@@ -54,9 +54,11 @@ from rubrank.verifiers.verifier import OUTAGE
 DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
 SPENDING_LIMIT = "spending limit reached"
-_OVERLOAD_COST = 0.25  # of an attempt: an overloaded server will answer when it is sent fewer requests at once
+# of an attempt: an overloaded server will answer when it is sent fewer requests at once
+_OVERLOAD_COST = 0.25
 _FEW_CALLS = 3  # calls in flight; see `_attempt_cost`
-_FIRST_CLAIM_PAUSE = 0.05  # seconds between looks whether another process has the reply; doubled each time
+# seconds between looks whether another process has the reply; doubled each time
+_FIRST_CLAIM_PAUSE = 0.05
 _MAX_CLAIM_PAUSE = 1.0
 _MIN_WRITE_TIME = 0.2  # seconds for writing a reply that came just before the deadline
 
@@ -168,7 +170,12 @@ class Client:
             raise judge.wrong("cache_only", "used with a cache", "none", "Give the cache.")
         if cache is not None and cache.read_only and not cache_only:
             got = f"{cache.path}, opened to read"
-            raise judge.wrong("cache", "writable, or used with cache_only", got, "Replies would be paid for and lost.")
+            raise judge.wrong(
+                "cache",
+                "writable, or used with cache_only",
+                got,
+                "Replies would be paid for and lost.",
+            )
         if not cache_only and _missing_packages():
             got = f"no {_missing_packages()[0]}"
             remedy = "Install them: pip install 'rubrank[judge]'."
@@ -318,14 +325,18 @@ class Client:
         """Send requests until one is answered, or no attempt, endpoint or money is left."""
         if not self._may_spend():
             return state.make_reply(SPENDING_LIMIT)
-        if self._check_first and not any(endpoint.state.has_answered for endpoint in self._endpoints):
+        if self._check_first and not any(
+            endpoint.state.has_answered for endpoint in self._endpoints
+        ):
             if self._first_check is None:
                 self._first_check = asyncio.create_task(self._check_endpoints())
             await asyncio.shield(self._first_check)  # all calls wait for the same check
         while state.attempts_left > 0:
             if not self._may_spend():
                 return state.make_reply(SPENDING_LIMIT)
-            candidates = [endpoint for endpoint in self._endpoints if endpoint not in state.refused_by]
+            candidates = [
+                endpoint for endpoint in self._endpoints if endpoint not in state.refused_by
+            ]
             if not candidates:
                 break
             endpoint = choose_endpoint(candidates, state.failed_at)
@@ -339,12 +350,16 @@ class Client:
                 return state.make_reply(SPENDING_LIMIT)
             cost = 0.0
             try:
-                outcome = await endpoint.request(state.call, state.note_sent, may_send=self._may_spend)
+                outcome = await endpoint.request(
+                    state.call, state.note_sent, may_send=self._may_spend
+                )
                 if outcome is not None:
                     cost = outcome.reply.usage.cost
             finally:
                 self._spending.settle(estimate, cost)
-            if outcome is None:  # the breaker opened, or the money was spent, while the request waited for a slot
+            if (
+                outcome is None
+            ):  # the breaker opened, or the money was spent, while the request waited for a slot
                 continue
             state.note_outcome(outcome)
             if outcome.next == "done":
@@ -370,11 +385,15 @@ class Client:
         for error in errors:
             _log.warning("%s; the other endpoints are used", error)
 
-    async def _prepare_retry(self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome) -> None:
+    async def _prepare_retry(
+        self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome
+    ) -> None:
         """After a failed request: record what it cost, and pause unless another endpoint can be tried at once."""
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
-            if outcome.misconfigured and all(endpoint.is_misconfigured for endpoint in self._endpoints):
+            if outcome.misconfigured and all(
+                endpoint.is_misconfigured for endpoint in self._endpoints
+            ):
                 raise endpoint.explain_refusal(outcome)
         else:
             state.attempts_left -= self._attempt_cost(outcome)
@@ -407,17 +426,23 @@ class Client:
         requests = state.requests - state.recorded_requests
         state.recorded_requests = state.requests
         reply = replace(state.reply, latency=time.monotonic() - state.started)
-        state.reply = replace(reply, usage=Usage())  # so that it is not counted again if nothing follows
+        state.reply = replace(
+            reply, usage=Usage()
+        )  # so that it is not counted again if nothing follows
         self.meter.add(state.call, reply, requests, final=False)
         if self._cache is not None:
             await self._cache.put_async(state.key, state.call, reply, requests, final=False)
 
     # -------------------------------------------------------------------------------------------------------- waiting
 
-    async def _wait_for_endpoint(self, state: _CallState, endpoints: Sequence[JudgeEndpoint]) -> None:
+    async def _wait_for_endpoint(
+        self, state: _CallState, endpoints: Sequence[JudgeEndpoint]
+    ) -> None:
         """Wait until one of these endpoints is ready, or the call is given up."""
         seen_openings: list[int] = []
-        while state.attempts_left > 0 and not any(endpoint.breaker.is_ready() for endpoint in endpoints):
+        while state.attempts_left > 0 and not any(
+            endpoint.breaker.is_ready() for endpoint in endpoints
+        ):
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
             if not state.requests:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
@@ -456,7 +481,9 @@ class Client:
             raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
         return remaining
 
-    async def _sleep(self, state: _CallState, seconds: float, *, wake_on_change: bool = False) -> None:
+    async def _sleep(
+        self, state: _CallState, seconds: float, *, wake_on_change: bool = False
+    ) -> None:
         """Pause before the next request; a call whose pause would outlast the deadline is given up at once."""
         remaining = self._deadline.remaining()
         if remaining is not None and remaining <= seconds < math.inf:

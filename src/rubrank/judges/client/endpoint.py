@@ -194,7 +194,9 @@ def _warn_of_few_slots(where: str, concurrency: int, processes: int) -> None:
 class EndpointState:
     """Limits, circuit breaker and health of one endpoint, for all judges of an event loop."""
 
-    def __init__(self, endpoint: Endpoint, transport: Transport, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, transport: Transport, on_change: Callable[[], None]
+    ) -> None:
         self.address = Address(endpoint)
         self.transport = transport
         self.breaker = Breaker(1, 0.0, on_change)  # `join` configures it
@@ -209,7 +211,9 @@ class EndpointState:
         """Of key, model or URL."""
         self._latency = 0.0
         self._rates_per_minute: tuple[float | None, float | None] = (None, None)
-        self._terms: Counter[Terms] = Counter()  # a service has thousands of judges, all with the same terms
+        self._terms: Counter[Terms] = (
+            Counter()
+        )  # a service has thousands of judges, all with the same terms
         self._share: int | None = None
 
     @property
@@ -248,13 +252,21 @@ class EndpointState:
             slots = min(self._share, self.ceiling)
             fraction = max(slots, 1) / self.ceiling
         self.slots.set_ceiling(slots)
-        requests = [terms.requests_per_minute for terms in self._terms if terms.requests_per_minute is not None]
-        tokens = [terms.tokens_per_minute for terms in self._terms if terms.tokens_per_minute is not None]
+        requests = [
+            terms.requests_per_minute
+            for terms in self._terms
+            if terms.requests_per_minute is not None
+        ]
+        tokens = [
+            terms.tokens_per_minute for terms in self._terms if terms.tokens_per_minute is not None
+        ]
         rates = (
             min(requests) * fraction if requests else None,
             min(tokens) * fraction if tokens else None,
         )
-        if rates != self._rates_per_minute:  # a new RateLimits forgets what was sent in the last minute
+        if (
+            rates != self._rates_per_minute
+        ):  # a new RateLimits forgets what was sent in the last minute
             self._rates_per_minute = rates
             self.rates = RateLimits(*rates)
         self.breaker.configure(
@@ -291,11 +303,18 @@ class EndpointState:
 # --------------------------------------------------------------------------------------------------- of a single judge
 
 _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
-_CHECK_QUESTION = '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
-_CHECK_DECISION = Call(({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE)
+_CHECK_QUESTION = (
+    '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
+)
+_CHECK_DECISION = Call(
+    ({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE
+)
 _KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
 _PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
-_CHECK_PAUSES = (0.3, 1.0)  # seconds between attempts, so that a single network error does not stop a run
+_CHECK_PAUSES = (
+    0.3,
+    1.0,
+)  # seconds between attempts, so that a single network error does not stop a run
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
 """Called with each completion that a health check has paid for."""
@@ -304,7 +323,9 @@ OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
 class JudgeEndpoint:
     """An endpoint as one judge uses it."""
 
-    def __init__(self, state: EndpointState, endpoint: Endpoint, judge: Judge, processes: int = 1) -> None:
+    def __init__(
+        self, state: EndpointState, endpoint: Endpoint, judge: Judge, processes: int = 1
+    ) -> None:
         self.state = state
         self.endpoint = endpoint
         self.where = endpoint.where
@@ -314,9 +335,16 @@ class JudgeEndpoint:
         """The reply of a call that is given up while its request is in flight."""
         self._judge = judge
         self._terms = Terms.of(endpoint, judge, processes)
-        settings = [endpoint.structured, endpoint.prompt_cache, dict(endpoint.extra_body), judge.sampling.model_dump()]
+        settings = [
+            endpoint.structured,
+            endpoint.prompt_cache,
+            dict(endpoint.extra_body),
+            judge.sampling.model_dump(),
+        ]
         settings_key = json.dumps(settings, default=repr)
-        self._capabilities = state.capabilities.setdefault(settings_key, Capabilities(endpoint, judge.sampling))
+        self._capabilities = state.capabilities.setdefault(
+            settings_key, Capabilities(endpoint, judge.sampling)
+        )
         state.join(self._terms)
 
     def close(self) -> None:
@@ -373,18 +401,26 @@ class JudgeEndpoint:
         failure = outcome.reply.failure
         if failure is not None:
             failure = state.address.hide_secrets(failure)
-        reply = replace(outcome.reply, failure=failure, model=self.endpoint.model, endpoint=self.where)
+        reply = replace(
+            outcome.reply, failure=failure, model=self.endpoint.model, endpoint=self.where
+        )
         return replace(outcome, reply=reply)
 
     def estimate_cost(self, call: Call) -> float:
         """What a request costs if its reply is as long as allowed."""
         price = self.endpoint.price
-        input_tokens = sum(estimated_tokens(str(message.get("content") or "")) for message in call.messages)
+        input_tokens = sum(
+            estimated_tokens(str(message.get("content") or "")) for message in call.messages
+        )
         output_tokens = 0 if call.protocol == SYSTEM_ONE else self._judge.sampling.max_tokens
         return (input_tokens * price.input + output_tokens * price.output) / 1e6
 
     async def _send(
-        self, call: Call, on_sent: Callable[[JudgeEndpoint], None], max_tokens: int | None, timeout: float
+        self,
+        call: Call,
+        on_sent: Callable[[JudgeEndpoint], None],
+        max_tokens: int | None,
+        timeout: float,
     ) -> RequestOutcome:
         """Send the call; if the server rejects a parameter, send it again without that parameter."""
         outcome = RequestOutcome(NO_ANSWER)
@@ -394,10 +430,14 @@ class JudgeEndpoint:
                 body = {"model": self.endpoint.model, **question, **self.endpoint.extra_body}
             else:
                 body = self._capabilities.make_body(call, max_tokens)
-            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
+                "utf-8", "replace"
+            )
             estimate = 0.0
             if self.state.rates.counts_tokens:
-                estimate = len(content) / _BYTES_PER_TOKEN + (max_tokens or self._judge.sampling.max_tokens)
+                estimate = len(content) / _BYTES_PER_TOKEN + (
+                    max_tokens or self._judge.sampling.max_tokens
+                )
             charge = await self.state.rates.admit(estimate)
             if number == 0:
                 on_sent(self)
@@ -445,7 +485,9 @@ class JudgeEndpoint:
         if response.status < 300:
             return no_response(f"malformed reply: HTTP {response.status} instead of 200"), ""
         message, parameter, code = read_error(response.body)
-        outcome = classify_status(response.status, message, code, response.headers, self._judge.retry)
+        outcome = classify_status(
+            response.status, message, code, response.headers, self._judge.retry
+        )
         return outcome, f"{parameter} {message}"
 
     # -------------------------------------------------------------------------------------------------- health check
@@ -478,14 +520,18 @@ class JudgeEndpoint:
         if outcome.next == "done" or outcome.kind is FailureKind.EMPTY:
             return None
         if models and not _shows_failure(outcome):
-            raise UnknownName.of(f"judge {self._judge.name!r}", "model", self.endpoint.model, models)
+            raise UnknownName.of(
+                f"judge {self._judge.name!r}", "model", self.endpoint.model, models
+            )
         return outcome
 
     async def _list_models(self) -> list[str] | RequestOutcome:
         """The models that the server lists, or the outcome if it did not answer with 200."""
         await self.state.slots.acquire()
         try:
-            response = await self._exchange("GET", "/models", None, min(self._judge.timeout, _MIN_TRIAL_TIMEOUT))
+            response = await self._exchange(
+                "GET", "/models", None, min(self._judge.timeout, _MIN_TRIAL_TIMEOUT)
+            )
         finally:
             self.state.slots.release()
         if isinstance(response, RequestOutcome):
@@ -506,14 +552,18 @@ class JudgeEndpoint:
         if outcome.kind in _KEY_REFUSED:
             allowed = "the name of a variable that holds a valid key"
             got = f"a key that {self.where} refuses ({failure})"
-            return self._judge.wrong("api_key_env", allowed, got, f"Set {self.endpoint.api_key_env}.")
+            return self._judge.wrong(
+                "api_key_env", allowed, got, f"Set {self.endpoint.api_key_env}."
+            )
         got = f"{self.where} ({failure})"
         if outcome.kind is FailureKind.REDIRECTED:
             remedy = "Give the URL that it redirects to, if you trust it."
             return self._judge.wrong("base_url", "the endpoint itself", got, remedy)
         if outcome.kind is FailureKind.REJECTED:
             got = f"{self.endpoint.model!r} ({failure})"
-            return self._judge.wrong("model", f"one that {self.where} serves", got, "List the server's models.")
+            return self._judge.wrong(
+                "model", f"one that {self.where} serves", got, "List the server's models."
+            )
         remedy = "Start the server, or correct the URL."
         return self._judge.wrong("base_url", "an endpoint that answers", got, remedy)
 
@@ -523,7 +573,9 @@ def _shows_failure(outcome: RequestOutcome) -> bool:
     return outcome.kind in (*_KEY_REFUSED, FailureKind.REDIRECTED) or outcome.next == "retry"
 
 
-def choose_endpoint(endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]) -> JudgeEndpoint | None:
+def choose_endpoint(
+    endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]
+) -> JudgeEndpoint | None:
     """The next endpoint that is ready, if possible one at which this call has failed least often; None: none is ready.
 
     Smooth weighted round robin: every candidate gains its weight, and the one with the most credit is chosen and pays
@@ -565,7 +617,10 @@ class EndpointPool:
 
     def open(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:
         """The endpoints of a judge, in its order."""
-        return [JudgeEndpoint(self.state_of(endpoint), endpoint, judge, processes) for endpoint in judge.endpoints]
+        return [
+            JudgeEndpoint(self.state_of(endpoint), endpoint, judge, processes)
+            for endpoint in judge.endpoints
+        ]
 
     def close(self, endpoints: Iterable[JudgeEndpoint]) -> None:
         """The judge sends nothing more."""
@@ -579,7 +634,9 @@ class EndpointPool:
         if name not in self._states:
             self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
             if self._shares_limits:
-                self._states[name].set_share(0)  # until the first report tells what other processes have left
+                self._states[name].set_share(
+                    0
+                )  # until the first report tells what other processes have left
         return self._states[name]
 
     def demands(self) -> dict[str, Demand]:
@@ -620,4 +677,6 @@ def _normalize_url(url: str) -> str:
     if port is not None and port != _DEFAULT_PORTS.get(parts.scheme):
         host = f"{host}:{port}"
     credentials, at_sign, _ = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{credentials}{at_sign}{host}", path=parts.path.rstrip("/"), fragment="").geturl()
+    return parts._replace(
+        netloc=f"{credentials}{at_sign}{host}", path=parts.path.rstrip("/"), fragment=""
+    ).geturl()

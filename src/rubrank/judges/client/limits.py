@@ -29,7 +29,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from aiolimiter import AsyncLimiter  # in the extra `judge`, which is not needed to answer from the cache
+    from aiolimiter import (
+        AsyncLimiter,
+    )  # in the extra `judge`, which is not needed to answer from the cache
 
 # -------------------------------------------------------------------------------------------------------- concurrency
 
@@ -110,7 +112,9 @@ class ConcurrencyLimit:
         self._decreased_at = time.monotonic()
         self._successes = 0
         decreased = max(1.0, _DECREASE * min(self.limit, float(max(self.in_use, 1))))
-        self.limit = min(decreased, float(self.ceiling))  # the ceiling is 0 if other processes have all slots
+        self.limit = min(
+            decreased, float(self.ceiling)
+        )  # the ceiling is 0 if other processes have all slots
 
     def _wake(self) -> None:
         while self._waiting and self.in_use < int(self.limit):
@@ -168,7 +172,9 @@ class RateLimits:
             await self._requests.acquire()
         if self._tokens is None:
             return Charge(estimate, estimate)
-        async with self._turn:  # one call at a time, so that each sees what the calls before it carried over
+        async with (
+            self._turn
+        ):  # one call at a time, so that each sees what the calls before it carried over
             tokens = estimate * self._scale
             due = tokens + self._carried
             self._carried = min(due, 0.0)
@@ -177,7 +183,9 @@ class RateLimits:
                     part = min(due, self._tokens.max_rate)
                     await self._tokens.acquire(part)
                     due -= part
-            except BaseException:  # cancelled: what was charged already is credited to the next calls
+            except (
+                BaseException
+            ):  # cancelled: what was charged already is credited to the next calls
                 self._carried += due - tokens
                 raise
         return Charge(estimate, tokens)
@@ -246,7 +254,9 @@ class LimitShares:
 
     def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
         """Take the demand of a process by endpoint; returns the slots that it may use from now on."""
-        return {endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()}
+        return {
+            endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()
+        }
 
     def leave(self, process: str) -> None:
         """Free the slots of a process that has ended."""
@@ -256,13 +266,16 @@ class LimitShares:
     def held(self) -> dict[str, int]:
         """Slots that are held, by endpoint."""
         return {
-            endpoint: sum(holder.held for holder in self._live_holders(endpoint).values()) for endpoint in self._holders
+            endpoint: sum(holder.held for holder in self._live_holders(endpoint).values())
+            for endpoint in self._holders
         }
 
     def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
         holders = self._holders.setdefault(endpoint, {})
         expired = self._clock() - self._lease
-        for process in [process for process, holder in holders.items() if holder.reported_at < expired]:
+        for process in [
+            process for process, holder in holders.items() if holder.reported_at < expired
+        ]:
             del holders[process]
         return holders
 

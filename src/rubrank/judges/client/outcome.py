@@ -40,10 +40,14 @@ _MAX_TOKENS = 10**12  # a larger count is wrong, and may not fit into a column o
 _COMPLETE = (None, "stop")  # finish reasons of a complete reply
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
-_RETRY_AFTER_APPLIES = frozenset({429, 503, 529})  # elsewhere the header is about the call, not about the server
+_RETRY_AFTER_APPLIES = frozenset(
+    {429, 503, 529}
+)  # elsewhere the header is about the call, not about the server
 _OVERLOAD = frozenset({408, 429, 503, 504, 529})
 _MISCONFIGURED = frozenset({401, 403, 404, *range(300, 400)})
-_FAULT_OF_CALL = frozenset({400, 409, 413, 422, 429})  # says nothing about the health of the endpoint
+_FAULT_OF_CALL = frozenset(
+    {400, 409, 413, 422, 429}
+)  # says nothing about the health of the endpoint
 
 NextStep: TypeAlias = Literal["done", "retry", "other_endpoint"]
 
@@ -125,7 +129,9 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
         error = message.get("error")
     if error:
         failure = f"error beside the reply: {shorten(error_message(error))}"
-        return RequestOutcome(Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False)
+        return RequestOutcome(
+            Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False
+        )
     if len(choices) > 1:
         return _malformed(body, f"{len(choices)} choices instead of one", usage)
     if not isinstance(message, dict):
@@ -146,11 +152,15 @@ def read_decision(body: bytes, price: Price) -> RequestOutcome:
     usage = read_usage(data.get("usage"), price)
     if data.get("error"):
         failure = f"error beside the reply: {shorten(error_message(data['error']))}"
-        return RequestOutcome(Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False)
+        return RequestOutcome(
+            Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False
+        )
     answers = data.get("answers")
     if not isinstance(answers, dict) or not answers:
         return _malformed(body, "no answers in it", usage)
-    return RequestOutcome(Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop"))
+    return RequestOutcome(
+        Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop")
+    )
 
 
 def error_message(error: Any) -> Any:
@@ -160,7 +170,9 @@ def error_message(error: Any) -> Any:
     return error
 
 
-def _read_choice(choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage) -> RequestOutcome:
+def _read_choice(
+    choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage
+) -> RequestOutcome:
     finish_reason = choice.get("finish_reason")
     text, refusal = _read_content(message)
     kind, failure = _find_failure(message, text, refusal, finish_reason)
@@ -230,7 +242,9 @@ def read_usage(usage: object, price: Price) -> Usage:
     cached_tokens = min(cached_tokens, input_tokens)
     cached_price = price.input if price.cached_input is None else price.cached_input
     cost = (
-        (input_tokens - cached_tokens) * price.input + cached_tokens * cached_price + output_tokens * price.output
+        (input_tokens - cached_tokens) * price.input
+        + cached_tokens * cached_price
+        + output_tokens * price.output
     ) / 1e6
     return Usage(input_tokens, output_tokens, cached_tokens, cost)
 
@@ -260,7 +274,9 @@ def read_logprobs(logprobs: object) -> tuple[Mapping[str, Any], ...] | None:
         for alternative in top if isinstance(top, list) else ():
             if isinstance(alternative, dict):
                 # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
-                alternatives.setdefault(str(alternative.get("token")), _read_logprob(alternative.get("logprob")))
+                alternatives.setdefault(
+                    str(alternative.get("token")), _read_logprob(alternative.get("logprob"))
+                )
         tokens.append(
             {
                 "token": str(entry.get("token")),
@@ -325,7 +341,9 @@ def classify_status(
 
 def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
     """The outcome of a request without a usable HTTP response."""
-    return RequestOutcome(Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded)
+    return RequestOutcome(
+        Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded
+    )
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:

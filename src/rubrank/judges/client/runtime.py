@@ -109,7 +109,9 @@ class Runtime:
 
     async def run_async(self, main: Coroutine[Any, Any, T]) -> T:
         """The same from another event loop; if the caller is cancelled, so is the coroutine."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_raise_single_error(main), self._loop))
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(_raise_single_error(main), self._loop)
+        )
 
     # -------------------------------------------------------------------------------------------------------- limits
 
@@ -265,7 +267,9 @@ async def open_clients(
         # A cache that is only read should be opened read-only. But if another run is writing, or was killed, the latest
         # replies are in SQLite's write-ahead log, which only a connection that may write can read.
         has_log = Path(f"{judges.cache}-wal").exists()
-        cache = stack.enter_context(runtime().cache(judges.cache, read_only=judges.cache_only and not has_log))
+        cache = stack.enter_context(
+            runtime().cache(judges.cache, read_only=judges.cache_only and not has_log)
+        )
     for leaf in leaves:
         client = Client(
             leaf,

@@ -34,7 +34,8 @@ MAX_BODY = 8 * 2**20
 
 CONNECT_TIMEOUT = 20.0
 """Seconds, including the TLS handshake; the timeout of the judge covers the whole request."""
-_KEEP_ALIVE = 30.0  # seconds; short, because a server may close an idle connection just as a request arrives
+# seconds; short, because a server may close an idle connection just as a request arrives
+_KEEP_ALIVE = 30.0
 _MIN_SECRET = 6  # characters; hiding shorter secrets would also hide ordinary words
 
 
@@ -87,7 +88,9 @@ class Address:
         # Local servers need no key, but some refuse a request without the header.
         authorization = f"Bearer {key or 'none'}"
         if self._credentials and not key:
-            authorization = "Basic " + base64.b64encode(":".join(self._credentials).encode()).decode()
+            authorization = (
+                "Basic " + base64.b64encode(":".join(self._credentials).encode()).decode()
+            )
         headers = {
             "Authorization": authorization,
             "Content-Type": "application/json",
@@ -104,7 +107,11 @@ class Address:
 
     def hide_secrets(self, text: str) -> str:
         """The text with key, password and the like replaced by ***: servers and errors tend to repeat them."""
-        secrets = [os.environ.get(self._endpoint.api_key_env, ""), *self._credentials, *self._endpoint.headers.values()]
+        secrets = [
+            os.environ.get(self._endpoint.api_key_env, ""),
+            *self._credentials,
+            *self._endpoint.headers.values(),
+        ]
         for pair in self._parts.query.split("&"):
             secrets.append(pair.partition("=")[2])
         for secret in sorted(set(secrets), key=len, reverse=True):
@@ -116,14 +123,20 @@ class Address:
         return text
 
 
-def open_session(*, read_timeout: float | None = None, decompress: bool = False) -> aiohttp.ClientSession:
+def open_session(
+    *, read_timeout: float | None = None, decompress: bool = False
+) -> aiohttp.ClientSession:
     """A session without cookies and without a limit on connections. read_timeout: seconds without a byte."""
     import aiohttp
 
     return aiohttp.ClientSession(
         # aiohttp makes its default context at import; making our own here respects an SSL_CERT_FILE that was set later.
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=ssl.create_default_context()),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout),
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=ssl.create_default_context()
+        ),
+        timeout=aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=decompress,
     )
@@ -149,7 +162,9 @@ class Transport:
             await close_session(self._session)
             self._session = None
 
-    async def request(self, method: str, address: Address, path: str, content: bytes | None = None) -> Response:
+    async def request(
+        self, method: str, address: Address, path: str, content: bytes | None = None
+    ) -> Response:
         """Send one request; raises RequestFailed or BadBody."""
         import aiohttp
 
@@ -165,7 +180,9 @@ class Transport:
                 proxy=address.proxy,
             ) as response:
                 # If a header comes twice, the first one counts.
-                headers = {name.lower(): value for name, value in reversed(list(response.headers.items()))}
+                headers = {
+                    name.lower(): value for name, value in reversed(list(response.headers.items()))
+                }
                 body = await _read_body(response)
         except aiohttp.ServerTimeoutError:
             raise RequestFailed("no connection in time") from None
@@ -173,7 +190,9 @@ class Transport:
             raise RequestFailed(_describe(error.os_error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise RequestFailed(_describe(error)) from error
-        return Response(response.status, headers, _decompress(body, headers.get("content-encoding", "")))
+        return Response(
+            response.status, headers, _decompress(body, headers.get("content-encoding", ""))
+        )
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -195,7 +214,9 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
         raise BadBody(f"its encoding is {name[:20]!r}, which was not requested")
-    decompressor = zlib.decompressobj(zlib.MAX_WBITS + 32)  # + 32: detect gzip or zlib by the header
+    decompressor = zlib.decompressobj(
+        zlib.MAX_WBITS + 32
+    )  # + 32: detect gzip or zlib by the header
     try:
         body = decompressor.decompress(body, MAX_BODY + 1)
     except zlib.error as error:
@@ -211,7 +232,12 @@ def _describe(error: BaseException) -> str:
     """What went wrong with a connection, such as "connection refused"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.errno and error.errno > 0:
+    if (
+        isinstance(error, OSError)
+        and not isinstance(error, ssl.SSLError)
+        and error.errno
+        and error.errno > 0
+    ):
         return os.strerror(error.errno).lower()
     # Not repr(): the repr of aiohttp's errors contains the headers of the request, and with them the key.
     return shorten(str(error) or type(error).__name__)

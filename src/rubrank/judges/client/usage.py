@@ -98,7 +98,9 @@ class Account(UsageLine):
         for call, reply, requests, final in cache.ledger():
             meter.add(call, reply, requests, final=final)
         for purpose, model, endpoint, hits in cache.hits():
-            meter.add_hit(Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits)
+            meter.add_hit(
+                Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits
+            )
         return meter.account()
 
     @classmethod
@@ -115,7 +117,9 @@ class Account(UsageLine):
         account = cls()
         for key, line in lines.items():
             account.add(line)
-            account._lines.setdefault(key, UsageLine()).add(line)  # a copy: a meter goes on counting
+            account._lines.setdefault(key, UsageLine()).add(
+                line
+            )  # a copy: a meter goes on counting
         for part, by_name in enumerate((account.models, account.purposes, account.endpoints)):
             for key in sorted(lines, key=itemgetter(part)):
                 if key[part]:  # a call that was never sent has no model, and is in the total only

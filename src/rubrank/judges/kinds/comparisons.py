@@ -118,7 +118,9 @@ class _Comparisons:
     def add_to(self, judgment: Judgment, question: Question, column: int) -> None:
         """Add them to the judgment."""
         name = question.criteria[column].name
-        judgment.outcomes[name] = _spread_to_duplicates(mean_outcomes(self.observed_PGG), question, column)
+        judgment.outcomes[name] = _spread_to_duplicates(
+            mean_outcomes(self.observed_PGG), question, column
+        )
         judgment.asked += self.number
         judgment.lost += len(self.lost)
         if self.lost:
@@ -151,7 +153,9 @@ class Pairwise:
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A matrix of outcomes for every criterion."""
         columns = range(len(question.criteria))
-        verdicts_of_columns = await gather_all(_compare_pairs(question, k, judge, asker) for k in columns)
+        verdicts_of_columns = await gather_all(
+            _compare_pairs(question, k, judge, asker) for k in columns
+        )
         judgment = Judgment()
         for k, verdicts in enumerate(verdicts_of_columns):
             _add_pairs(judgment, question, k, verdicts)
@@ -166,7 +170,9 @@ def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair]
     return set(choose_pairs(size, judge.pairs, seeded_random(judge.seed, group, criterion)))
 
 
-async def _compare_pairs(question: Question, column: int, judge: Judge, asker: Asker) -> dict[Pair, Verdict]:
+async def _compare_pairs(
+    question: Question, column: int, judge: Judge, asker: Asker
+) -> dict[Pair, Verdict]:
     """The verdict of every call of one criterion: (shown first, shown second) → 1 if the first is better."""
     criterion = question.criteria[column]
     group = question.group
@@ -194,7 +200,9 @@ async def _compare_pairs(question: Question, column: int, judge: Judge, asker: A
 
     if not isinstance(judge.pairs, str):
         slots, size = question.places
-        slots_of_classes = [[slots[i] for i in duplicates] for duplicates in duplicate_classes(question, column)]
+        slots_of_classes = [
+            [slots[i] for i in duplicates] for duplicates in duplicate_classes(question, column)
+        ]
         random = seeded_random(judge.seed, group.id, criterion.name)
         return await ask_all(choose_pairs_among(slots_of_classes, size, judge.pairs, random))
 
@@ -214,7 +222,10 @@ async def _compare_pairs(question: Question, column: int, judge: Judge, asker: A
 
 def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
     """A random order that depends on the texts of the two responses, not on their places, which duplicates share."""
-    texts = {i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls)) for i in pair}
+    texts = {
+        i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls))
+        for i in pair
+    }
     first, second = sorted(pair, key=texts.__getitem__)
     random = seeded_random(seed, question.group.id, criterion, texts[first], texts[second])
     return (first, second) if random.random() < 0.5 else (second, first)
@@ -231,7 +242,9 @@ def _mean_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> 
     return math.fsum(answered) / len(answered) if answered else math.nan
 
 
-def _add_pairs(judgment: Judgment, question: Question, column: int, verdicts: dict[Pair, Verdict]) -> None:
+def _add_pairs(
+    judgment: Judgment, question: Question, column: int, verdicts: dict[Pair, Verdict]
+) -> None:
     """Add the verdicts of one criterion to the judgment."""
     name = question.criteria[column].name
     size = len(question.group.rollouts)
@@ -261,7 +274,9 @@ def _add_pairs(judgment: Judgment, question: Question, column: int, verdicts: di
 _NUMBER = re.compile(r"\d{1,4}")
 # "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
 _AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
-_RESPONSES = re.compile(rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)")
+_RESPONSES = re.compile(
+    rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)"
+)
 # "1: clear. 2: too long.": a reason that goes through the whole list.
 _ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
 
@@ -282,16 +297,24 @@ class Listwise:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every pass and every criterion with two different responses to rank."""
-        ranked = [k for k in range(len(question.criteria)) if len(distinct_rollouts(question, k)) > 1]
+        ranked = [
+            k for k in range(len(question.criteria)) if len(distinct_rollouts(question, k)) > 1
+        ]
         return judge.passes * len(ranked)
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A matrix of outcomes for every criterion."""
-        passes = [(k, order) for k in range(len(question.criteria)) for order in make_orders(question, k, judge)]
+        passes = [
+            (k, order)
+            for k in range(len(question.criteria))
+            for order in make_orders(question, k, judge)
+        ]
         lists = await gather_all(_rank(question, k, order, judge, asker) for k, order in passes)
         judgment = Judgment()
         for k in range(len(question.criteria)):
-            lists_of_criterion = [ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k]
+            lists_of_criterion = [
+                ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k
+            ]
             _add_lists(judgment, question, k, lists_of_criterion)
         return judgment
 
@@ -309,12 +332,16 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]
         if number % 2:
             orders.append(orders[-1][::-1])
         else:
-            random = seeded_random(judge.seed, question.group.id, question.criteria[column].name, number)
+            random = seeded_random(
+                judge.seed, question.group.id, question.criteria[column].name, number
+            )
             orders.append([rollouts[i] for i in shuffle(len(rollouts), random)])
     return orders
 
 
-async def _rank(question: Question, column: int, order: list[int], judge: Judge, asker: Asker) -> _RankedList:
+async def _rank(
+    question: Question, column: int, order: list[int], judge: Judge, asker: Asker
+) -> _RankedList:
     criterion = question.criteria[column]
     rollouts = [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())
@@ -329,7 +356,9 @@ async def _rank(question: Question, column: int, order: list[int], judge: Judge,
     return _RankedList(order, ranks, reason)
 
 
-def _add_lists(judgment: Judgment, question: Question, column: int, lists: list[_RankedList]) -> None:
+def _add_lists(
+    judgment: Judgment, question: Question, column: int, lists: list[_RankedList]
+) -> None:
     """Add the lists of one criterion to the judgment."""
     name = question.criteria[column].name
     size = len(question.group.rollouts)
@@ -352,7 +381,9 @@ def _add_lists(judgment: Judgment, question: Question, column: int, lists: list[
         words = f"of the whole list: {name_rollouts(ranked.reason, ranked.order)}"
         for i in ranked.order:
             judgment.words.setdefault((i, name), words)
-    _Comparisons(observed, len(lists), lost, first_wins, comparisons).add_to(judgment, question, column)
+    _Comparisons(observed, len(lists), lost, first_wins, comparisons).add_to(
+        judgment, question, column
+    )
 
 
 def name_rollouts(reason: str, order: list[int]) -> str:

@@ -56,7 +56,9 @@ from rubrank.verifiers.verifier import Verdict, missing
 _CANNOT_JUDGE = "cannot be judged"  # the option of a choice that gives no verdict
 _MAX_SCORE_LEVELS = 10
 _VERSION = "decision 1"
-_JSON_FACTOR = 4 / 3  # the estimate of tokens is made for prose; JSON has more tokens for its length
+_JSON_FACTOR = (
+    4 / 3
+)  # the estimate of tokens is made for prose; JSON has more tokens for its length
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,10 @@ class Decision:
 
         async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
             if part.call is None:
-                return {part_question.criterion.name: missing(part.problem) for part_question in part.questions}
+                return {
+                    part_question.criterion.name: missing(part.problem)
+                    for part_question in part.questions
+                }
             reply = await asker.ask(part.call)
             verdicts = _read_answers(reply, part.questions, judge.expected)
             report_if_unreadable(asker, part.call, reply, verdicts.values())
@@ -111,7 +116,9 @@ class Decision:
 
         async def ask(request: Request) -> dict[str, Verdict]:
             verdicts: dict[str, Verdict] = {}
-            for verdicts_of_part in await gather_all(map(ask_part, _split_request(question, request, judge))):
+            for verdicts_of_part in await gather_all(
+                map(ask_part, _split_request(question, request, judge))
+            ):
                 verdicts |= verdicts_of_part
             return verdicts
 
@@ -129,7 +136,9 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
     language = choose_language(judge.language, rollout)
     state = _make_state(criteria, rollout, language)
     state_tokens = _count_tokens(state)
-    limit, limit_name = min((judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens"))
+    limit, limit_name = min(
+        (judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens")
+    )
     requests: list[_DecisionRequest] = []
     batch: list[_DecisionQuestion] = []
     batch_tokens = state_tokens
@@ -147,7 +156,9 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
         if state_tokens + tokens > limit:
             end_batch()
             total = f"about {state_tokens + tokens:,} tokens, at most {limit:,} ({limit_name})"
-            requests.append(_DecisionRequest((criterion_question,), None, f"too long for the judge: {total}"))
+            requests.append(
+                _DecisionRequest((criterion_question,), None, f"too long for the judge: {total}")
+            )
             continue
         if batch_tokens + tokens > judge.request_tokens:
             end_batch()
@@ -168,7 +179,9 @@ def _make_call(state: Mapping[str, Any], questions: Sequence[_DecisionQuestion])
     )
 
 
-def _make_state(criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage) -> dict[str, Any]:
+def _make_state(
+    criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage
+) -> dict[str, Any]:
     """What all questions are about: conversation, tools, references, the response."""
     state: dict[str, Any] = {}
     if any(criterion.question is not None for criterion in criteria):
@@ -227,7 +240,10 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[tuple[float, str
     scale = form.scale
     if not scale.steps:
         meanings = [text for _, text in reversed(form.lines)]
-        return [(value, spell(n), text) for n, value, text in zip(scale.asked, scale.scores, meanings, strict=True)]
+        return [
+            (value, spell(n), text)
+            for n, value, text in zip(scale.asked, scale.scores, meanings, strict=True)
+        ]
     domain = criterion.value_domain
     levels = []
     for label, text in reversed(form.lines):  # such as ("7–8", "good, with lapses")
@@ -245,7 +261,9 @@ def _count_tokens(data: Any) -> int:
 # ------------------------------------------------------------------------------------------------------------ answers
 
 
-def _read_answers(reply: Reply, questions: Sequence[_DecisionQuestion], expected: bool) -> dict[str, Verdict]:
+def _read_answers(
+    reply: Reply, questions: Sequence[_DecisionQuestion], expected: bool
+) -> dict[str, Verdict]:
     """A verdict, or missing, for every criterion by its name."""
     answers: Any = None
     problem = reply.failure or ""
@@ -259,7 +277,11 @@ def _read_answers(reply: Reply, questions: Sequence[_DecisionQuestion], expected
     verdicts = {}
     for question in questions:
         name = question.criterion.name
-        verdicts[name] = missing(problem) if problem else _read_answer(answers.get(question.key), question, expected)
+        verdicts[name] = (
+            missing(problem)
+            if problem
+            else _read_answer(answers.get(question.key), question, expected)
+        )
     return verdicts
 
 
@@ -268,7 +290,9 @@ def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Ve
         return missing("no answer about it in the reply")
     question_type = question.body["type"]
     if answer.get("type") != question_type:
-        return missing(f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {question_type!r}")
+        return missing(
+            f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {question_type!r}"
+        )
     try:
         probabilities = _read_probabilities(answer, question)
     except (InvalidInput, TypeError, ValueError) as error:
@@ -280,7 +304,9 @@ def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Ve
     if not total > 0.0:
         return missing("unusable answer: no probability on any level")
     levels = zip(question.values, question.options, strict=True)
-    distribution: Distribution = tuple((value, probabilities[option] / total) for value, option in levels)
+    distribution: Distribution = tuple(
+        (value, probabilities[option] / total) for value, option in levels
+    )
     if expected or not question.criterion.value_domain.values:
         value = mean_of(distribution)
     else:

@@ -54,7 +54,9 @@ def complete_members(judge: Judge) -> Judge:
     settings = {name: getattr(judge, name) for name in _INHERITED if name in judge.model_fields_set}
     members = []
     for member in judge.members:
-        update = {name: value for name, value in settings.items() if name not in member.model_fields_set}
+        update = {
+            name: value for name, value in settings.items() if name not in member.model_fields_set
+        }
         members.append(member.model_copy(update=update))
     fallback = None if judge.fallback is None else complete_members(judge.fallback)
     return judge.model_copy(update={"members": tuple(members), "fallback": fallback})
@@ -79,10 +81,14 @@ class Panel:
                 coroutines.append(self._kind.judge(question, member, asker))
         judgments = await gather_all(coroutines)
         combined = Judgment(
-            asked=sum(judgment.asked for judgment in judgments), lost=sum(judgment.lost for judgment in judgments)
+            asked=sum(judgment.asked for judgment in judgments),
+            lost=sum(judgment.lost for judgment in judgments),
         )
         for judgment in judgments:
-            combined.words = {**judgment.words, **combined.words}  # the first member that said something counts
+            combined.words = {
+                **judgment.words,
+                **combined.words,
+            }  # the first member that said something counts
         for k, criterion in enumerate(question.criteria):
             _combine_scores(combined, judgments, criterion, judge.combine)
             _combine_outcomes(combined, judgments, question, k)
@@ -92,11 +98,18 @@ class Panel:
 # ----------------------------------------------------------------------------------------------------------- verdicts
 
 
-def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion: Criterion, combine: Combine) -> None:
+def _combine_scores(
+    combined: Judgment, judgments: Sequence[Judgment], criterion: Criterion, combine: Combine
+) -> None:
     """Add the combined verdicts of one criterion."""
     name = criterion.name
     rollouts = sorted(
-        {i for judgment in judgments for i, criterion_name in judgment.verdicts if criterion_name == name}
+        {
+            i
+            for judgment in judgments
+            for i, criterion_name in judgment.verdicts
+            if criterion_name == name
+        }
     )
     scores = np.full((len(judgments), len(rollouts)), math.nan)
     for column, i in enumerate(rollouts):
@@ -109,7 +122,9 @@ def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion
         combined.verdicts[i, name] = combine_verdicts(verdicts, criterion, combine)
         lost = [verdict.reason for verdict in verdicts if verdict.value is None]
         if len(lost) == len(verdicts):
-            lost = lost[1:]  # the combined verdict is missing as well, and is counted for one of them
+            lost = lost[
+                1:
+            ]  # the combined verdict is missing as well, and is counted for one of them
         if lost:
             combined.missing.setdefault(name, []).extend(lost)
     domain = criterion.value_domain
@@ -118,7 +133,9 @@ def _combine_scores(combined: Judgment, judgments: Sequence[Judgment], criterion
         combined.disagreement[name] = member_disagreement
 
 
-def combine_verdicts(verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine) -> Verdict:
+def combine_verdicts(
+    verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine
+) -> Verdict:
     """One verdict from several; its reason says how it was reached."""
     answered = [verdict for verdict in verdicts if verdict.value is not None]
     values = [verdict.score for verdict in answered]
@@ -155,7 +172,9 @@ def _shorten(reason: str) -> str:
 # -------------------------------------------------------------------------------------------------------- comparisons
 
 
-def _combine_outcomes(combined: Judgment, judgments: Sequence[Judgment], question: Question, column: int) -> None:
+def _combine_outcomes(
+    combined: Judgment, judgments: Sequence[Judgment], question: Question, column: int
+) -> None:
     """Add the combined outcomes of one criterion, if it was compared."""
     name = question.criteria[column].name
     observed = [judgment.outcomes[name] for judgment in judgments if name in judgment.outcomes]
@@ -163,7 +182,9 @@ def _combine_outcomes(combined: Judgment, judgments: Sequence[Judgment], questio
         return
     combined.outcomes[name] = mean_outcomes(np.stack(observed))
     rollouts = distinct_rollouts(question, column)  # no judge was asked about duplicates
-    member_disagreement = disagreement([outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed])
+    member_disagreement = disagreement(
+        [outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed]
+    )
     if not math.isnan(member_disagreement):
         combined.disagreement[name] = member_disagreement
     wins = 0.0

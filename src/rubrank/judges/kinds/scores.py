@@ -38,7 +38,8 @@ def list_requests(question: Question) -> list[tuple[int, Request]]:
 
 
 async def judge_requests(
-    requests: Sequence[tuple[int, Request]], ask: Callable[[Request], Coroutine[Any, Any, dict[str, Verdict]]]
+    requests: Sequence[tuple[int, Request]],
+    ask: Callable[[Request], Coroutine[Any, Any, dict[str, Verdict]]],
 ) -> Judgment:
     """Make each request once, and give its verdicts to all rollouts that share it."""
     distinct = list(dict.fromkeys(request for _, request in requests))
@@ -67,7 +68,9 @@ class Absolute:
             criterion = question.criteria[column]
             examples = judge.examples.get(criterion.name, ())
             rollout = question.group.rollouts[i]
-            call = absolute_call(criterion, rollout, examples=examples, whole=needs_logprobs, **prompt_options(judge))
+            call = absolute_call(
+                criterion, rollout, examples=examples, whole=needs_logprobs, **prompt_options(judge)
+            )
             if needs_logprobs:
                 call = replace(call, logprobs=True)
 
@@ -85,7 +88,9 @@ class Absolute:
 
     def _list_requests(self, question: Question) -> list[tuple[int, Request]]:
         """A request for every wanted cell."""
-        return [(i, (first, (k,))) for i, (first, columns) in list_requests(question) for k in columns]
+        return [
+            (i, (first, (k,))) for i, (first, columns) in list_requests(question) for k in columns
+        ]
 
 
 class Batched:
@@ -110,7 +115,9 @@ class Batched:
             verdicts = read_batched(reply, criteria, call=call)
             if judge.probabilities:
                 for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
-                    verdicts[criterion.name] = add_probabilities(verdicts[criterion.name], reply, criterion, key)
+                    verdicts[criterion.name] = add_probabilities(
+                        verdicts[criterion.name], reply, criterion, key
+                    )
             report_if_unreadable(asker, call, reply, verdicts.values())
             return verdicts
 

@@ -26,7 +26,9 @@ def _score_facts(verdicts: Sequence[str]) -> float:
     """1 if all are right. 0.5 if none is wrong, the first is there, and they get half of the credit (imprecise: ½)."""
     if set(verdicts) == {"right"}:
         return 1.0
-    credit = sum({"right": 1.0, "imprecise": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
+    credit = sum({"right": 1.0, "imprecise": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(
+        verdicts
+    )
     if "wrong" in verdicts or verdicts[0] == "missing" or credit < 0.5:
         return 0.0
     return 0.5
@@ -34,7 +36,9 @@ def _score_facts(verdicts: Sequence[str]) -> float:
 
 def _score_mean(verdicts: Sequence[str]) -> float:
     """The mean credit: 1 if stated, ½ if stated in part."""
-    return sum({"stated": 1.0, "part": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(verdicts)
+    return sum({"stated": 1.0, "part": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(
+        verdicts
+    )
 
 
 def _score_none_bad(verdicts: Sequence[str]) -> float:
@@ -68,7 +72,9 @@ def items_form(criterion: Criterion) -> Items | None:
     return prompt_of(criterion, "en").items
 
 
-def value_of_items(entries: Any, criterion: Criterion, count: int | None = None) -> tuple[float | None, str]:
+def value_of_items(
+    entries: Any, criterion: Criterion, count: int | None = None
+) -> tuple[float | None, str]:
     """The value and its explanation, or None and what is wrong. count: how many items there must be."""
     form = items_form(criterion)
     if form is None or not isinstance(entries, list):
@@ -95,7 +101,9 @@ def value_of_items(entries: Any, criterion: Criterion, count: int | None = None)
     else:
         value = round(value, 10)
     counts = Counter(verdicts)
-    return value, ", ".join(f"{counts[name]} {form.words[name][0]}" for name in form.words if counts[name])
+    return value, ", ".join(
+        f"{counts[name]} {form.words[name][0]}" for name in form.words if counts[name]
+    )
 
 
 def _names_by_word(criterion: Criterion) -> dict[str, str]:
@@ -111,7 +119,9 @@ def _names_by_word(criterion: Criterion) -> dict[str, str]:
     return {**names, **words}
 
 
-def _read_verdicts(entries: Sequence[Any], names_by_word: Mapping[str, str]) -> tuple[list[str], str]:
+def _read_verdicts(
+    entries: Sequence[Any], names_by_word: Mapping[str, str]
+) -> tuple[list[str], str]:
     """The verdicts by their names in code, or the problem."""
     verdicts = []
     for number, entry in enumerate(entries, 1):

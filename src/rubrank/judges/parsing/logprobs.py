@@ -48,7 +48,9 @@ def read_distribution(
     if not total >= MIN_PROBABILITY:
         return (), f"only {total:.0%} of the probability is on values of the scale"
     likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
-    listing = ", ".join(f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest)
+    listing = ", ".join(
+        f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest
+    )
     distribution = []
     for number, score in zip(scale.asked, scale.scores, strict=True):
         distribution.append((score, probabilities.get(number, 0.0) / total))
@@ -90,7 +92,9 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
     return next((allowed for allowed in scale.asked if abs(allowed - number) <= 5e-5), None)
 
 
-def _follow(tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale) -> Iterator[tuple[float, float]]:
+def _follow(
+    tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale
+) -> Iterator[tuple[float, float]]:
     """(value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
     path_probability = 1.0
     literal_so_far = ""
@@ -105,7 +109,9 @@ def _follow(tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Sc
         for alternative, logprob in dict(token.get("top") or {}).items():
             if alternative != text:
                 probability = path_probability * _probability_of(logprob)
-                values = _possible_values(literal_so_far + alternative.removeprefix(text[:offset]), scale)
+                values = _possible_values(
+                    literal_so_far + alternative.removeprefix(text[:offset]), scale
+                )
                 for value in values:
                     yield value, probability / len(values)
         path_probability *= _probability_of(token.get("logprob"))

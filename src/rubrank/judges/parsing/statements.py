@@ -47,8 +47,12 @@ _TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
 _WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
 _IGNORED = re.compile(rf"[\s*_`#>{UNSEEN}]+")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_TEXT_FIELDS = r"reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释"
-_FREE_TEXT = re.compile(rf'"(?:{_TEXT_FIELDS})"\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")', re.IGNORECASE | re.DOTALL)
+_TEXT_FIELDS = (
+    r"reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释"
+)
+_FREE_TEXT = re.compile(
+    rf'"(?:{_TEXT_FIELDS})"\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")', re.IGNORECASE | re.DOTALL
+)
 _VERDICT_FIELD = re.compile(r'"(?:verdict|结论|判定)"\s*:', re.IGNORECASE)
 _ONE_VERDICT = re.compile(
     r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
@@ -59,10 +63,15 @@ _FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
 _OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
 _JSON_START = re.compile(r'\{\s*"')
 _LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
-_VERDICT_LINE = re.compile(_LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
-_FINDING_LINE = re.compile(_LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE)
+_VERDICT_LINE = re.compile(
+    _LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
+)
+_FINDING_LINE = re.compile(
+    _LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
+)
 _INLINE_VERDICT = re.compile(
-    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)", re.I
+    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
+    re.I,
 )
 # _REFUSAL finds a refusal anywhere near the start or after the verdict; _REFUSAL_START only at the start of a text, so
 # that a reasoning that merely mentions "I cannot" is not a refusal.
@@ -131,7 +140,9 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         raise NoVerdict(f"the reply has {len(text)} characters")
     data = ""
     if call is not None:
-        user_messages = [message["content"] for message in call.messages if message["role"] == "user"]
+        user_messages = [
+            message["content"] for message in call.messages if message["role"] == "user"
+        ]
         data = _normalize("\n".join(user_messages) if call.data is None else call.data)
     copied = NoVerdict(f"the verdict is copied from the text under judgment: {text.strip()}")
 
@@ -145,7 +156,11 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         final = _find_final(text, accept)
         if final is not None and _is_own(text, final, data):
             before = text[: final.outer_span[0]]
-            earlier = [statement for statement in _scan(before, accept)[0] if _is_own(text, statement, data)]
+            earlier = [
+                statement
+                for statement in _scan(before, accept)[0]
+                if _is_own(text, statement, data)
+            ]
             return _check_end(text, [*earlier, final])
 
     statements, has_quoted, is_broken = _scan(text, accept)
@@ -174,7 +189,9 @@ def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
     if text[end:].strip() or text[line_start:start].strip():
         raise NoVerdict(f"no verdict at the end of the reply: {text.strip()}")
     findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
-    return Statements(text, tuple(statement.value for statement in statements), findings[-1] if findings else "")
+    return Statements(
+        text, tuple(statement.value for statement in statements), findings[-1] if findings else ""
+    )
 
 
 def is_refusal(text: str) -> bool:
@@ -251,7 +268,9 @@ def _scan(text: str, accept: Accept) -> tuple[list[_Statement], bool, bool]:
         if not accept(value):
             continue
         start = span[0]
-        fills_last_fence = has_last_fence and start >= last_inner[0] and text[slice(*span)] == content_of_last
+        fills_last_fence = (
+            has_last_fence and start >= last_inner[0] and text[slice(*span)] == content_of_last
+        )
         if start in quoted or (start in fenced and not fills_last_fence):
             has_quoted = True
         else:
@@ -330,7 +349,9 @@ def _find_final(text: str, accept: Accept) -> _Statement | None:
     return None
 
 
-def _find_objects(text: str, quoted: Spans, fenced: Spans) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
+def _find_objects(
+    text: str, quoted: Spans, fenced: Spans
+) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
     """All outermost objects up to the first broken one, and whether there is one.
 
     Objects after a broken one are not returned: they may be parts of it.
@@ -365,7 +386,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 
 # ---------------------------------------------------------------------------------------------------------- quotations
 
-_CODE = re.compile(r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(
+    r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
 _MARKED = re.compile(
     r"^[ \t]*>[^\n]*$"
     r"|^(?: {4}|\t)[^\n]*$"

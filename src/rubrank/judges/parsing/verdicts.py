@@ -37,7 +37,13 @@ from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.items import items_form, value_of_items
 from rubrank.judges.parsing.logprobs import read_distribution
-from rubrank.judges.parsing.statements import NoVerdict, Statements, find_statements, is_refusal, shorten_reason
+from rubrank.judges.parsing.statements import (
+    NoVerdict,
+    Statements,
+    find_statements,
+    is_refusal,
+    shorten_reason,
+)
 from rubrank.judges.prompting.reply_form import (
     batch_keys,
     fold_word,
@@ -52,12 +58,19 @@ from rubrank.verifiers.verifier import REFUSED, Domain, Verdict
 _MAX_REASON = 400  # characters
 _MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
-_REST_OF_LINE = re.compile(r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*")
-_CHOICE = re.compile(r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE)
+_REST_OF_LINE = re.compile(
+    r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*"
+)
+_CHOICE = re.compile(
+    r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE
+)
 _CHOICES = {"a": 1.0, "b": 0.0, "tie": 0.5, "equal": 0.5, "平局": 0.5, "平手": 0.5}
 _FIELD_NAMES = {
     **dict.fromkeys(("verdict", "结论", "判定", "ranks", "ranking"), "verdict"),
-    **dict.fromkeys(("reasoning", "reason", "explanation", "rationale", "justification", "analysis"), "reasoning"),
+    **dict.fromkeys(
+        ("reasoning", "reason", "explanation", "rationale", "justification", "analysis"),
+        "reasoning",
+    ),
     **dict.fromkeys(("推理", "理由", "分析", "解释"), "reasoning"),
     **dict.fromkeys(("finding", "判断"), "finding"),
     "items": "items",
@@ -106,7 +119,11 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     items_schema = _find_items_schema(call)
     statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
     return _unite(
-        [_score_statement(value, criterion, items_schema, statements) for value in statements.values], statements
+        [
+            _score_statement(value, criterion, items_schema, statements)
+            for value in statements.values
+        ],
+        statements,
     )
 
 
@@ -122,10 +139,14 @@ def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     if not distribution:
         raise NoVerdict(explanation)
     mean = min(max(mean_of(distribution), distribution[0][0]), distribution[-1][0])
-    return Verdict(mean, shorten_reason(f"expected from {explanation}: {verdict.reason}"), distribution)
+    return Verdict(
+        mean, shorten_reason(f"expected from {explanation}: {verdict.reason}"), distribution
+    )
 
 
-def add_probabilities(verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None) -> Verdict:
+def add_probabilities(
+    verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None
+) -> Verdict:
     """The verdict with the probabilities of all values, if the reply shows them; else the verdict as it is."""
     if verdict.value is None or not reply.logprobs:
         return verdict
@@ -133,7 +154,9 @@ def add_probabilities(verdict: Verdict, reply: Reply, criterion: Criterion, key:
     return replace(verdict, probabilities=distribution)
 
 
-def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None) -> dict[str, Verdict]:
+def read_batched(
+    reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None
+) -> dict[str, Verdict]:
     """A verdict, or missing, for every criterion by its name."""
     fields = _BatchFields(criteria)
 
@@ -154,7 +177,9 @@ def read_batched(reply: Reply, criteria: Sequence[Criterion], *, call: Call | No
     def read_criterion(i: int, key: str) -> Verdict:
         items_schema = _find_items_schema(call, key)
         entries = fields.find_entries(objects, i, statements.text)
-        return _unite([_score_content(entry, criteria[i], items_schema) for entry in entries], statements)
+        return _unite(
+            [_score_content(entry, criteria[i], items_schema) for entry in entries], statements
+        )
 
     return {criteria[i].name: read_criterion(i, key) for i, key in enumerate(batch_keys(criteria))}
 
@@ -166,7 +191,9 @@ def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     return _unite([_score_choice(value, statements) for value in statements.values], statements)
 
 
-def read_listwise(reply: Reply, n: int, *, call: Call | None = None) -> tuple[tuple[int, ...] | None, str]:
+def read_listwise(
+    reply: Reply, n: int, *, call: Call | None = None
+) -> tuple[tuple[int, ...] | None, str]:
     """Dense ranks of the n responses in the order shown (1 = best), and the reason; None: missing."""
     try:
         return parse_ranks(reply, n, call)
@@ -214,7 +241,9 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     for name, content in value.items():
         field = _field_of(name)
         if field is None:
-            raise NoVerdict(f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}")
+            raise NoVerdict(
+                f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}"
+            )
         if field in fields:
             problem = "two different verdicts" if field == "verdict" else f"twice {name}"
             raise NoVerdict(f"{problem}: {value}")
@@ -226,10 +255,18 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
         raise NoVerdict(f"not the form that was asked for: reasoning that is no text: {value}")
     if is_refusal(reasoning):
         raise NoVerdict(f"{REFUSED}: {reasoning}", declined=True)
-    return _Entry(fields.get("verdict"), fields.get("finding"), reasoning, "items" in fields, fields.get("items"))
+    return _Entry(
+        fields.get("verdict"),
+        fields.get("finding"),
+        reasoning,
+        "items" in fields,
+        fields.get("items"),
+    )
 
 
-def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, statements: Statements) -> _Entry:
+def _read_line(
+    line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, statements: Statements
+) -> _Entry:
     """Read a line such as "1" or "A (better)". More text is a problem: it may withdraw the verdict."""
     line = line.strip()
     match = pattern.match(line)
@@ -246,7 +283,10 @@ def _read_line(line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, 
 
 @_catch_no_verdict
 def _score_statement(
-    value: dict[str, Any] | str, criterion: Criterion, items_schema: Mapping[str, Any] | None, statements: Statements
+    value: dict[str, Any] | str,
+    criterion: Criterion,
+    items_schema: Mapping[str, Any] | None,
+    statements: Statements,
 ) -> Verdict:
     """The verdict of an object or a line."""
     if isinstance(value, dict):
@@ -257,13 +297,17 @@ def _score_statement(
 
 
 @_catch_no_verdict
-def _score_content(content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
+def _score_content(
+    content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None
+) -> Verdict:
     """The verdict of a field of a batch: an object, or the bare value."""
     entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
     return _score_entry(entry, criterion, items_schema)
 
 
-def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
+def _score_entry(
+    entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
+) -> Verdict:
     """The value of an entry on the criterion's scale."""
     if items_schema is not None or entry.has_items:
         return _score_items(entry, criterion, items_schema)
@@ -273,7 +317,9 @@ def _score_entry(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
     value = None if number is None else scale.score(number)
     if number is None or value is None:
         allowed = "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.asked))
-        raise NoVerdict(f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}")
+        raise NoVerdict(
+            f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}"
+        )
     _check_finding(entry, number, numbers_of_findings(criterion))
     return Verdict(value, _reason_of(entry))
 
@@ -299,7 +345,9 @@ def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str
     return {}
 
 
-def _score_items(entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None) -> Verdict:
+def _score_items(
+    entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
+) -> Verdict:
     """The value that is computed from a list of items."""
     if not entry.has_items:
         raise NoVerdict("not the form that was asked for: no list of items")
@@ -317,11 +365,17 @@ def _score_items(entry: _Entry, criterion: Criterion, items_schema: Mapping[str,
 def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
     """1, 0.5 or 0 for A, tie or B."""
     numbers = numbers_of_pairwise_findings()
-    entry = _read_object(value) if isinstance(value, dict) else _read_line(value, _CHOICE, numbers, statements)
+    entry = (
+        _read_object(value)
+        if isinstance(value, dict)
+        else _read_line(value, _CHOICE, numbers, statements)
+    )
     _refuse_null(entry.verdict, entry)
     match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
     if match is None:
-        raise NoVerdict(f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}")
+        raise NoVerdict(
+            f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}"
+        )
     score = _CHOICES[match[1].lower()]
     _check_finding(entry, score, numbers)
     return Verdict(score, _reason_of(entry))
@@ -337,7 +391,11 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     if isinstance(by_number, Mapping) and len(by_number) == n:
         for i in range(1, n + 1):
             rank = by_number.get(str(i))
-            if isinstance(rank, int | float) and not isinstance(rank, bool) and rank in range(1, n + 1):
+            if (
+                isinstance(rank, int | float)
+                and not isinstance(rank, bool)
+                and rank in range(1, n + 1)
+            ):
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
         got = shortened(str(by_number), 120)
@@ -354,7 +412,9 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
 def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> None:
     """Raise if the finding agrees only with other numbers. One in the judge's own words agrees with all."""
     agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
-    if agreeing_numbers is not None and all(abs(number - agreeing) > 5e-5 for agreeing in agreeing_numbers):
+    if agreeing_numbers is not None and all(
+        abs(number - agreeing) > 5e-5 for agreeing in agreeing_numbers
+    ):
         contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
         raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 
@@ -408,7 +468,10 @@ class _BatchFields:
     def __init__(self, criteria: Sequence[Criterion]) -> None:
         self._exact: dict[str, int] = {}
         loose: dict[str, set[int]] = {}
-        names = [*enumerate(batch_keys(criteria)), *enumerate(criterion.name for criterion in criteria)]
+        names = [
+            *enumerate(batch_keys(criteria)),
+            *enumerate(criterion.name for criterion in criteria),
+        ]
         for i, name in names:
             self._exact.setdefault(name, i)
             loose.setdefault(_fold_name(name), set()).add(i)
@@ -429,9 +492,15 @@ class _BatchFields:
                 criterion = self.criterion_of(field)
                 if criterion == i and content is not None:
                     entries += content if isinstance(content, _SeveralEntries) else (content,)
-                elif criterion is None and any(_fold_name(field).startswith(name) for name in names):
-                    raise NoVerdict(f"two different verdicts: {text}")  # "Tone (final)" beside "Tone"
-        if not entries and set(self._exact.values()) == {i}:  # a batch of one: its verdict may come without the name
+                elif criterion is None and any(
+                    _fold_name(field).startswith(name) for name in names
+                ):
+                    raise NoVerdict(
+                        f"two different verdicts: {text}"
+                    )  # "Tone (final)" beside "Tone"
+        if not entries and set(self._exact.values()) == {
+            i
+        }:  # a batch of one: its verdict may come without the name
             entries = [value for value in objects if _has_verdict(value) or _has_items(value)]
         if not entries:
             raise NoVerdict(f"no verdict about it in the reply: {text}")

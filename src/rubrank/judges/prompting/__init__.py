@@ -3,9 +3,22 @@
 from typing import Any
 
 from rubrank.judges.judge import Judge
-from rubrank.judges.prompting.calls import absolute_call, batched_call, has_prompt, listwise_call, pairwise_call
+from rubrank.judges.prompting.calls import (
+    absolute_call,
+    batched_call,
+    has_prompt,
+    listwise_call,
+    pairwise_call,
+)
 
-__all__ = ["absolute_call", "batched_call", "has_prompt", "listwise_call", "pairwise_call", "prompt_options"]
+__all__ = [
+    "absolute_call",
+    "batched_call",
+    "has_prompt",
+    "listwise_call",
+    "pairwise_call",
+    "prompt_options",
+]
 
 
 def prompt_options(judge: Judge) -> dict[str, Any]:

@@ -43,7 +43,14 @@ from rubrank.judges.prompting.material import (
     show_parameters,
     show_response,
 )
-from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill, load_prompt, prompt_names, prompt_of
+from rubrank.judges.prompting.prompt_files import (
+    Prompt,
+    PromptLanguage,
+    fill,
+    load_prompt,
+    prompt_names,
+    prompt_of,
+)
 from rubrank.judges.prompting.reply_form import (
     Example,
     ReplyForm,
@@ -91,7 +98,9 @@ def absolute_call(
     frame = load_prompt("_absolute", prompt_language)
     count = count_references(criterion, prompt, [rollout])
     form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
-    reply_form = fill(frame[_reply_kind(form)], values=describe_numbers(form.scale, prompt_language))
+    reply_form = fill(
+        frame[_reply_kind(form)], values=describe_numbers(form.scale, prompt_language)
+    )
     parts = _parts_about_criterion(
         frame,
         criterion,
@@ -99,7 +108,9 @@ def absolute_call(
         form,
         [rollout],
         description=_describe_criterion(criterion, prompt, form),
-        reply=_join_lines(fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)),
+        reply=_join_lines(
+            fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)
+        ),
         examples=examples_of_entry(criterion, prompt, form, examples),
         responses={"response": _show_single_response(rollout, prompt_language)},
     )
@@ -142,8 +153,12 @@ def batched_call(
         responses={"response": _show_single_response(rollout, prompt_language)},
         end=frame["end"],
     )
-    schema = strict_object({entry.key: entry_schema(entry.form, prompt_language) for entry in entries})
-    return parts.make_call(schema, ", ".join(criterion.name for criterion in criteria), order, template)
+    schema = strict_object(
+        {entry.key: entry_schema(entry.form, prompt_language) for entry in entries}
+    )
+    return parts.make_call(
+        schema, ", ".join(criterion.name for criterion in criteria), order, template
+    )
 
 
 @only_our_errors
@@ -182,7 +197,9 @@ def pairwise_call(
             "response_b": response_b,
         },
     )
-    return parts.make_call(pairwise_schema(prompt, prompt_language), criterion.name, order, template)
+    return parts.make_call(
+        pairwise_schema(prompt, prompt_language), criterion.name, order, template
+    )
 
 
 @only_our_errors
@@ -203,7 +220,9 @@ def listwise_call(
     frame = load_prompt("_listwise", prompt_language)
     labels = load_prompt("_common", prompt_language).labels
     form = make_form(criterion, prompt, whole=True)
-    responses = [show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)]
+    responses = [
+        show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)
+    ]
     cannot_judge = fill(frame["cannot"], reason=form.cannot_judge) if form.cannot_judge else ""
     parts = _parts_about_criterion(
         frame,
@@ -241,7 +260,9 @@ class _PromptParts:
     criterion_slots: Mapping[str, str] = field(default_factory=dict)
     """Slots of a template that only a call about one criterion fills."""
 
-    def make_call(self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None) -> Call:
+    def make_call(
+        self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None
+    ) -> Call:
         """The call, with the parts in this order, or in the slots of the template."""
         kind = self.frame.name.strip("_")
         common = load_prompt("_common", self.frame.language)
@@ -280,7 +301,10 @@ class _PromptParts:
             ]
         return Call(
             # Data is defused when it is fenced; here it is done for the questions and examples of the user.
-            tuple({"role": message["role"], "content": defuse(message["content"])} for message in messages),
+            tuple(
+                {"role": message["role"], "content": defuse(message["content"])}
+                for message in messages
+            ),
             schema,
             f"{kind}-{self.frame.language} {', '.join(versions)}",
             purpose=f"{shortened(about, 80)} ({kind})",
@@ -341,7 +365,13 @@ def _show_data(
 ) -> tuple[str, str]:
     """Conversation and reference material."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        raise InvalidInput("judge", "rollouts", "of one query", "different prompts", "Compare responses to the same.")
+        raise InvalidInput(
+            "judge",
+            "rollouts",
+            "of one query",
+            "different prompts",
+            "Compare responses to the same.",
+        )
     labels = load_prompt("_common", prompts[0].language).labels
     references = [
         f"{fill(labels['reference'], name=names)}\n{text}"
@@ -362,11 +392,15 @@ def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
     """The prompt file of a criterion; raises if it has neither a file nor a question."""
     name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
-        raise UnknownName.of(f"criterion {criterion.name!r} for a judge", "name", name, prompt_names())
+        raise UnknownName.of(
+            f"criterion {criterion.name!r} for a judge", "name", name, prompt_names()
+        )
     return prompt_of(criterion, language)
 
 
-def _describe_criterion(criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = "") -> str:
+def _describe_criterion(
+    criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = ""
+) -> str:
     """The question, what counts, and what the values mean. key: the field of the criterion in a batch reply."""
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
@@ -383,16 +417,22 @@ def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = Fal
     """The question, what counts and what does not, and the criterion's parameters. alone: without what counts."""
     labels = load_prompt("_common", prompt.language).labels
     guidelines = "" if alone else describe_guidelines(prompt)
-    return _join_lines(_question_of(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels))
+    return _join_lines(
+        _question_of(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels)
+    )
 
 
 def describe_guidelines(prompt: Prompt) -> str:
     """What counts, what does not, and what to do in doubt; the same for all questions of a user."""
     labels = load_prompt("_common", prompt.language).labels
-    return _join_lines(*(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges")))
+    return _join_lines(
+        *(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges"))
+    )
 
 
-def _describe_comparison(criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt) -> str:
+def _describe_comparison(
+    criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt
+) -> str:
     """The same for comparisons, without the criterion's findings: comparisons have their own."""
     text = _describe_criterion(criterion, prompt, replace(form, findings={}))
     return f"{text}\n{frame['lower']}" if criterion.direction == "lower" else text
@@ -453,7 +493,9 @@ def _describe_library_criteria(entries: Sequence[_BatchEntry]) -> list[str]:
     for entry in entries:
         if not entry.is_question:
             description = _describe_criterion(entry.criterion, entry.prompt, entry.form, entry.key)
-            texts.append(_join_lines(description, _describe_cannot_judge(entry.form, entry.prompt.language)))
+            texts.append(
+                _join_lines(description, _describe_cannot_judge(entry.form, entry.prompt.language))
+            )
     return texts
 
 
@@ -469,7 +511,9 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
     any_findings = any(entry.form.findings for entry in questions)
     lines = [frame["questions"], *(prompt[part] for part in ("counts", "ignore", "edges"))]
     lines.append(
-        _describe_cannot_judge(questions[0].form, prompt.language, section="cannot" if any_findings else "null")
+        _describe_cannot_judge(
+            questions[0].form, prompt.language, section="cannot" if any_findings else "null"
+        )
     )
     if times == len(questions):
         lines.append(usual_scale)
@@ -497,7 +541,9 @@ def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]
 
 def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
     keys = [entry.key for entry in entries]
-    if len(keys) > 3 and keys == [f"c{number}" for number in range(1, len(keys) + 1)]:  # save tokens
+    if len(keys) > 3 and keys == [
+        f"c{number}" for number in range(1, len(keys) + 1)
+    ]:  # save tokens
         shown_keys = f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
     else:
         shown_keys = ", ".join(f'"{key}"' for key in keys)

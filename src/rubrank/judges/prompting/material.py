@@ -65,7 +65,9 @@ def nonce(text: str) -> str:
     """Twelve hexadecimal digits that do not occur in the text."""
     data = text.encode()
     for attempt in count():
-        code = blake2b(data, digest_size=6, person=b"rubrank fence", salt=attempt.to_bytes(8)).hexdigest()
+        code = blake2b(
+            data, digest_size=6, person=b"rubrank fence", salt=attempt.to_bytes(8)
+        ).hexdigest()
         if code not in text:
             return code
     raise AssertionError("unreachable")  # pragma: no cover
@@ -81,7 +83,9 @@ def fence(tag: str, text: str) -> str:
 # ------------------------------------------------------------------------------------- conversations and responses
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_OTHER = re.compile("[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_OTHER = re.compile(
+    "[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
 _MAX_QUERY = 20_000  # characters of a query that are checked for its language
 
 
@@ -111,7 +115,10 @@ def show_response(rollout: Rollout, labels: Mapping[str, str], mark: str = "") -
     """The response as a reader sees it, and the tool calls made on the way. mark: of its tag, such as "_A"."""
     lines = []
     if rollout.tool_calls:
-        lines += [labels["called"], fence(f"tool_calls{mark}", _show_tool_calls(rollout.tool_calls))]
+        lines += [
+            labels["called"],
+            fence(f"tool_calls{mark}", _show_tool_calls(rollout.tool_calls)),
+        ]
     lines.append(fence(f"response{mark}", rollout.answer))
     if not rollout.answer.strip():
         lines.append(labels["empty"])
@@ -141,7 +148,9 @@ def group_references(
 
 
 def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> str:
-    texts = list(dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts)))
+    texts = list(
+        dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts))
+    )
     blocks = [fence("reference", text) for text in texts]
     roles = {message.role for message in rollouts[0].prompt}
     available = {
@@ -154,19 +163,25 @@ def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Ro
     return "\n".join(blocks)
 
 
-def count_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> int | None:
+def count_references(
+    criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]
+) -> int | None:
     """How many items the reference has, if it is a list; else None."""
     references = _find_references(criterion, prompt, rollouts)
     sizes = {len(value) if isinstance(value, list | tuple) else None for value in references}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _find_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> list[Any]:
+def _find_references(
+    criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]
+) -> list[Any]:
     """The criterion's reference, and the parameters or metadata that the prompt file names."""
     references = [criterion.reference]
     sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
     for name in prompt.needs.get("reference", ()):
-        references.append(next((source[name] for source in sources if not _is_empty(source.get(name))), None))
+        references.append(
+            next((source[name] for source in sources if not _is_empty(source.get(name))), None)
+        )
     return [reference for reference in references if not _is_empty(reference)]
 
 

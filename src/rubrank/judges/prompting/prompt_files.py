@@ -144,19 +144,25 @@ def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
     pieces = _HEADER.split(text)
     headers = pieces[1::2]
     bodies = pieces[2::2]
-    return Prompt(name, language, {header: body.strip() for header, body in zip(headers, bodies, strict=True)})
+    return Prompt(
+        name, language, {header: body.strip() for header, body in zip(headers, bodies, strict=True)}
+    )
 
 
 @lru_cache(maxsize=256)
 def load_prompt(name: str, language: PromptLanguage) -> Prompt:
     """The prompt of that name in this package."""
-    return parse_prompt((FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language)
+    return parse_prompt(
+        (FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language
+    )
 
 
 @lru_cache(maxsize=1)
 def prompt_names() -> frozenset[str]:
     """The names of the criteria that have a prompt file."""
-    return frozenset(path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_"))
+    return frozenset(
+        path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_")
+    )
 
 
 def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:

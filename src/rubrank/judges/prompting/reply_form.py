@@ -74,7 +74,9 @@ def agrees(level: Level, number: float, asked: Sequence[float]) -> bool:
 
 def levels(asked: Sequence[float]) -> tuple[Level, ...]:
     """The levels for which the scale has numbers, best first."""
-    return tuple(level for level in _LEVELS if any(agrees(level, number, asked) for number in asked))
+    return tuple(
+        level for level in _LEVELS if any(agrees(level, number, asked) for number in asked)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- one criterion
@@ -97,13 +99,20 @@ class ReplyForm:
     """How many items there must be, if the reference is a list."""
 
 
-def make_form(criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None) -> ReplyForm:
+def make_form(
+    criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None
+) -> ReplyForm:
     """The form of the reply. whole: one verdict, even if the prompt file asks for items; count: items expected."""
     items = None if whole else _find_items(criterion, prompt)
     findings = {number: words[0] for number, words in _words_by_number(criterion, [prompt]).items()}
     item_count = count if items is not None and items.counted else None
     return ReplyForm(
-        criterion.scale, _scale_lines(criterion, prompt), findings, prompt.get("cannot"), items, item_count
+        criterion.scale,
+        _scale_lines(criterion, prompt),
+        findings,
+        prompt.get("cannot"),
+        items,
+        item_count,
     )
 
 
@@ -123,15 +132,21 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str],
         anchors: Mapping[float, str] = criterion.anchors
     else:
         span = numbers[-1] - numbers[0]
-        anchors = {round(numbers[0] + share * span, 10): text for share, text in prompt.anchors.items()}
+        anchors = {
+            round(numbers[0] + share * span, 10): text for share, text in prompt.anchors.items()
+        }
         if criterion.scale.steps:
             lines = []
             for number, text in sorted(anchors.items(), reverse=True):
                 # Only whole numbers are asked for: 7.5 stands for 7 or 8.
-                label = spell(number) if number == int(number) else f"{int(number)}–{int(number) + 1}"
+                label = (
+                    spell(number) if number == int(number) else f"{int(number)}–{int(number) + 1}"
+                )
                 lines.append((label, text))
             return tuple(lines)
-    return tuple((spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(numbers))
+    return tuple(
+        (spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(numbers)
+    )
 
 
 def _anchor_text(number: float, anchors: Mapping[float, str], prompt: Prompt) -> str:
@@ -152,13 +167,17 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
     findings = criterion.findings
     if findings and all(isinstance(key, str) for key in findings):  # by level
         for number in numbers:
-            for level in levels(numbers)[::-1]:  # worst first, so that the best level that agrees wins
+            for level in levels(numbers)[
+                ::-1
+            ]:  # worst first, so that the best level that agrees wins
                 if agrees(level, number, numbers):
                     words[number] = [findings[level]]
         return words
     if findings:  # by number
         for number in numbers:
-            words[number] = [next(word for key, word in findings.items() if abs(float(key) - number) < 1e-6)]
+            words[number] = [
+                next(word for key, word in findings.items() if abs(float(key) - number) < 1e-6)
+            ]
         return words
     if criterion.scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
@@ -274,7 +293,9 @@ def _items_schema(form: ReplyForm) -> dict[str, Any]:
     return {"anyOf": [array, {"type": "null"}]} if form.cannot_judge else array
 
 
-def _finding_schema(words: Sequence[str], cannot_judge: str, language: PromptLanguage) -> dict[str, Any]:
+def _finding_schema(
+    words: Sequence[str], cannot_judge: str, language: PromptLanguage
+) -> dict[str, Any]:
     options = [*words, cannot_judge_word(language)] if cannot_judge else list(words)
     return {"type": "string", "enum": options}
 
@@ -296,7 +317,9 @@ def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
     ranks = strict_object({str(i): number for i in range(1, n + 1)})
     if prompt.get("cannot"):
         ranks = {"anyOf": [ranks, {"type": "null"}]}
-    return strict_object({"reasoning": _TEXT, "finding": {"type": "array", "items": number}, "verdict": ranks})
+    return strict_object(
+        {"reasoning": _TEXT, "finding": {"type": "array", "items": number}, "verdict": ranks}
+    )
 
 
 def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -324,7 +347,9 @@ _KEYS = ("prompt", "response", "reasoning", "verdict")
 _LEVEL_OF_CHOICE = {"A": "high", "tie": "between", "B": "low"}
 
 
-def examples_of_entry(criterion: Criterion, prompt: Prompt, form: ReplyForm, examples: Sequence[Example]) -> str:
+def examples_of_entry(
+    criterion: Criterion, prompt: Prompt, form: ReplyForm, examples: Sequence[Example]
+) -> str:
     """Judgments of one response each; the verdict is a score, or a number of the user's anchors."""
     texts = []
     for example in examples:
@@ -398,12 +423,20 @@ def _responses_of(criterion: Criterion, example: Example, number: int | None = N
     responses = example["response"]
     is_list = isinstance(responses, list | tuple) and len(responses) >= 2
     if not is_list or (number is not None and len(responses) != number):
-        raise _invalid(criterion, "response", f"a list of {number or 'several'} responses", responses)
+        raise _invalid(
+            criterion, "response", f"a list of {number or 'several'} responses", responses
+        )
     return [as_text(response) for response in responses]
 
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
-    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), "See `rubrank help prompts`.")
+    return InvalidInput(
+        f"example of {criterion.name!r}",
+        parameter,
+        allowed,
+        brief(got),
+        "See `rubrank help prompts`.",
+    )
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
@@ -422,5 +455,7 @@ def _number_examples(prompt: Prompt, texts: Sequence[str]) -> str:
     if not texts:
         return ""
     labels = load_prompt("_common", prompt.language).labels
-    blocks = [f"{fill(labels['example'], number=number)}\n{text}" for number, text in enumerate(texts, 1)]
+    blocks = [
+        f"{fill(labels['example'], number=number)}\n{text}" for number, text in enumerate(texts, 1)
+    ]
     return "\n\n".join([labels["examples"], *blocks])

@@ -50,7 +50,9 @@ def _load_tokenizer_json(path: Path) -> Counter:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise _invalid(path, "left out if the package tokenizers is not installed", "pip install tokenizers") from None
+        raise _invalid(
+            path, "left out if the package tokenizers is not installed", "pip install tokenizers"
+        ) from None
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises plain Exception
@@ -62,7 +64,9 @@ def _load_tiktoken(path: Path) -> Counter:
     try:
         from tiktoken import Encoding
     except ImportError:
-        raise _invalid(path, "left out if the package tiktoken is not installed", "pip install tiktoken") from None
+        raise _invalid(
+            path, "left out if the package tiktoken is not installed", "pip install tiktoken"
+        ) from None
     try:
         pairs = (line.split() for line in path.read_bytes().splitlines() if line.strip())
         ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}

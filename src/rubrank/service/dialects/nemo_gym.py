@@ -46,7 +46,10 @@ def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The row with the reward and its parts. Missing scores are 0, because NeMo Gym needs the same names every time."""
     answer = answers[0]
     is_unknown = isnan(answer.reward)
-    scores = {name: 0.0 if score is None or isnan(score) else score for name, score in answer.scores.items()}
+    scores = {
+        name: 0.0 if score is None or isnan(score) else score
+        for name, score in answer.scores.items()
+    }
     row = {**body, "reward": answer.usable, "reward_components": scores, "mask_sample": is_unknown}
     if is_unknown:
         missing = [reason for name, reason in answer.reasons.items() if isnan(answer.scores[name])]
@@ -79,7 +82,8 @@ def aggregate_metrics(body: Any) -> dict[str, Any]:
     masked = sum(bool(row.get("mask_sample")) for row in rows)
     return {
         "group_level_metrics": [
-            {_TASK: task_rows[0].get(_TASK), **_compute_means(task_rows)} for task_rows in tasks.values()
+            {_TASK: task_rows[0].get(_TASK), **_compute_means(task_rows)}
+            for task_rows in tasks.values()
         ],
         "agent_metrics": {**means, "samples": len(rows), "masked": masked},
         "key_metrics": {name: mean for name, mean in means.items() if name != "mean/reward"},

@@ -41,4 +41,9 @@ def write_answer(body: Any, answers: Sequence[SampleAnswer]) -> Any:
 def write_object(body: Any, answers: Sequence[SampleAnswer]) -> Any:
     """The reward with scores, reasons and the state of the group."""
     answer = answers[0]
-    return {**asdict(answer), "reward": answer.usable, "complete": answer.complete, "unknown": isnan(answer.reward)}
+    return {
+        **asdict(answer),
+        "reward": answer.usable,
+        "complete": answer.complete,
+        "unknown": isnan(answer.reward),
+    }

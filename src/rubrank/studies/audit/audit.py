@@ -89,10 +89,14 @@ def audit(
     """
     cases = read_cases(scores, humans, groups, criteria)
     check_independent_runs(cases.provenance)
-    resampling = make_resampling(_OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed, level)
+    resampling = make_resampling(
+        _OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed, level
+    )
     raters = _collect_raters(cases)
     unmeasured: list[Unmeasured] = []
-    rollout_attributes = read_attributes(cases, texts, measures, attributes, attribute_names, unmeasured)
+    rollout_attributes = read_attributes(
+        cases, texts, measures, attributes, attribute_names, unmeasured
+    )
     if positions is None:
         positions = count_positions(cases.provenance)
     position = measure_position(cases, positions, level, unmeasured)
@@ -108,7 +112,9 @@ def audit(
         coverage=measure_coverage(cases, resampling),
         consistency=measure_all_consistency(cases, resampling, unmeasured),
         position=position,
-        bias=measure_biases(cases, raters, rollout_attributes, resampling, HUMANS if cases.humans else None),
+        bias=measure_biases(
+            cases, raters, rollout_attributes, resampling, HUMANS if cases.humans else None
+        ),
         agreement=measure_agreement(cases, raters, resampling, unmeasured),
         human_raters=human_raters,
         unmeasured=tuple(unmeasured),
@@ -118,7 +124,9 @@ def audit(
 def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
     """The first run of every judge, and the mean of the human raters: those who are compared with each other."""
     if cases.humans and HUMANS in cases.judges:
-        raise InvalidInput(_OWNER, "scores", f"of judges with other names than {HUMANS!r}", "one", "")
+        raise InvalidInput(
+            _OWNER, "scores", f"of judges with other names than {HUMANS!r}", "one", ""
+        )
     raters = {name: runs[0] for name, runs in cases.judges.items()}
     if len(cases.humans) == 1:
         raters[HUMANS] = cases.humans[0]
@@ -128,7 +136,9 @@ def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
         count = present.sum(axis=0)
         mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(count, 1)
         labelled = np.any([run.asked for run in cases.humans], axis=0)
-        raters[HUMANS] = JudgeRun(np.where(count > 0, mean, np.nan), labelled, cases.humans[0].margins)
+        raters[HUMANS] = JudgeRun(
+            np.where(count > 0, mean, np.nan), labelled, cases.humans[0].margins
+        )
     return raters
 
 
@@ -157,7 +167,9 @@ def audit_files(
     table_columns: the columns of score tables that `rubrank grade` did not write.
     """
     if not scores:
-        raise InvalidInput(_OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote.")
+        raise InvalidInput(
+            _OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote."
+        )
     tables: dict[str, list[ScoreTable]] = {}
     for source in map(str, scores):
         name, equals, path = source.partition("=")
@@ -175,7 +187,11 @@ def audit_files(
         labels = [load_scores(path, columns).table for path in paths]
     texts = None
     if rollouts is not None:
-        texts = [rollout.answer for group in match_rollouts(first, rollouts) for rollout in group.rollouts]
+        texts = [
+            rollout.answer
+            for group in match_rollouts(first, rollouts)
+            for rollout in group.rollouts
+        ]
     return audit(
         tables,
         humans=labels,
@@ -192,4 +208,6 @@ def _load_positions(path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(_OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files.") from None
+        raise InvalidInput(
+            _OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files."
+        ) from None

@@ -54,7 +54,9 @@ def measure_biases(
     """The biases of all raters; `humans` is the name of the human labels among them."""
     if not attributes.names:
         return ()
-    fits = {name: _fit_rater(cases, run, attributes.values, resampling) for name, run in raters.items()}
+    fits = {
+        name: _fit_rater(cases, run, attributes.values, resampling) for name, run in raters.items()
+    }
     spread = typical_spread(cases, attributes.values)
     biases = []
     for name, fit in fits.items():
@@ -66,7 +68,11 @@ def measure_biases(
         rows.append((None, columns))  # the mean over all criteria
         for criterion, row_columns in rows:
             for d, attribute in enumerate(attributes.names):
-                biases.append(fit.make_bias(name, criterion, attribute, row_columns, d, float(spread[d]), reference))
+                biases.append(
+                    fit.make_bias(
+                        name, criterion, attribute, row_columns, d, float(spread[d]), reference
+                    )
+                )
     return tuple(biases)
 
 
@@ -101,8 +107,13 @@ class _Fit:
         mean_gamma = self._average_gamma(columns, d)
         gamma = percentile_interval(mean_gamma, level)
         # Twice as much of an attribute is z = (2 − 1)/(2 + 1) = 1/3, in units of the typical spread.
-        value, low, high = np.exp(np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)).tolist()
-        shares = [self.resampling.measure(ratio_measure(self.wins[:, k, d], self.pairs[:, k, d])) for k in columns]
+        value, low, high = np.exp(
+            np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
+        ).tolist()
+        shares = [
+            self.resampling.measure(ratio_measure(self.wins[:, k, d], self.pairs[:, k, d]))
+            for k in columns
+        ]
         excess = None
         if reference is not None and all(reference.groups[k] for k in columns):
             humans_gamma = reference._average_gamma(columns, d)
@@ -160,10 +171,19 @@ def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarr
     for k in sorted({k for _, k in run.outcomes}):
         outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
         for label, table in enumerate(outcomes[k]):
-            if table is not None:  # the fit uses the comparisons, not the shares of wins that replace scores
+            if (
+                table is not None
+            ):  # the fit uses the comparisons, not the shares of wins that replace scores
                 scores[labels == label, k] = np.nan
     margins = run.margins[groups]
-    fitted = utilities(scores, groups=labels, attributes=values[rows], margins=margins, outcomes=outcomes, pool="batch")
+    fitted = utilities(
+        scores,
+        groups=labels,
+        attributes=values[rows],
+        margins=margins,
+        outcomes=outcomes,
+        pool="batch",
+    )
     return fitted.gamma[0]
 
 
@@ -207,7 +227,9 @@ def read_attributes(
         flat_texts = flatten_texts(_OWNER, texts)[0]
         if len(flat_texts) != row_count:
             got = str(len(flat_texts))
-            raise InvalidInput(_OWNER, "texts", f"{row_count}, one per rollout", got, "Keep the order of rows.")
+            raise InvalidInput(
+                _OWNER, "texts", f"{row_count}, one per rollout", got, "Keep the order of rows."
+            )
         measured = measure(flat_texts, _DEFAULT_MEASURES if measures is None else measures)
         array = measured.values
         columns = measured.columns
@@ -221,7 +243,11 @@ def read_attributes(
     varies = typical_spread(cases, array) > 0.0
     for name, is_used in zip(columns, varies, strict=True):
         if not is_used:
-            unmeasured.append(Unmeasured(f"bias by {name}", "all judges", "no two responses of a group differ in it"))
+            unmeasured.append(
+                Unmeasured(
+                    f"bias by {name}", "all judges", "no two responses of a group differ in it"
+                )
+            )
     used_names = tuple(name for name, is_used in zip(columns, varies, strict=True) if is_used)
     return RolloutAttributes(array[:, varies], used_names)
 
@@ -233,16 +259,22 @@ def _check_attributes(
     try:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(_OWNER, "attributes", "numbers", f"something else ({error})", "") from None
+        raise InvalidInput(
+            _OWNER, "attributes", "numbers", f"something else ({error})", ""
+        ) from None
     if array.ndim > 1 and array.size and array.size % row_count == 0:  # also (N, G) and (N, G, D)
         array = array.reshape(row_count, -1)
     has_shape = array.ndim == 2 and len(array) == row_count
     if not has_shape or not (np.isfinite(array) & (array >= 0.0)).all():
         got = "others" if has_shape else f"shape {array.shape}"
         remedy = "For one attribute add an axis: attributes[..., None]."
-        raise InvalidInput(_OWNER, "attributes", f"finite numbers ≥ 0 of shape ({row_count}, D)", got, remedy)
+        raise InvalidInput(
+            _OWNER, "attributes", f"finite numbers ≥ 0 of shape ({row_count}, D)", got, remedy
+        )
     D = array.shape[1]
     columns = tuple(f"attribute {d + 1}" for d in range(D)) if names is None else tuple(names)
     if len(columns) != D or len(set(columns)) != D:
-        raise InvalidInput(_OWNER, "attribute_names", f"{D} different names", repr(list(columns)), "")
+        raise InvalidInput(
+            _OWNER, "attribute_names", f"{D} different names", repr(list(columns)), ""
+        )
     return array, columns

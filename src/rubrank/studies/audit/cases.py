@@ -79,17 +79,23 @@ def read_cases(
     """All verdicts in the same rows and columns; raises for what does not fit together."""
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
     if not by_judge:
-        raise InvalidInput(_OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}.")
+        raise InvalidInput(
+            _OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}."
+        )
     runs = {str(name): _list_runs(judge_runs) for name, judge_runs in by_judge.items()}
     labels = [] if humans is None else _list_runs(humans)
     all_runs = [*labels, *(run for judge_runs in runs.values() for run in judge_runs)]
     are_tables = {isinstance(run, ScoreTable) for run in all_runs}
     if len(are_tables) > 1:
-        raise InvalidInput(_OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other.")
+        raise InvalidInput(
+            _OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other."
+        )
     if not are_tables.pop():
         return _read_arrays(runs, labels, groups, criteria)
     if groups is not None:
-        raise InvalidInput(_OWNER, "groups", "left out with score tables", "given", "Tables know their groups.")
+        raise InvalidInput(
+            _OWNER, "groups", "left out with score tables", "given", "Tables know their groups."
+        )
     return _read_tables(runs, labels, criteria)
 
 
@@ -127,12 +133,16 @@ def _read_arrays(
         group_labels = range(group_count)
     else:
         group_labels = np.asarray(groups).tolist()
-        if not isinstance(group_labels, list) or not all(isinstance(label, Hashable) for label in group_labels):
+        if not isinstance(group_labels, list) or not all(
+            isinstance(label, Hashable) for label in group_labels
+        ):
             raise InvalidInput(_OWNER, "groups", "a list of labels", repr(groups)[:80], "")
         group_of_row = number_labels(group_labels)[0]
         group_labels = dict.fromkeys(group_labels)
     if len(group_of_row) != row_count:
-        raise InvalidInput(_OWNER, "groups", f"{row_count} labels, one per rollout", str(len(group_of_row)), "")
+        raise InvalidInput(
+            _OWNER, "groups", f"{row_count} labels, one per rollout", str(len(group_of_row)), ""
+        )
     names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
     if len(names) != K or len(set(names)) != K:
         raise InvalidInput(_OWNER, "criteria", f"{K} different names", repr(list(names)), "")
@@ -143,12 +153,15 @@ def _read_arrays(
     def read_run(what: str, data: Any) -> JudgeRun:
         array = _read_array(what, data)
         if array.shape != first.shape:
-            raise InvalidInput(_OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored.")
+            raise InvalidInput(
+                _OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored."
+            )
         scores = array.reshape(row_count, K)[order]
         return JudgeRun(scores, np.ones_like(scores, bool), no_margins)
 
     judges = {
-        name: tuple(read_run(f"scores of {name!r}", run) for run in judge_runs) for name, judge_runs in runs.items()
+        name: tuple(read_run(f"scores of {name!r}", run) for run in judge_runs)
+        for name, judge_runs in runs.items()
     }
     humans = tuple(read_run("humans", run) for run in labels)
     return Cases(tuple(group_labels), starts, order, names, judges, humans)
@@ -158,11 +171,17 @@ def _read_array(what: str, data: Any) -> np.ndarray:
     try:
         array = np.array(data, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(_OWNER, what, "numbers", f"something else ({error})", "NaN = not scored.") from None
+        raise InvalidInput(
+            _OWNER, what, "numbers", f"something else ({error})", "NaN = not scored."
+        ) from None
     if array.ndim not in (2, 3) or 0 in array.shape or np.isinf(array).any():
         got = "infinity" if np.isinf(array).any() else f"shape {array.shape}"
-        allowed = "finite numbers or NaN of shape (rollouts, criteria) or (groups, rollouts, criteria)"
-        raise InvalidInput(_OWNER, what, allowed, got, "One row is one rollout, one column one criterion.")
+        allowed = (
+            "finite numbers or NaN of shape (rollouts, criteria) or (groups, rollouts, criteria)"
+        )
+        raise InvalidInput(
+            _OWNER, what, allowed, got, "One row is one rollout, one column one criterion."
+        )
     return array
 
 
@@ -174,11 +193,19 @@ def _read_tables(
 ) -> Cases:
     judge_tables = [table for tables in runs.values() for table in tables]
     if criteria is None:
-        all_criteria = (criterion for table in judge_tables for group in table for criterion in group.criteria)
-        names = tuple(dict.fromkeys(criterion.name for criterion in all_criteria if criterion.verifier is None))
+        all_criteria = (
+            criterion for table in judge_tables for group in table for criterion in group.criteria
+        )
+        names = tuple(
+            dict.fromkeys(
+                criterion.name for criterion in all_criteria if criterion.verifier is None
+            )
+        )
         if not names:
             remedy = "Name those to look at."
-            raise InvalidInput(_OWNER, "criteria", "some that a judge decides", "rule criteria only", remedy)
+            raise InvalidInput(
+                _OWNER, "criteria", "some that a judge decides", "rule criteria only", remedy
+            )
     else:
         available = {name for table in judge_tables for name in table.criteria}
         for name in criteria:
@@ -189,26 +216,40 @@ def _read_tables(
     group_numbers = {group.id: g for g, group in enumerate(first)}
     if not group_numbers:
         raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
-    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(
+        np.int64
+    )
     judges = {}
     for name, tables in runs.items():
-        judges[name] = tuple(_read_table(f"judge {name!r}", table, group_numbers, starts, names) for table in tables)
+        judges[name] = tuple(
+            _read_table(f"judge {name!r}", table, group_numbers, starts, names) for table in tables
+        )
     return Cases(
         labels=tuple(group_numbers),
         starts=starts,
         order=np.arange(starts[-1]),
         criteria=names,
         judges=judges,
-        humans=tuple(_read_table("humans", table, group_numbers, starts, names) for table in labels),
-        provenance={name: tuple(table.provenance for table in tables) for name, tables in runs.items()},
+        humans=tuple(
+            _read_table("humans", table, group_numbers, starts, names) for table in labels
+        ),
+        provenance={
+            name: tuple(table.provenance for table in tables) for name, tables in runs.items()
+        },
     )
 
 
 def _read_table(
-    what: str, table: ScoreTable, group_numbers: Mapping[str, int], starts: np.ndarray, names: tuple[str, ...]
+    what: str,
+    table: ScoreTable,
+    group_numbers: Mapping[str, int],
+    starts: np.ndarray,
+    names: tuple[str, ...],
 ) -> JudgeRun:
     shape = (int(starts[-1]), len(names))
-    run = JudgeRun(np.full(shape, np.nan), np.zeros(shape, bool), np.zeros((len(group_numbers), len(names))))
+    run = JudgeRun(
+        np.full(shape, np.nan), np.zeros(shape, bool), np.zeros((len(group_numbers), len(names)))
+    )
     for group in table:
         g = _find_group(what, group, group_numbers, starts)
         rows = slice(starts[g], starts[g + 1])
@@ -228,10 +269,14 @@ def _read_table(
     return run
 
 
-def _find_group(what: str, group: GroupScores, group_numbers: Mapping[str, int], starts: np.ndarray) -> int:
+def _find_group(
+    what: str, group: GroupScores, group_numbers: Mapping[str, int], starts: np.ndarray
+) -> int:
     remedy = "All tables must be about the same rollouts; put the one with most groups first."
     if group.id not in group_numbers:
-        raise InvalidInput(_OWNER, what, "about groups of the first table", f"group {group.id!r}", remedy)
+        raise InvalidInput(
+            _OWNER, what, "about groups of the first table", f"group {group.id!r}", remedy
+        )
     g = group_numbers[group.id]
     size = int(starts[g + 1] - starts[g])
     if len(group.scores) != size:
@@ -261,11 +306,21 @@ def check_independent_runs(provenance: Mapping[str, Sequence[Provenance | None]]
         for (i, first), (j, second) in combinations(enumerate(runs, 1), 2):
             if first is None or second is None:
                 continue
-            shared = [id for id, replies in first.replies.items() if set(replies) & set(second.replies.get(id, ()))]
+            shared = [
+                id
+                for id, replies in first.replies.items()
+                if set(replies) & set(second.replies.get(id, ()))
+            ]
             if shared:
                 got = f"runs {i} and {j}, which share replies in {len(shared)} groups, such as {shared[0]!r}"
                 remedy = "Ask again with another cache, or at least with another seed."
-                raise InvalidInput(_OWNER, f"runs of judge {judge!r}", "asked independently of each other", got, remedy)
+                raise InvalidInput(
+                    _OWNER,
+                    f"runs of judge {judge!r}",
+                    "asked independently of each other",
+                    got,
+                    remedy,
+                )
 
 
 def count_positions(

@@ -88,7 +88,9 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
             metadata = {"Date": None}  # the same audit gives the same file
         figure = _make_figure(audit, title or ", ".join(audit.judges))
         with atomic_write(file) as partial:
-            figure.savefig(partial, dpi=dpi, metadata=metadata, facecolor="white", format=suffix[1:])
+            figure.savefig(
+                partial, dpi=dpi, metadata=metadata, facecolor="white", format=suffix[1:]
+            )
     return file
 
 
@@ -103,7 +105,9 @@ def _make_figure(audit: Audit, title: str) -> Figure:
     columns = arrange_panels(make_panels(audit))
     column_count = max(1, len(columns))
     tallest = max((sum(panel.height for panel in column) for column in columns), default=0.0)
-    notes = [fill(line, 95 * column_count, subsequent_indent="    ") for line in list_unmeasured(audit)]
+    notes = [
+        fill(line, 95 * column_count, subsequent_indent="    ") for line in list_unmeasured(audit)
+    ]
     head = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND)
     foot = 0.1
     if notes:
@@ -129,7 +133,9 @@ def _make_figure(audit: Audit, title: str) -> Figure:
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for ax in figure.axes:
-        left, bottom, width, height = (round(float(x), 4) for x in ax.get_position(original=True).bounds)
+        left, bottom, width, height = (
+            round(float(x), 4) for x in ax.get_position(original=True).bounds
+        )
         ax.set_position((left, bottom, width, height))
     return figure
 
@@ -272,7 +278,9 @@ class AgreementPanel:
             if not math.isnan(value):
                 colour = "white" if abs(value) > 0.6 else _INK
                 ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
-        ax.set_xticks(range(len(self.raters)), self.raters, rotation=30, ha="right", rotation_mode="anchor")
+        ax.set_xticks(
+            range(len(self.raters)), self.raters, rotation=30, ha="right", rotation_mode="anchor"
+        )
         ax.set_yticks(range(len(self.raters)), self.raters)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
@@ -296,7 +304,11 @@ def make_panels(audit: Audit) -> list[Panel]:
             table[j, i] = row.tau_within.value
         panels.append(AgreementPanel(raters, table))
     for attribute in audit.attributes:
-        gammas = [(name_criterion(row), row.judge, row.gamma) for row in audit.bias if row.attribute == attribute]
+        gammas = [
+            (name_criterion(row), row.judge, row.gamma)
+            for row in audit.bias
+            if row.attribute == attribute
+        ]
         label = f"γ: how much more {attribute} goes with winning (0: not at all)"
         panels.append(PointsPanel(f"Swayed by: {attribute}", label, audit.judges, gammas))
     panels += [
@@ -321,7 +333,14 @@ def make_panels(audit: Audit) -> list[Panel]:
             "● share of pairs that tie    ○ share of verdicts missing",
             audit.judges,
             [(row.criterion, row.judge, row.ties) for row in audit.coverage if row.ties.n],
-            [(row.criterion, row.judge, Estimate(row.missing / row.asked)) for row in audit.coverage],
+            [
+                (row.criterion, row.judge, Estimate(row.missing / row.asked))
+                for row in audit.coverage
+            ],
         ),
     ]
-    return [panel for panel in panels if isinstance(panel, AgreementPanel) or panel.points or panel.hollow]
+    return [
+        panel
+        for panel in panels
+        if isinstance(panel, AgreementPanel) or panel.points or panel.hollow
+    ]

@@ -63,9 +63,13 @@ def measure_all_consistency(
     rows = []
     for name, runs in cases.judges.items():
         if len(runs) < 2:
-            unmeasured.append(Unmeasured("self-consistency", name, "one run only: ask the same questions again"))
+            unmeasured.append(
+                Unmeasured("self-consistency", name, "one run only: ask the same questions again")
+            )
             continue
-        columns = [k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)]
+        columns = [
+            k for k in range(len(cases.criteria)) if any(run.asked[:, k].any() for run in runs)
+        ]
         rows += [measure_consistency(name, k, runs, cases, resampling) for k in [*columns, None]]
     return tuple(rows)
 
@@ -100,7 +104,9 @@ def measure_consistency(
 def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resampling) -> Estimate:
     """√( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) ): how much scores vary."""
     was_compared = any(column == k for run in runs for _, column in run.outcomes)
-    if k is None or was_compared:  # scales differ between criteria, and shares of wins are not scores
+    if (
+        k is None or was_compared
+    ):  # scales differ between criteria, and shares of wins are not scores
         return Estimate(math.nan)
     ratings = np.stack([run.scores[:, k] for run in runs])
     count = (~np.isnan(ratings)).sum(axis=0)
@@ -109,18 +115,25 @@ def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resa
     freedom = np.maximum(count - 1, 0)
     measure = ratio_measure(resampling.sum_by_cluster(squares), resampling.sum_by_cluster(freedom))
     variance = resampling.estimate(measure)
-    return Estimate(math.sqrt(variance.value), math.sqrt(variance.low), math.sqrt(variance.high), variance.n)
+    return Estimate(
+        math.sqrt(variance.value), math.sqrt(variance.low), math.sqrt(variance.high), variance.n
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- agreement
 
 
 def measure_agreement(
-    cases: Cases, raters: Mapping[str, JudgeRun], resampling: Resampling, unmeasured: list[Unmeasured]
+    cases: Cases,
+    raters: Mapping[str, JudgeRun],
+    resampling: Resampling,
+    unmeasured: list[Unmeasured],
 ) -> tuple[Agreement, ...]:
     """Every two raters: each criterion, and the mean over criteria."""
     if len(cases.judges) < 2:
-        unmeasured.append(Unmeasured("agreement between judges", next(iter(cases.judges)), "no other judge"))
+        unmeasured.append(
+            Unmeasured("agreement between judges", next(iter(cases.judges)), "no other judge")
+        )
     if not cases.humans:
         unmeasured.append(Unmeasured("agreement with humans", "all judges", "no human labels"))
     agreements = []
@@ -140,12 +153,18 @@ def measure_agreement(
             )
             row = [resampling.measure(measure) for measure in measures]
             rows.append(row)
-            agreements.append(Agreement(a, b, criterion, *(percentile_interval(d, resampling.level) for d in row)))
+            agreements.append(
+                Agreement(a, b, criterion, *(percentile_interval(d, resampling.level) for d in row))
+            )
         if not rows:
-            unmeasured.append(Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged"))
+            unmeasured.append(
+                Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged")
+            )
             continue
         means = [mean_draws(column) for column in zip(*rows, strict=True)]
-        agreements.append(Agreement(a, b, None, *(percentile_interval(d, resampling.level) for d in means)))
+        agreements.append(
+            Agreement(a, b, None, *(percentile_interval(d, resampling.level) for d in means))
+        )
     return tuple(agreements)
 
 
@@ -163,20 +182,29 @@ def measure_position(
     if by_judge and not any(isinstance(value, Mapping) for value in by_judge.values()):
         if len(cases.judges) > 1:
             allowed = "{judge: {criterion: (wins, comparisons)}} with several judges"
-            raise InvalidInput(_OWNER, "positions", allowed, "one without judges", "Say whose they are.")
+            raise InvalidInput(
+                _OWNER, "positions", allowed, "one without judges", "Say whose they are."
+            )
         by_judge = {next(iter(cases.judges)): by_judge}
     for name in by_judge:
         if name not in cases.judges:
             raise UnknownName.of(_OWNER, "positions key", name, cases.judges)
     rows = []
     for name in cases.judges:
-        counts = {criterion: _read_count(name, criterion, pair) for criterion, pair in by_judge.get(name, {}).items()}
+        counts = {
+            criterion: _read_count(name, criterion, pair)
+            for criterion, pair in by_judge.get(name, {}).items()
+        }
         wins = sum(criterion_wins for criterion_wins, _ in counts.values())
         comparisons = sum(n for _, n in counts.values())
         if not comparisons:
-            unmeasured.append(Unmeasured("position bias", name, "no comparisons of responses shown in an order"))
+            unmeasured.append(
+                Unmeasured("position bias", name, "no comparisons of responses shown in an order")
+            )
             continue
-        rows += [Position(name, criterion, wilson(*count, level)) for criterion, count in counts.items()]
+        rows += [
+            Position(name, criterion, wilson(*count, level)) for criterion, count in counts.items()
+        ]
         rows.append(Position(name, None, wilson(wins, comparisons, level)))
     return tuple(rows)
 

@@ -185,16 +185,34 @@ def make_tables(audit: Audit, details: bool = False) -> list[Table]:
     people = []
     if audit.human_raters is not None:
         raters = audit.human_raters
-        people = [(str(raters.runs), format_estimate(raters.identical), format_estimate(raters.alpha))]
-    bias_headings = ("judge", "criterion", "attribute", "γ", "odds for twice as much", "more wins", "γ − humans'")
+        people = [
+            (str(raters.runs), format_estimate(raters.identical), format_estimate(raters.alpha))
+        ]
+    bias_headings = (
+        "judge",
+        "criterion",
+        "attribute",
+        "γ",
+        "odds for twice as much",
+        "more wins",
+        "γ − humans'",
+    )
     return [
-        Table("verdicts", ("judge", "criterion", "asked", "missing", "pairs tied"), _coverage_rows(audit, details)),
+        Table(
+            "verdicts",
+            ("judge", "criterion", "asked", "missing", "pairs tied"),
+            _coverage_rows(audit, details),
+        ),
         Table(
             "the same questions again",
             ("judge", "criterion", "runs", "identical", "alpha", "deviation"),
             consistency,
         ),
-        Table("wins of the response shown first", ("judge", "criterion", "comparisons", "share"), position),
+        Table(
+            "wins of the response shown first",
+            ("judge", "criterion", "comparisons", "share"),
+            position,
+        ),
         Table("swayed by", bias_headings, bias, words=3),
         Table("agreement", ("", "criterion", "kappa", "alpha", "tau in groups", "tau"), agreement),
         Table("human raters among each other", ("raters", "identical", "alpha"), people, words=1),
@@ -205,7 +223,9 @@ def _coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
     """One row per judge and criterion, or one row per judge with the sums over criteria."""
     by_row: dict[tuple[str, str], list[Coverage]] = {}
     for coverage in audit.coverage:
-        by_row.setdefault((coverage.judge, coverage.criterion if details else "all"), []).append(coverage)
+        by_row.setdefault((coverage.judge, coverage.criterion if details else "all"), []).append(
+            coverage
+        )
     rows: list[tuple[str, ...]] = []
     for (judge, criterion), members in by_row.items():
         requested = sum(member.asked for member in members)
@@ -213,7 +233,10 @@ def _coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
         pairs = sum(member.ties.n for member in members)
         ties = math.nan
         if pairs:
-            ties = sum(member.ties.value * member.ties.n for member in members if member.ties.n) / pairs
+            ties = (
+                sum(member.ties.value * member.ties.n for member in members if member.ties.n)
+                / pairs
+            )
         share = f"{missing} ({missing / requested:.1%})"
         rows.append((judge, criterion, str(requested), share, format_estimate(Estimate(ties))))
     return rows

@@ -20,7 +20,9 @@ from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.scores.table import GroupScores, ScoreTable
 
-DERIVED = word_list("RepeatSegmentVerifier focal_score gdpo_prenorm gdpo_reward original_reward sc_fused_score")
+DERIVED = word_list(
+    "RepeatSegmentVerifier focal_score gdpo_prenorm gdpo_reward original_reward sc_fused_score"
+)
 """Criteria that the paper excludes by name: a gate's verifier, and fields that aggregations made."""
 
 
@@ -41,7 +43,9 @@ class Filters:
 
     def __post_init__(self) -> None:
         if self.group_size is not None and self.group_size < 2:
-            raise InvalidInput("robustness", "group_size", "2 or more", str(self.group_size), "The paper's is 8.")
+            raise InvalidInput(
+                "robustness", "group_size", "2 or more", str(self.group_size), "The paper's is 8."
+            )
 
     @property
     def any(self) -> bool:
@@ -63,10 +67,14 @@ class Filtered:
     """Indices of the rollouts that are left, in the table before."""
 
 
-def apply_filters(table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None) -> Filtered:
+def apply_filters(
+    table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None
+) -> Filtered:
     """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
     if filters.unique and texts is None:
-        remedy = "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+        remedy = (
+            "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+        )
         allowed = "given if responses must be unique"
         raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
     left_out: Counter[str] = Counter()
@@ -106,7 +114,9 @@ def _find_reason_to_drop(group: GroupScores, k: int, filters: Filters) -> str | 
         return "excluded by name"
     if not filters.gates and criterion.layer != "quality":
         return "gate criterion"
-    if filters.unit_scores and not (np.isfinite(scores).all() and scores.min() >= 0.0 and scores.max() <= 1.0):
+    if filters.unit_scores and not (
+        np.isfinite(scores).all() and scores.min() >= 0.0 and scores.max() <= 1.0
+    ):
         return "a score missing, or outside 0 to 1"
     return None
 

@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.options import check_changes, check_criterion_names, collect_criterion_changes, refuse_gate_options
+from rubrank.fusion.options import (
+    check_changes,
+    check_criterion_names,
+    collect_criterion_changes,
+    refuse_gate_options,
+)
 from rubrank.options import FuseOptions
 from rubrank.records.files import is_records, read_records
 from rubrank.records.record import GroupRecord, to_score_table
@@ -45,7 +50,10 @@ class Logged:
 
 @only_our_errors
 def read_logged(
-    source: Any, rollouts: Any = None, columns: Columns | None = None, report: Callable[[str], None] | None = None
+    source: Any,
+    rollouts: Any = None,
+    columns: Columns | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Logged:
     """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
@@ -59,10 +67,14 @@ def read_logged(
         logged = _read_record_file(source)
         if columns is not None and columns.named_criteria is not None:
             logged = replace(logged, table=logged.table.only(columns.named_criteria))
-        summary = f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
+        summary = (
+            f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
+        )
     else:
         columns = columns or Columns()
-        if rollouts is not None:  # attributes that are measured on the texts are not columns of the table
+        if (
+            rollouts is not None
+        ):  # attributes that are measured on the texts are not columns of the table
             measured_names = {*_LENGTHS, *MARKERS}
             named = tuple(name for name in columns.attributes if name not in measured_names)
             columns = replace(columns, attributes=named)
@@ -97,7 +109,9 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
         for name in options.attribute_names:
             if values is None:
                 remedy = "Name the graded rollouts to measure it: `rollouts=FILE`."
-                raise InvalidInput("replay", "attributes", "known for the rollouts", repr(name), remedy)
+                raise InvalidInput(
+                    "replay", "attributes", "known for the rollouts", repr(name), remedy
+                )
             if name not in names:
                 raise UnknownName.of("replay", "attributes", name, names)
         assert values is not None

@@ -64,7 +64,9 @@ def overhead(
     batch: one step; by default a synthetic one. Attributes are drawn at random: their values do not change the cost.
     """
     if rounds < 1:
-        raise InvalidInput("overhead", "rounds", "at least 1", str(rounds), "50 take a few seconds.")
+        raise InvalidInput(
+            "overhead", "rounds", "at least 1", str(rounds), "50 take a few seconds."
+        )
     step = synthetic_step(seed=seed).batch() if batch is None else batch
     names = list(rule_names() if rules is None else rules)
     cases = {name: (find_rule(name), step) for name in dict.fromkeys([BASE, *names])}
@@ -87,7 +89,9 @@ def best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
 
 
 def _time_cases(
-    cases: Sequence[tuple[Rule, ScoreBatch]], rounds: int, progress: Callable[[int, int], None] | None
+    cases: Sequence[tuple[Rule, ScoreBatch]],
+    rounds: int,
+    progress: Callable[[int, int], None] | None,
 ) -> list[float]:
     """Seconds of the fastest call of each, after a warm-up that compiles and fills tables of solved shapes."""
     for rule, batch in cases:
@@ -119,7 +123,11 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
 
     Some criteria depend on others (for GEAR), have categories, tiers and points, so that every rule has its work.
     """
-    kinds: tuple[tuple[str, Domain], ...] = (("Check", BINARY), ("Grade", TERNARY), ("Metric", UNIT))
+    kinds: tuple[tuple[str, Domain], ...] = (
+        ("Check", BINARY),
+        ("Grade", TERNARY),
+        ("Metric", UNIT),
+    )
     categories = ("essential", "important", "optional")
     criteria = []
     for kind, domain in kinds:
@@ -137,7 +145,10 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
                 depends=depends,
             )
             criteria.append(criterion)
-    criteria += [CriterionData("NotEmpty", layer="global_quality"), CriterionData("NoTemplate", layer="low_quality")]
+    criteria += [
+        CriterionData("NotEmpty", layer="global_quality"),
+        CriterionData("NoTemplate", layer="low_quality"),
+    ]
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(groups, size, 1))
     noisy_quality = quality + rng.normal(size=(groups, size, 12))
@@ -147,4 +158,6 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     gates = (rng.random((groups, size, 2)) > 0.05).astype(float)
     scores = np.concatenate([scores, gates], axis=2)
     reasons = (("",) * len(criteria),) * size
-    return ScoreTable(tuple(GroupScores(f"query {g}", tuple(criteria), scores[g], reasons) for g in range(groups)))
+    return ScoreTable(
+        tuple(GroupScores(f"query {g}", tuple(criteria), scores[g], reasons) for g in range(groups))
+    )

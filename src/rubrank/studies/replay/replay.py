@@ -104,7 +104,9 @@ class Replay:
         for rule_replay in self.rules:
             if rule_replay.rule == rule:
                 return rule_replay
-        raise UnknownName.of("Replay", "rule", rule, [rule_replay.rule for rule_replay in self.rules])
+        raise UnknownName.of(
+            "Replay", "rule", rule, [rule_replay.rule for rule_replay in self.rules]
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -192,7 +194,9 @@ def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step
     if not len(table):
         raise InvalidInput(owner, "the table", "one with rollouts", "none left", "")
     if step < 1:
-        raise InvalidInput(owner, "step", "at least 1 group", str(step), "128 is a usual training step.")
+        raise InvalidInput(
+            owner, "step", "at least 1 group", str(step), "128 is a usual training step."
+        )
 
 
 def label_rules(rules: Sequence[str | Rule]) -> list[str]:
@@ -210,7 +214,9 @@ def label_rules(rules: Sequence[str | Rule]) -> list[str]:
     return unique_labels
 
 
-def run_rule(rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None) -> np.ndarray:
+def run_rule(
+    rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
+) -> np.ndarray:
     """(M,): the rewards of a batch, `step` groups at a time. A rule with a memory begins without one."""
     new_rule = _make_rule(rule, options)
     return np.concatenate([apply_rule(new_rule, part).reward for part in split_steps(batch, step)])
@@ -292,7 +298,11 @@ def drop_criterion(batch: ScoreBatch, k: int) -> ScoreBatch:
     """The batch as if criterion k had never been scored."""
     scores = batch.scores_MK.copy()
     scores[:, k] = np.nan
-    return replace(batch, scores_MK=scores, outcomes={key: won for key, won in batch.outcomes.items() if key[1] != k})
+    return replace(
+        batch,
+        scores_MK=scores,
+        outcomes={key: won for key, won in batch.outcomes.items() if key[1] != k},
+    )
 
 
 def _centre_in_groups(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:

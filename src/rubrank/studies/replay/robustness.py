@@ -19,7 +19,12 @@ from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.options import check_changes, collect_criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
-from rubrank.records.agreement import mean_or_nan, rank_rewards, share_of_same_sides, spearman_by_group
+from rubrank.records.agreement import (
+    mean_or_nan,
+    rank_rewards,
+    share_of_same_sides,
+    spearman_by_group,
+)
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.replay.log import Logged, make_batch
@@ -84,7 +89,9 @@ def robustness(
     changes = collect_criterion_changes(options)
     check_changes("robustness", changes, table.criteria)
     table = table.with_changes(changes)
-    all_transforms = list(transforms) or _list_transforms(table, criteria, MAPS if maps is None else maps)
+    all_transforms = list(transforms) or _list_transforms(
+        table, criteria, MAPS if maps is None else maps
+    )
 
     def batch_of(scores: ScoreTable) -> ScoreBatch:
         return make_batch(Logged(scores, attributes, tuple(attribute_names)), options)[1]
@@ -128,11 +135,15 @@ def summarise_rows(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
         groups = [row.groups for row in members]
         signs = _weighted_mean(groups, [row.signs for row in members])
         spearman = _weighted_mean(groups, [row.spearman for row in members])
-        means.append(RobustnessRow(f"all {len(members)}", map_name, rule, sum(groups), signs, spearman))
+        means.append(
+            RobustnessRow(f"all {len(members)}", map_name, rule, sum(groups), signs, spearman)
+        )
     return tuple(means)
 
 
-def _list_transforms(table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]) -> list[Transform]:
+def _list_transforms(
+    table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]
+) -> list[Transform]:
     domains = {c.name: c.domain for c in table.specifications() if c.layer == "quality"}
     for name in criteria or ():
         if name not in domains:
@@ -153,6 +164,8 @@ def _map_domain(function: Map, domain: Domain) -> Map:
 
 def _weighted_mean(weights: Sequence[int], values: Sequence[float]) -> float:
     """The mean of the values that are not NaN: criteria that tell no rollouts apart have none."""
-    defined = [(weight, value) for weight, value in zip(weights, values, strict=True) if value == value]
+    defined = [
+        (weight, value) for weight, value in zip(weights, values, strict=True) if value == value
+    ]
     total = sum(weight for weight, _ in defined)
     return sum(weight * value for weight, value in defined) / total if total else float("nan")

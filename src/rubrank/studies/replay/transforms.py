@@ -21,7 +21,9 @@ from rubrank.scores.table import GroupScores, ScoreTable
 
 Map = Callable[[np.ndarray], np.ndarray]
 
-_PATTERN = re.compile(r"(?P<name>.+?)\s*(?:\*\s*(?P<factor>[0-9.eE+-]+)|\^\s*(?P<power>[0-9.eE+-]+))")
+_PATTERN = re.compile(
+    r"(?P<name>.+?)\s*(?:\*\s*(?P<factor>[0-9.eE+-]+)|\^\s*(?P<power>[0-9.eE+-]+))"
+)
 _LEVELS = re.compile(r"(?P<name>.+?)\s*=\s*(?P<levels>[^=]+)")
 _REMEDY = "Write NAME*10, NAME^2 or NAME=0:0,0.2:1,1:100."
 
@@ -51,7 +53,9 @@ class Transform:
         if not ((order_before == order_after) | np.isnan(order_before)).all():
             got = f"another order in group {group.id!r}"
             remedy = "Only maps that keep the order are compared."
-            raise InvalidInput("transform", self.text, "strictly increasing on the scores", got, remedy)
+            raise InvalidInput(
+                "transform", self.text, "strictly increasing on the scores", got, remedy
+            )
         scores = group.scores.copy()
         scores[:, k] = after
         return replace(group, scores=scores)

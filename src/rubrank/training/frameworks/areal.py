@@ -24,7 +24,12 @@ from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
+from rubrank.training.rollouts import (
+    end_token_ids,
+    infer_finish_reason,
+    normalize_finish_reason,
+    token_opening_tag,
+)
 
 _OWNER = "AReaL"
 
@@ -63,9 +68,13 @@ class RubricWorkflow:
         prompt = data.get("messages") or data.get("prompt")
         if not prompt:
             got = ", ".join(sorted(map(str, data))) or "nothing"
-            raise InvalidInput(_OWNER, "row", "with messages or prompt", got, "Rename the columns of the dataset.")
+            raise InvalidInput(
+                _OWNER, "row", "with messages or prompt", got, "Rename the columns of the dataset."
+            )
         prompt_ids = self.encode_prompt(prompt)
-        responses = await asyncio.gather(*(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n)))
+        responses = await asyncio.gather(
+            *(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n))
+        )
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
         opened = token_opening_tag(self.tokenizer, prompt_ids)
         result = await score_query(
@@ -83,8 +92,12 @@ class RubricWorkflow:
         """The tokens of a prompt: a text as it is, messages with the chat template."""
         if isinstance(prompt, str):
             return list(self.tokenizer.encode(prompt))
-        encoded = self.tokenizer.apply_chat_template(prompt, tokenize=True, add_generation_prompt=True, **self.template)
-        return list(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)  # transformers 5, or 4
+        encoded = self.tokenizer.apply_chat_template(
+            prompt, tokenize=True, add_generation_prompt=True, **self.template
+        )
+        return list(
+            encoded["input_ids"] if hasattr(encoded, "keys") else encoded
+        )  # transformers 5, or 4
 
     def _read_completion(self, response: Any, opened: str | None) -> Completion:
         ids = response.output_tokens
@@ -99,7 +112,12 @@ class RubricWorkflow:
         from areal.api import ModelRequest  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         config = self.gconfig.new(n_samples=1)
-        return ModelRequest(rid=uuid.uuid4().hex, input_ids=list(prompt_ids), gconfig=config, tokenizer=self.tokenizer)
+        return ModelRequest(
+            rid=uuid.uuid4().hex,
+            input_ids=list(prompt_ids),
+            gconfig=config,
+            tokenizer=self.tokenizer,
+        )
 
 
 def to_tensors(responses: Sequence[Any], rewards: Sequence[float]) -> dict[str, Any]:
@@ -136,5 +154,7 @@ def workflow_class() -> type:
             RolloutWorkflow,
         )
     except ImportError as error:
-        raise InvalidInput(_OWNER, "package", "installed", str(error), "pip install areal==1.0.4") from error
+        raise InvalidInput(
+            _OWNER, "package", "installed", str(error), "pip install areal==1.0.4"
+        ) from error
     return type("RubricWorkflow", (RubricWorkflow, RolloutWorkflow), {"__module__": __name__})

@@ -29,7 +29,10 @@ _OWNER = "ART"
 
 
 def score_trajectories(
-    engine: RewardEngine | str | Path | None = None, *, train: bool = True, step: Callable[[], int] | None = None
+    engine: RewardEngine | str | Path | None = None,
+    *,
+    train: bool = True,
+    step: Callable[[], int] | None = None,
 ) -> Callable[[Any], Awaitable[Any]]:
     """A function for `after_each`: a group → the same group with the rubric's rewards.
 

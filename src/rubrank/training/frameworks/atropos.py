@@ -70,7 +70,9 @@ class RubricEnv:
             completions.append(Completion(split_prompt(conversation)[1], reason, ids))
         result = await score_query(
             engine,
-            make_query(split_prompt(conversations[0])[0], _read_row(item), rubric_column=rubric_column),
+            make_query(
+                split_prompt(conversations[0])[0], _read_row(item), rubric_column=rubric_column
+            ),
             completions,
             step=int(getattr(self, "curr_step", 0)),
             train=not _evaluating.get(),
@@ -84,7 +86,9 @@ def _read_row(item: Any) -> dict[str, Any]:
     """The data of an item; of a tuple, its last mapping."""
     if isinstance(item, Mapping):
         return dict(item)
-    mappings = [part for part in item if isinstance(part, Mapping)] if isinstance(item, Sequence) else []
+    mappings = (
+        [part for part in item if isinstance(part, Mapping)] if isinstance(item, Sequence) else []
+    )
     return dict(mappings[-1]) if mappings else {}
 
 
@@ -106,7 +110,9 @@ def _read_finish_reasons(group: Any) -> list[str | None]:
     """What the environment reports: `finish_reasons`, or a key of the overrides."""
     reasons = group.get("finish_reasons")
     if not reasons:
-        reasons = [(override or {}).get("finish_reason") for override in group.get("overrides") or ()]
+        reasons = [
+            (override or {}).get("finish_reason") for override in group.get("overrides") or ()
+        ]
     if len(reasons) != len(group["tokens"]):
         return [None] * len(group["tokens"])
     return [normalize_finish_reason(reason) for reason in reasons]

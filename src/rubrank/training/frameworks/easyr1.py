@@ -48,11 +48,15 @@ def compute_score(
         if not isinstance(row, Mapping) or not all(name in row for name in _COLUMNS):
             allowed = f"a mapping with {', '.join(_COLUMNS)}"
             got = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
-            raise InvalidInput(_OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch.")
+            raise InvalidInput(
+                _OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch."
+            )
         truth = parse_json_cell(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
             remedy = "Write it with rubrank.training.frameworks.easyr1.ground_truth_of(row, uid)."
-            raise InvalidInput(_OWNER, f"ground_truth of row {number}", "JSON with a uid", repr(truth)[:60], remedy)
+            raise InvalidInput(
+                _OWNER, f"ground_truth of row {number}", "JSON with a uid", repr(truth)[:60], remedy
+            )
         query_row = {name: value for name, value in truth.items() if name != "uid"}
         query = make_query("", query_row, rubric_column=rubric_column)
         length = int(row["response_length"])

@@ -73,7 +73,9 @@ class RubricVerifier:
         key = repr((request.prompt, row) if group_key is None else group_key)
         rollout = request.completion.to_rollout(query, self.engine.thinking, OWNER)
         try:
-            sample = await self.barrier.score(key, rollout, step=0, rubric=query.rubric, train=self.train)
+            sample = await self.barrier.score(
+                key, rollout, step=0, rubric=query.rubric, train=self.train
+            )
         except (JudgeOutage, JudgingFailed) as error:
             return {**request.body, "reward": 0.0, **failure_fields(request.body, str(error))}
         answer = {**request.body, "reward": sample.filled}
@@ -88,7 +90,11 @@ def failure_fields(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
     Requests of agents have private keys of NeMo Gym. Their answers get the failure class, too, by which the sample is
     tried again. Environment servers refuse those keys, and use the mask.
     """
-    fields: dict[str, Any] = {"mask_sample": True, "failure_kind": "judge_failed", "failure_reason": reason}
+    fields: dict[str, Any] = {
+        "mask_sample": True,
+        "failure_kind": "judge_failed",
+        "failure_reason": reason,
+    }
     if any(key.startswith(PRIVATE_PREFIX) for key in body):
         fields[f"{PRIVATE_PREFIX}failure_class"] = "judge_failed"
         fields[f"{PRIVATE_PREFIX}failure_judge_error"] = reason
@@ -116,8 +122,15 @@ def read_request(data: Any) -> VerifyRequest:
         raise InvalidInput(OWNER, "body", "an object", type(body).__name__, "")
     params = _dump(body.get(_PARAMS))
     response = _dump(body.get(_RESPONSE))
-    if not isinstance(params, Mapping) or params.get("input") is None or not isinstance(response, Mapping):
-        got = ", ".join(f"{name}: {type(value).__name__}" for name, value in body.items()) or "nothing"
+    if (
+        not isinstance(params, Mapping)
+        or params.get("input") is None
+        or not isinstance(response, Mapping)
+    ):
+        got = (
+            ", ".join(f"{name}: {type(value).__name__}" for name, value in body.items())
+            or "nothing"
+        )
         raise InvalidInput(OWNER, "body", f"with {_PARAMS}.input and a {_RESPONSE}", got[:200], "")
     row = {
         key: value
@@ -153,7 +166,10 @@ def _read_tools(tools: Any) -> list[Any] | None:
         if not isinstance(tool, Mapping) or tool.get("type") != "function":
             continue
         if "function" not in tool:
-            tool = {"type": "function", "function": {key: tool[key] for key in tool if key != "type"}}
+            tool = {
+                "type": "function",
+                "function": {key: tool[key] for key in tool if key != "type"},
+            }
         functions.append(tool)
     return functions
 
@@ -218,11 +234,17 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
         elif kind == "function_call":
             if reasoning or not messages or messages[-1]["role"] != "assistant":
                 add_message("assistant", "")
-            call = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments", {})}
+            call = {
+                "id": item.get("call_id"),
+                "name": item.get("name"),
+                "arguments": item.get("arguments", {}),
+            }
             messages[-1].setdefault("tool_calls", []).append(call)
         elif kind == "function_call_output":
             end_turn()
-            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+            messages.append(
+                {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+            )
         elif kind == "message" and role:
             if role != "assistant":
                 end_turn()

@@ -52,7 +52,9 @@ class RubricEnvironment:
         self.size = int(cfg.get("num_generations") or 0)
         self.train = bool(cfg.get("train", True))
         if self.size < 1:
-            raise InvalidInput(_OWNER, "num_generations", "as in the run's configuration", repr(self.size), "")
+            raise InvalidInput(
+                _OWNER, "num_generations", "as in the run's configuration", repr(self.size), ""
+            )
         self._timeout = float(cfg.get("timeout", 3600.0))
         self._calls = 0
         self._metrics: dict[str, float] = {}
@@ -71,7 +73,12 @@ class RubricEnvironment:
             rewards = [self._wait_for_group(samples[0])]
         else:
             result = score_flat(
-                self.engine, samples, step=step, train=self.train, group_of=self._group_samples, means=True
+                self.engine,
+                samples,
+                step=step,
+                train=self.train,
+                group_of=self._group_samples,
+                means=True,
             )
             rewards = result.rewards
             self._metrics = result.metrics
@@ -88,7 +95,9 @@ class RubricEnvironment:
 
     def read_sample(self, log: Sequence[Mapping[str, Any]], info: Any) -> Sample:
         """One conversation, and what the dataset knows about its prompt."""
-        messages = [{key: message[key] for key in message if key in _MESSAGE_KEYS} for message in log]
+        messages = [
+            {key: message[key] for key in message if key in _MESSAGE_KEYS} for message in log
+        ]
         prompt, completion_messages = split_prompt(messages)
         row: dict[str, Any] = {}
         if isinstance(info, Mapping):
@@ -101,7 +110,11 @@ class RubricEnvironment:
         for message in log:
             if message.get("role") == "assistant":
                 last = message
-        reason = "length" if last.get("truncated") else normalize_finish_reason(last.get("finish_reason"))
+        reason = (
+            "length"
+            if last.get("truncated")
+            else normalize_finish_reason(last.get("finish_reason"))
+        )
         completion = Completion(completion_messages or "", reason, last.get("token_ids"))
         key = repr((query.prompt, query.rubric) if row_id is None else row_id)
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)
@@ -123,8 +136,12 @@ class RubricEnvironment:
             if self._loop is None or self._barrier is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
-                self._barrier = Barrier(self.engine, self.size, timeout=self._timeout, report=self._keep_metrics)
-        scoring = self._barrier.score(str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self.train)
+                self._barrier = Barrier(
+                    self.engine, self.size, timeout=self._timeout, report=self._keep_metrics
+                )
+        scoring = self._barrier.score(
+            str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self.train
+        )
         return asyncio.run_coroutine_threadsafe(scoring, self._loop).result().filled
 
     def _keep_metrics(self, result: StepRewards) -> None:

@@ -58,16 +58,29 @@ def reward_function(
             truth = ground_truths[first]
             if isinstance(truth, list | tuple) and len(truth) == 1:
                 truth = truth[0]
-            query = make_query(prompts[first], {"dataset": datasets[first]}, truth, rubric_column=rubric_column)
+            query = make_query(
+                prompts[first], {"dataset": datasets[first]}, truth, rubric_column=rubric_column
+            )
             completions = [
-                Completion(decoded_responses[i], normalize_finish_reason(finish_reasons[i]), responses[i]) for i in rows
+                Completion(
+                    decoded_responses[i], normalize_finish_reason(finish_reasons[i]), responses[i]
+                )
+                for i in rows
             ]
             group = make_group(
-                reward_engine, query, completions, step=step, id=f"{label}/{number}", train=train, where=_OWNER
+                reward_engine,
+                query,
+                completions,
+                step=step,
+                id=f"{label}/{number}",
+                train=train,
+                where=_OWNER,
             )
             groups.append(group)
         result = await reward_engine.score_async(groups, step, train=train)
-        scores = [reward for group_rewards in result.rewards for reward in fill_unknown(group_rewards)]
+        scores = [
+            reward for group_rewards in result.rewards for reward in fill_unknown(group_rewards)
+        ]
         return scores, dict(result.metrics)
 
     return reward_fn
@@ -75,7 +88,10 @@ def reward_function(
 
 def _group_rows(prompts: Sequence[str], truths: Sequence[Any], n: int | None) -> list[list[int]]:
     """Consecutive rows with the same prompt and ground truth, `n` at a time."""
-    runs = [list(rows) for _, rows in groupby(range(len(prompts)), lambda i: (prompts[i], repr(truths[i])))]
+    runs = [
+        list(rows)
+        for _, rows in groupby(range(len(prompts)), lambda i: (prompts[i], repr(truths[i])))
+    ]
     if n is None:
         return runs
     groups = []

@@ -40,7 +40,8 @@ class NoScore(RubrankError):  # noqa: N818
 
 
 def make_rubric(
-    source: RewardEngine | str | Path | None = None, read: Callable[[Any, Any], Mapping[str, Any]] | None = None
+    source: RewardEngine | str | Path | None = None,
+    read: Callable[[Any, Any], Mapping[str, Any]] | None = None,
 ) -> Any:
     """A `Rubric` of OpenEnv. source: an engine, or the path of a configuration; None: RUBRANK_CONFIG."""
     from openenv.core.rubrics.base import Rubric  # type: ignore[import-not-found, unused-ignore]
@@ -49,7 +50,9 @@ def make_rubric(
     for judge in engine.judges.judges if engine.judges is not None else ():
         if judge.kind in COMPARES:
             remedy = "An environment sees one response at a time."
-            raise InvalidInput(_OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy)
+            raise InvalidInput(
+                _OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy
+            )
     engine.alarm = None  # episodes of training and evaluation look alike here
     numbers = count()
 
@@ -60,14 +63,20 @@ def make_rubric(
             data = dict((read or _read_message)(action, observation))
             if not isinstance(data.get("response"), str | list):
                 allowed = "what `read` returns: a text or messages"
-                raise InvalidInput(_OWNER, "response", allowed, repr(data.get("response")), "Pass read=….")
+                raise InvalidInput(
+                    _OWNER, "response", allowed, repr(data.get("response")), "Pass read=…."
+                )
             response = data.pop("response")
             query = make_query(data.get("prompt", ""), data, rubric_column=rubric_column)
             group_id = f"openenv-{next(numbers)}"
-            step = await score_query(engine, query, [response], step=0, where=_OWNER, id=group_id, train=False)
+            step = await score_query(
+                engine, query, [response], step=0, where=_OWNER, id=group_id, train=False
+            )
             score = float(np.concatenate([gated_means(result) for result in step.results])[0])
             if np.isnan(score):
-                raise NoScore(f"{_OWNER}: no criterion has a score for an action. Look at the judges.")
+                raise NoScore(
+                    f"{_OWNER}: no criterion has a score for an action. Look at the judges."
+                )
             return score
 
     return RubrankRubric()
@@ -75,4 +84,7 @@ def make_rubric(
 
 def _read_message(action: Any, observation: Any) -> dict[str, Any]:
     metadata = getattr(observation, "metadata", None)
-    return {**(metadata if isinstance(metadata, Mapping) else {}), "response": getattr(action, "message", None)}
+    return {
+        **(metadata if isinstance(metadata, Mapping) else {}),
+        "response": getattr(action, "message", None),
+    }

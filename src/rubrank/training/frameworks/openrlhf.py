@@ -87,7 +87,9 @@ class RubricAgent:
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
             completion = read_completion(output, sampling_params, max_length, hf_tokenizer)
-            rollout = completion.to_rollout(siblings.query, self.engine.thinking, _OWNER, hf_tokenizer)
+            rollout = completion.to_rollout(
+                siblings.query, self.engine.thinking, _OWNER, hf_tokenizer
+            )
             siblings.rollouts[member] = rollout
             siblings.grading.size = siblings.size  # all have entered
             siblings.grading.begin(member, rollout)
@@ -111,7 +113,9 @@ class RubricAgent:
             self._entering[key] = siblings
         member = siblings.size
         siblings.size += 1
-        await asyncio.sleep(0)  # the siblings, which were started together with this call, enter before it continues
+        await asyncio.sleep(
+            0
+        )  # the siblings, which were started together with this call, enter before it continues
         if self._entering.get(key) is siblings:
             del self._entering[key]
         return siblings, member
@@ -136,7 +140,9 @@ def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
         result.cancel()
 
 
-def read_completion(output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any) -> Completion:
+def read_completion(
+    output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any
+) -> Completion:
     """Every turn of the policy as a message; what the environment said is between them, in tokens of the template."""
     tokens = output["observation_tokens"]
     messages = []
@@ -156,7 +162,9 @@ def read_completion(output: dict[str, Any], sampling_params: Any, max_length: in
         if isinstance(limit, int):
             max_tokens = min(max_tokens, limit)
         reason = infer_finish_reason(ids, end_token_ids(tokenizer), max_tokens)
-    return Completion(messages, reason, ids=ids, opened=token_opening_tag(tokenizer, tokens[:start]))
+    return Completion(
+        messages, reason, ids=ids, opened=token_opening_tag(tokenizer, tokens[:start])
+    )
 
 
 def __getattr__(name: str) -> Any:
@@ -168,5 +176,7 @@ def __getattr__(name: str) -> Any:
             SingleTurnAgentExecutor,
         )
     except ImportError as error:
-        raise InvalidInput(_OWNER, "package", "installed", str(error), "pip install openrlhf[vllm]==0.11.2") from error
+        raise InvalidInput(
+            _OWNER, "package", "installed", str(error), "pip install openrlhf[vllm]==0.11.2"
+        ) from error
     return type("AgentExecutor", (RubricAgent, SingleTurnAgentExecutor), {"__module__": __name__})

@@ -68,7 +68,9 @@ def estimator(
     return estimate
 
 
-def register(engine: RewardEngine | str | Path | None = None, base: str = "grpo", name: str = NAME) -> None:
+def register(
+    engine: RewardEngine | str | Path | None = None, base: str = "grpo", name: str = NAME
+) -> None:
     """Register the estimator with rLLM."""
     for module_name in _MODULES:
         try:
@@ -87,7 +89,9 @@ def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int,
     if not group.trajectories:
         raise InvalidInput(_OWNER, f"group {group_name!r}", "with trajectories", "none", "")
     # A trajectory that failed early has no conversation; another one of the group shows the prompt.
-    first = next((item for item in group.trajectories if _read_conversation(item)), group.trajectories[0])
+    first = next(
+        (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]
+    )
     task = getattr(first, "task", None)
     row = task if isinstance(task, Mapping) or task is None else {"label": task}
     prompt, _ = split_prompt(_read_conversation(first))

@@ -24,7 +24,12 @@ from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason, token_opening_tag
+from rubrank.training.rollouts import (
+    end_token_ids,
+    infer_finish_reason,
+    normalize_finish_reason,
+    token_opening_tag,
+)
 
 _OWNER = "ROLL"
 
@@ -71,7 +76,13 @@ class RubricLoop:
     def tokenizer(self) -> Any:
         """Loaded with the first prompt."""
         if not self.tokenizer_path:
-            raise InvalidInput(_OWNER, "tokenizer_path", "the policy's", "none", "Set it in the class of your loop.")
+            raise InvalidInput(
+                _OWNER,
+                "tokenizer_path",
+                "the policy's",
+                "none",
+                "Set it in the class of your loop.",
+            )
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.tokenizer_path)
@@ -83,7 +94,9 @@ class RubricLoop:
         if reason is None:
             reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return Completion(text, reason, ids, opened=token_opening_tag(self.tokenizer, _prompt_ids(item)))
+        return Completion(
+            text, reason, ids, opened=token_opening_tag(self.tokenizer, _prompt_ids(item))
+        )
 
 
 def _prompt_ids(item: Any) -> list[int]:

@@ -26,7 +26,12 @@ from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion, Query, make_query
-from rubrank.training.rollouts import last_turn, normalize_finish_reason, split_turns, token_opening_tag
+from rubrank.training.rollouts import (
+    last_turn,
+    normalize_finish_reason,
+    split_turns,
+    token_opening_tag,
+)
 from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "SkyRL"
@@ -47,7 +52,9 @@ class RubricRewards:
             self._remember_queries(input_batch)
         return await super().generate(input_batch)  # type: ignore[misc]
 
-    def postprocess_generator_output(self, generator_output: Any, uids: Any, *_: Any, **__: Any) -> Any:
+    def postprocess_generator_output(
+        self, generator_output: Any, uids: Any, *_: Any, **__: Any
+    ) -> Any:
         """Replace the environments' rewards by the rubric's, then do what SkyRL does."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         tokenizer = getattr(self, "tokenizer", None)
@@ -57,7 +64,9 @@ class RubricRewards:
         samples = []
         for i in rewarded_rows:
             query = self._find_query(str(uids[i]), rubric_column)
-            samples.append(_read_sample(engine, generator_output, i, str(uids[i]), query, tokenizer))
+            samples.append(
+                _read_sample(engine, generator_output, i, str(uids[i]), query, tokenizer)
+            )
         result = score_flat(engine, samples, step=int(getattr(self, "global_step", 0)), means=True)
         rewards = [0.0] * len(uids)
         for i, reward in zip(rewarded_rows, result.rewards, strict=True):
@@ -73,7 +82,9 @@ class RubricRewards:
         trajectory_ids: Sequence[Any] = batch.get("trajectory_ids") or ()
         extras = batch.get("env_extras") or [None] * len(trajectory_ids)
         prompts: dict[str, Any] = {}
-        for trajectory_id, prompt, extra in zip(trajectory_ids, batch["prompts"], extras, strict=False):
+        for trajectory_id, prompt, extra in zip(
+            trajectory_ids, batch["prompts"], extras, strict=False
+        ):
             uid = str(trajectory_id.instance_id)
             if prompts.setdefault(uid, prompt) != prompt:
                 allowed = "different for different prompts: rows with the same uid are a group"
@@ -94,7 +105,9 @@ class RubricRewards:
         return make_query(row.get("prompt"), {**extra_info, **row}, rubric_column=rubric_column)
 
 
-def _read_sample(engine: RewardEngine, output: Any, i: int, uid: str, query: Query | None, tokenizer: Any) -> Sample:
+def _read_sample(
+    engine: RewardEngine, output: Any, i: int, uid: str, query: Query | None, tokenizer: Any
+) -> Sample:
     def decode(ids: Any) -> str:
         return str(tokenizer.decode(ids, skip_special_tokens=True))
 
@@ -121,6 +134,10 @@ def _check_output(output: Mapping[str, Any], uids: Sequence[Any], tokenizer: Any
     number = len(output["response_ids"])
     if len(uids) != number or any(uid is None for uid in uids):
         got = f"{sum(uid is not None for uid in uids)} for {number} responses"
-        raise InvalidInput(_OWNER, "uids", "one for each response", got, "Pass those of SkyRL's generator.")
+        raise InvalidInput(
+            _OWNER, "uids", "one for each response", got, "Pass those of SkyRL's generator."
+        )
     if tokenizer is None and number:
-        raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", "Use a trainer that has one.")
+        raise InvalidInput(
+            _OWNER, "tokenizer", "the trainer's", "none", "Use a trainer that has one."
+        )

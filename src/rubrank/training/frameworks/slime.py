@@ -49,14 +49,18 @@ def _read_completion(sample: Any) -> Completion:
     reason = {"truncated": "length", "completed": "stop"}.get(status_name)
     tokens = getattr(sample, "tokens", None)
     length = getattr(sample, "response_length", None)
-    response_ids = tokens[-length:] if tokens and length else None  # behind the tokens of the prompt
+    response_ids = (
+        tokens[-length:] if tokens and length else None
+    )  # behind the tokens of the prompt
     return Completion(sample.response, reason, response_ids)
 
 
 def _check_samples(samples: Any) -> None:
     if not isinstance(samples, Sequence) or isinstance(samples, str):
         got = type(samples).__name__
-        raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, "Pass --group-rm, too.")
+        raise InvalidInput(
+            _OWNER, "samples", "all samples of a prompt", got, "Pass --group-rm, too."
+        )
     if not samples or any(isinstance(sample, Sequence) for sample in samples):
         got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
         remedy = "--group-rm does not work with a generate function that returns several samples for one."

@@ -57,8 +57,12 @@ class RubricORM:
         self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
         if not watch_loaded() and self.engine.remembers and evaluates:
-            allowed = "one without a memory: this trainer of ms-swift does not say when it evaluates"
-            raise InvalidInput(_OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no.")
+            allowed = (
+                "one without a memory: this trainer of ms-swift does not say when it evaluates"
+            )
+            raise InvalidInput(
+                _OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no."
+            )
 
     def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
         """The reward of every completion of this process."""
@@ -156,10 +160,14 @@ def _read_samples(
     }
     if "prompt_id" not in columns:
         got = ", ".join(sorted(kwargs)) or "nothing"
-        raise InvalidInput(_OWNER, "prompt_id", "passed by ms-swift", got, "Use ms-swift 4.6 or later.")
+        raise InvalidInput(
+            _OWNER, "prompt_id", "passed by ms-swift", got, "Use ms-swift 4.6 or later."
+        )
     if None in columns["prompt_id"]:
         allowed = "given for every row: rows without one would all be one group"
-        raise InvalidInput(_OWNER, "prompt_id", allowed, "None", "Do not change what ms-swift passes.")
+        raise InvalidInput(
+            _OWNER, "prompt_id", allowed, "None", "Do not change what ms-swift passes."
+        )
     samples = []
     for i, completion in enumerate(completions):
         row = {name: values[i] for name, values in columns.items()}
@@ -167,14 +175,18 @@ def _read_samples(
     return samples
 
 
-def _read_sample(engine: RewardEngine, text: str, row: Mapping[str, Any], rubric_column: str) -> Sample:
+def _read_sample(
+    engine: RewardEngine, text: str, row: Mapping[str, Any], rubric_column: str
+) -> Sample:
     prompt, messages = split_prompt(row.get("messages") or [])
     metadata = {name: value for name, value in row.items() if name not in _NOT_METADATA}
     query = make_query(prompt, {**metadata, "prompt": prompt}, rubric_column=rubric_column)
     content: Any = text
     if messages:
         content = [*messages[:-1], {**messages[-1], "content": text}]
-    reason = "length" if row.get("is_truncated") else normalize_finish_reason(row.get("finish_reason"))
+    reason = (
+        "length" if row.get("is_truncated") else normalize_finish_reason(row.get("finish_reason"))
+    )
     rollout = Completion(content, reason).to_rollout(query, engine.thinking, _OWNER)
     ids = row.get("response_token_ids")
     if ids and isinstance(ids[0], list):

@@ -56,7 +56,9 @@ class RubricGroupBuilder:
             remedy = "Pass renderer=get_renderer(…), which decodes the tokens of actions."
             raise InvalidInput(_OWNER, "renderer", "given, or completion_of", "neither", remedy)
         query = make_query(self.prompt, self.row, rubric_column=self.rubric_column)
-        self.engine.check_rubric(query.rubric, f"{_OWNER}({query.prompt!r:.40})")  # before anything is sampled
+        self.engine.check_rubric(
+            query.rubric, f"{_OWNER}({query.prompt!r:.40})"
+        )  # before anything is sampled
 
     async def make_envs(self) -> Sequence[Any]:
         """The builder's environments."""
@@ -91,7 +93,9 @@ class RubricGroupBuilder:
         if self.completion_of is not None:
             content = to_messages(self.completion_of(trajectory, env))
         else:
-            parsed = [self.renderer.parse_response(transition.ac.tokens)[0] for transition in transitions]
+            parsed = [
+                self.renderer.parse_response(transition.ac.tokens)[0] for transition in transitions
+            ]
             content = [to_messages(message) for message in parsed]
         if not transitions:
             return Completion(content)

@@ -53,7 +53,15 @@ if TYPE_CHECKING:
 MESSAGES_COLUMN = "completion_messages"
 """A rollout function may return it: the messages of each completion, which TRL itself decodes into one text."""
 _OWNER = "RubricReward"
-_NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools", MESSAGES_COLUMN)  # large, or passed otherwise
+_NOT_METADATA = (
+    "image",
+    "images",
+    "video",
+    "videos",
+    "audio",
+    "tools",
+    MESSAGES_COLUMN,
+)  # large, or passed otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +108,14 @@ class RubricReward:
         **options: Unpack[EngineKeywords],
     ) -> None:
         if num_generations is not None and num_generations < 1:
-            raise InvalidInput(_OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out.")
-        check_keywords(_OWNER, options, [*EngineOptions.model_fields, "rubric_column", "num_generations", "name"])
+            raise InvalidInput(
+                _OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out."
+            )
+        check_keywords(
+            _OWNER,
+            options,
+            [*EngineOptions.model_fields, "rubric_column", "num_generations", "name"],
+        )
         self.engine = RewardEngine(rubric, rule, **options)
         self.rubric_column = rubric_column
         self.num_generations = num_generations
@@ -151,15 +165,21 @@ class RubricReward:
             self.engine.leave_out_default_control()  # without the callback no checkpoint would contain the estimate
         if self.engine.remembers and self.trainer is None and not self._has_warned:
             self._has_warned = True
-            message = f"{_OWNER}: no checkpoint contains the memory of {self.engine.rule.name!r}: pass "
-            warnings.warn(f"{message}callbacks=[reward.callback] to the trainer", RuntimeWarning, stacklevel=2)
+            message = (
+                f"{_OWNER}: no checkpoint contains the memory of {self.engine.rule.name!r}: pass "
+            )
+            warnings.warn(
+                f"{message}callbacks=[reward.callback] to the trainer", RuntimeWarning, stacklevel=2
+            )
         caller = getattr(log_metric, "__self__", None)
         trainer = _find_trainer(caller) or self.trainer
         train = trainer is None or bool(trainer.model.training)
 
         def group_samples(samples: Sequence[Sample]) -> Sequence[Any]:
             size = self._group_size(samples, trainer, train)
-            return by_position(size, same_prompt=False)(samples)  # environments may add to the prompt of each rollout
+            return by_position(size, same_prompt=False)(
+                samples
+            )  # environments may add to the prompt of each rollout
 
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(
@@ -175,10 +195,14 @@ class RubricReward:
         if log_metric:
             for name, value in result.metrics.items():
                 log_metric(name, value)
-            for name, value in self.evolution.metrics().items() if self.evolution is not None else ():
+            for name, value in (
+                self.evolution.metrics().items() if self.evolution is not None else ()
+            ):
                 log_metric(name, value)
         if train and getattr(trainer_state, "is_world_process_zero", False):
-            log_distributions(caller, result.distributions, result.disputed, trainer_state.global_step)
+            log_distributions(
+                caller, result.distributions, result.disputed, trainer_state.global_step
+            )
         if log_extra:
             for name, texts in result.columns.items():
                 log_extra(name, texts)
@@ -196,18 +220,24 @@ class RubricReward:
         number = len(prompts)
         if number != len(completions):
             got = f"{number} prompts, {len(completions)} completions"
-            raise InvalidInput(_OWNER, "prompts", "one for each completion", got, "Pass what TRL passes.")
+            raise InvalidInput(
+                _OWNER, "prompts", "one for each completion", got, "Pass what TRL passes."
+            )
         row_columns = {
             name: values
             for name, values in columns.items()
-            if isinstance(values, Sequence) and not isinstance(values, str) and len(values) == number
+            if isinstance(values, Sequence)
+            and not isinstance(values, str)
+            and len(values) == number
         }
         unknown: list[Any] = [None] * number
         rubrics = self._read_rubrics(row_columns, number)
         tools = row_columns.get("tools") or unknown
         messages = row_columns.get(MESSAGES_COLUMN) or unknown
         not_metadata = (self.rubric_column or "rubric", *_NOT_METADATA)
-        metadata_columns = {name: values for name, values in row_columns.items() if name not in not_metadata}
+        metadata_columns = {
+            name: values for name, values in row_columns.items() if name not in not_metadata
+        }
         has_ids = completion_ids is not None and len(completion_ids) == number
         ids = completion_ids if has_ids else unknown
         reasons = trainer.finish_reasons(ids) if has_ids and trainer is not None else unknown
@@ -220,10 +250,16 @@ class RubricReward:
                 completions[i] if messages[i] is None else messages[i],
                 where=f"{_OWNER}: row {i}",
                 tools=tools[i],
-                metadata={name: values[i] for name, values in metadata_columns.items() if values[i] is not None},
+                metadata={
+                    name: values[i]
+                    for name, values in metadata_columns.items()
+                    if values[i] is not None
+                },
                 finish_reason=reasons[i],
                 thinking=self.engine.thinking,
-                opened=None if isinstance(prompts[i], str) else opened,  # TRL applies no template to texts
+                opened=None
+                if isinstance(prompts[i], str)
+                else opened,  # TRL applies no template to texts
                 ids=ids[i],
                 tokenizer=tokenizer,
             )
@@ -237,7 +273,9 @@ class RubricReward:
         from rubrank.training.evolution import describe_prompt
 
         return [
-            replace(sample, rubric=self.evolution.extend(sample.rubric, describe_prompt(sample.rollout)))
+            replace(
+                sample, rubric=self.evolution.extend(sample.rubric, describe_prompt(sample.rollout))
+            )
             for sample in samples
         ]
 
@@ -247,7 +285,9 @@ class RubricReward:
         instruction_columns = []
         if self.rubric_column is None:
             instruction_columns = [name for name in INSTRUCTION_COLUMNS if name in columns]
-        has_rubric = column in columns or bool(instruction_columns) or self.engine.rubric is not None
+        has_rubric = (
+            column in columns or bool(instruction_columns) or self.engine.rubric is not None
+        )
         if not has_rubric or (self.rubric_column is not None and column not in columns):
             allowed = f"one of the dataset's columns ({', '.join(sorted(columns)) or 'none'})"
             remedy = "Or leave it out, and pass a shared rubric: RubricReward(rubric)."
@@ -255,7 +295,9 @@ class RubricReward:
         rubrics = list(columns.get(column, [None] * number))
         if "instruction_id_list" in instruction_columns:
             for i, instruction_ids in enumerate(columns["instruction_id_list"]):
-                if rubrics[i] is None and instruction_ids is not None:  # the sources of a mixture have one or the other
+                if (
+                    rubrics[i] is None and instruction_ids is not None
+                ):  # the sources of a mixture have one or the other
                     rubrics[i] = {name: columns[name][i] for name in instruction_columns}
         return rubrics
 
@@ -267,16 +309,22 @@ class RubricReward:
         self._calls += 1
         return step
 
-    def _group_size(self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool) -> int:
+    def _group_size(
+        self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
+    ) -> int:
         if trainer is not None:
             size = int(trainer.args.num_generations)
             if self.num_generations not in (None, size):
                 allowed = f"{size}, as in the trainer's arguments"
                 remedy = "Leave it out: the trainer's is used."
-                raise InvalidInput(_OWNER, "num_generations", allowed, str(self.num_generations), remedy)
+                raise InvalidInput(
+                    _OWNER, "num_generations", allowed, str(self.num_generations), remedy
+                )
             return size if train else int(trainer.args.num_generations_eval or size)
         # Without a trainer: rows in a row, but never of different prompts.
-        run_lengths = [len(list(run)) for _, run in groupby(sample.rollout.prompt for sample in samples)]
+        run_lengths = [
+            len(list(run)) for _, run in groupby(sample.rollout.prompt for sample in samples)
+        ]
         repeats = gcd(*run_lengths)
         if self.num_generations is not None and repeats % self.num_generations == 0:
             return self.num_generations
@@ -293,7 +341,10 @@ class RubricReward:
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
         """Check the rubric of every row of a dataset before a model is loaded; returns how many rows there are."""
         return self.engine.check_rubrics(
-            (self._read_rubrics({name: [value] for name, value in row.items()}, 1)[0], f"row {number}")
+            (
+                self._read_rubrics({name: [value] for name, value in row.items()}, 1)[0],
+                f"row {number}",
+            )
             for number, row in enumerate(dataset, start=1)
         )
 
@@ -330,8 +381,14 @@ def log_distributions(
                 writer.add_text(f"rubrank/disputed/{number}", text, step)
     wandb = sys.modules.get("wandb")
     if wandb is not None and getattr(wandb, "run", None) is not None:
-        wandb.log({name: wandb.Histogram(array) for name, array in values.items() if len(array)}, commit=False)
-        rows = [[rollout.group, rollout.scores, rollout.reward, rollout.response] for rollout in disputed]
+        wandb.log(
+            {name: wandb.Histogram(array) for name, array in values.items() if len(array)},
+            commit=False,
+        )
+        rows = [
+            [rollout.group, rollout.scores, rollout.reward, rollout.response]
+            for rollout in disputed
+        ]
         table = wandb.Table(columns=["group", "scores", "reward", "response"], data=rows)
         wandb.log({"rubrank/disputed": table}, commit=False)
 
@@ -339,7 +396,11 @@ def log_distributions(
 def current_processes() -> Processes:
     """This process among those that train together; alone unless torch.distributed was initialised with several."""
     torch = sys.modules.get("torch")  # a process that has not imported it has initialised nothing
-    if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+    if (
+        torch is None
+        or not torch.distributed.is_available()
+        or not torch.distributed.is_initialized()
+    ):
         return Processes()
     world = torch.distributed.get_world_size()
     if world == 1:
@@ -352,12 +413,16 @@ def current_processes() -> Processes:
         # It would gather from fewer processes, and rewards would be fused without the other rollouts.
         allowed = f"{world}, as in torch.distributed"
         remedy = "On CPUs, GRPOConfig needs use_cpu=True before anything else uses accelerate."
-        raise InvalidInput(_OWNER, "processes", allowed, f"{accelerate_world} in accelerate", remedy)
+        raise InvalidInput(
+            _OWNER, "processes", allowed, f"{accelerate_world} in accelerate", remedy
+        )
     return Processes(gather_object, torch.distributed.get_rank(), world)
 
 
 @contextmanager
-def checkpoint_before_outage(trainer: Any, rewind: Callable[[], None] | None = None) -> Iterator[None]:
+def checkpoint_before_outage(
+    trainer: Any, rewind: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Save a checkpoint before an error of the judges ends the run, so that no step is lost.
 
     rewind: restores the random state of the beginning of the step, so that a resumed run samples the same rollouts, and
@@ -368,11 +433,17 @@ def checkpoint_before_outage(trainer: Any, rewind: Callable[[], None] | None = N
     except RubrankError as error:
         reason = error.__cause__ or error  # with several processes, another one may have met it
         save = getattr(trainer, "_save_checkpoint", None)
-        if isinstance(reason, JudgeOutage | JudgingFailed) and save is not None and trainer.state.global_step:
+        if (
+            isinstance(reason, JudgeOutage | JudgingFailed)
+            and save is not None
+            and trainer.state.global_step
+        ):
             try:
                 if rewind is not None:
                     rewind()
                 save(trainer.model, None)
-            except Exception as failure:  # the run ends because of the judges, and that is what must be reported
+            except (
+                Exception
+            ) as failure:  # the run ends because of the judges, and that is what must be reported
                 error.add_note(f"No checkpoint could be saved: {type(failure).__name__}: {failure}")
         raise

@@ -39,7 +39,9 @@ class RubricCallback(TrainerCallback):
         """What to change about the run: up to three findings, most important first."""
         return self.reward.engine.findings.latest
 
-    def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+    def on_init_end(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
         """Tell the reward function about the trainer."""
         if model is not None and hasattr(args, "num_generations"):
             self.reward.attach(args, model)

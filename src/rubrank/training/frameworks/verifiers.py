@@ -59,8 +59,12 @@ def group_reward(
     column = rubric_column or configured_column
     calls = count()
 
-    async def reward(prompts: list, completions: list, answers: list, infos: list, states: list) -> list[float]:
-        query = make_query(prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=column)
+    async def reward(
+        prompts: list, completions: list, answers: list, infos: list, states: list
+    ) -> list[float]:
+        query = make_query(
+            prompts[0], {"answer": answers[0] or None}, infos[0], rubric_column=column
+        )
         pairs = zip(completions, states, strict=True)
         result = await score_query(
             reward_engine,
@@ -101,7 +105,9 @@ def read_completion(completion: Any, state: Any) -> Completion:
         reason = "length"
     else:
         choices = _get(response, "choices")
-        holder = choices[0] if choices else _get(response, "message")  # an endpoint's response, or one of verifiers
+        holder = (
+            choices[0] if choices else _get(response, "message")
+        )  # an endpoint's response, or one of verifiers
         reason = _get(holder, "finish_reason")
     usage = _get(response, "usage")
     details = _get(usage, "completion_tokens_details")
@@ -196,7 +202,9 @@ async def reward_episodes(
 
 def _find_step(episodes: Sequence[Any]) -> tuple[int, bool]:
     """The step of the run, 0 if unknown, and whether it trains."""
-    run = next((episode.run for episode in episodes if getattr(episode, "run", None) is not None), None)
+    run = next(
+        (episode.run for episode in episodes if getattr(episode, "run", None) is not None), None
+    )
     work = getattr(run, "work", None)
     kind = getattr(run if work is None else work, "type", "train")
     return int(getattr(work, "step", 0) or 0), kind != "eval"

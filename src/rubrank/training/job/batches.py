@@ -55,7 +55,9 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
         process_word = "process" if world == 1 else "processes"
         got = f"{product} in {updates} {update_word} on {world} {process_word}"
         allowed = f"such that a batch is a multiple of {parts} rollouts"
-        raise InvalidInput(where, "training.prompts_per_batch", allowed, got, "Change it, or updates_per_batch.")
+        raise InvalidInput(
+            where, "training.prompts_per_batch", allowed, got, "Change it, or updates_per_batch."
+        )
     per_device = training.per_device_train_batch_size or math.gcd(group, rollouts // parts)
     portion = per_device * parts
     if rollouts % portion:
@@ -70,7 +72,9 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
         evaluated = held_out.batch
         if evaluated % smallest:
             remedy = "A batch has whole groups on all processes."
-            raise InvalidInput(where, "held_out.batch", f"a multiple of {smallest}", str(evaluated), remedy)
+            raise InvalidInput(
+                where, "held_out.batch", f"a multiple of {smallest}", str(evaluated), remedy
+            )
     return BatchSplit(
         rollouts=rollouts,
         per_device=per_device,

@@ -43,7 +43,13 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
         benchmark = find_benchmark(name)
         if benchmark.judge and settings.judges is None:
             remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
-            raise InvalidInput(job.where, "evaluate.benchmarks", "benchmarks that need no judge", repr(name), remedy)
+            raise InvalidInput(
+                job.where,
+                "evaluate.benchmarks",
+                "benchmarks that need no judge",
+                repr(name),
+                remedy,
+            )
         items = islice(load_items(benchmark, job.path(settings.data)), settings.limit)
         benchmarks.append((benchmark, list(items)))
     return benchmarks
@@ -68,11 +74,18 @@ class _BenchmarkRun:
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         tokenizer = self.trainer.processing_class
         ask = make_generator(model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch)
-        sampling = {"step": step, "limit": settings.limit, "max_tokens": settings.max_tokens, "temperature": 0.0}
+        sampling = {
+            "step": step,
+            "limit": settings.limit,
+            "max_tokens": settings.max_tokens,
+            "temperature": 0.0,
+        }
         logs = {}
         for benchmark, items in self.benchmarks:
             rows = ask_items(benchmark, items, ask)
-            run = score_rows(rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name)
+            run = score_rows(
+                rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name
+            )
             file = self.output / FOLDER / f"step-{step:06d}" / f"{benchmark.name}.json"
             write_run(replace(run, sampling=sampling), file)
             logs[f"benchmark/{benchmark.name}"] = points(run)
@@ -88,9 +101,13 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
         return None
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         got = "weights that are divided over processes"
-        raise InvalidInput(job.where, "evaluate", "left out, or a policy that is whole on its device", got, "")
+        raise InvalidInput(
+            job.where, "evaluate", "left out, or a policy that is whole on its device", got, ""
+        )
     judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
-    benchmark_run = _BenchmarkRun(job.output, settings, trainer, _load_items(job, settings), judge, judge_name)
+    benchmark_run = _BenchmarkRun(
+        job.output, settings, trainer, _load_items(job, settings), judge, judge_name
+    )
 
     class BenchmarkCallback(TrainerCallback):
         """Evaluates before the first step, every n steps, and after the last."""
@@ -100,7 +117,10 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
                 benchmark_run.evaluate(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            is_due = state.global_step % benchmark_run.settings.every == 0 or state.global_step == state.max_steps
+            is_due = (
+                state.global_step % benchmark_run.settings.every == 0
+                or state.global_step == state.max_steps
+            )
             if is_due and state.is_world_process_zero:
                 benchmark_run.evaluate(state.global_step)
 

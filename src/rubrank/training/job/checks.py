@@ -24,7 +24,10 @@ from rubrank.training.job.config import Job, read_number
 
 _MOST_LISTED = 20  # a message lists at most this many allowed names
 _ALL_LOGGERS = "all"  # of transformers: every logger that is installed
-_LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}  # loggers whose package has another name
+_LOGGER_PACKAGES = {
+    "azure_ml": "azureml.core",
+    "flyte": "flytekit",
+}  # loggers whose package has another name
 _ATTENTION_PACKAGES = {
     "flash_attention_2": "flash_attn",
     "flash_attention_3": "flash_attn_interface",
@@ -59,7 +62,9 @@ def check_packages(job: Job, remedies: Mapping[str, str]) -> None:
     for package, remedy in remedies.items():
         if not is_installed(package):
             got = f"no {package}"
-            raise InvalidInput(job.where, "the config", "runnable with what is installed", got, f"{remedy}.")
+            raise InvalidInput(
+                job.where, "the config", "runnable with what is installed", got, f"{remedy}."
+            )
 
 
 def is_installed(package: str) -> bool:
@@ -78,9 +83,13 @@ def _packages_to_load_model(options: Any) -> dict[str, str]:
     package = _ATTENTION_PACKAGES.get(str(options.get("attn_implementation")))
     if package is not None:
         name = package.replace("_", "-")
-        remedies[package] = f"pip install {name}, or choose another attn_implementation, such as sdpa"
+        remedies[package] = (
+            f"pip install {name}, or choose another attn_implementation, such as sdpa"
+        )
     quantization = options.get("quantization_config")
-    if isinstance(quantization, Mapping) and (quantization.get("load_in_4bit") or quantization.get("load_in_8bit")):
+    if isinstance(quantization, Mapping) and (
+        quantization.get("load_in_4bit") or quantization.get("load_in_8bit")
+    ):
         remedies["bitsandbytes"] = "pip install bitsandbytes, or leave quantization_config out"
     return remedies
 
@@ -99,7 +108,9 @@ def _check_loggers(job: Job) -> None:
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
-def check_known(job: Job, parameter: str, names: Iterable[Any], allowed_names: Collection[str]) -> None:
+def check_known(
+    job: Job, parameter: str, names: Iterable[Any], allowed_names: Collection[str]
+) -> None:
     """Raise for the first name that is not allowed. A long list of allowed names is not printed."""
     for name in names:
         if name in allowed_names:
@@ -120,7 +131,12 @@ def describe_error(error: BaseException) -> str:
 # --------------------------------------------------------------------------------------------------- kinds and ranges
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+    "vllm_importance_sampling_mode": (
+        "token_truncate",
+        "token_mask",
+        "sequence_truncate",
+        "sequence_mask",
+    ),
     "vllm_mode": ("server", "colocate"),
     "vllm_model_impl": ("vllm", "transformers", "auto", "terratorch"),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
@@ -129,7 +145,12 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
         offloaded_hybrid_chunked quantized paged
     """),
     "include_num_input_tokens_seen": ("all", "non_padding", "no"),
-    "torch_compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+    "torch_compile_mode": (
+        "default",
+        "reduce-overhead",
+        "max-autotune",
+        "max-autotune-no-cudagraphs",
+    ),
 }
 """Argument → its allowed words, for arguments whose class does not list them."""
 
@@ -158,17 +179,23 @@ _RANGES: Mapping[str, tuple[str, ...]] = {
 }
 """Interval → the arguments that must lie in it. A square bracket includes the end, a round one does not."""
 
-RANGE_OF: Mapping[str, str] = {name: interval for interval, names in _RANGES.items() for name in names}
+RANGE_OF: Mapping[str, str] = {
+    name: interval for interval, names in _RANGES.items() for name in names
+}
 """Argument → its interval."""
 
 
-def check_values(values: Mapping[str, Any], config_class: type, where: str, section: str) -> dict[str, Any]:
+def check_values(
+    values: Mapping[str, Any], config_class: type, where: str, section: str
+) -> dict[str, Any]:
     """The values as a library's dataclass takes them; raises for the first of a wrong type or out of range.
 
     Used for GRPOConfig (section "trl") and PEFT's LoraConfig (section "model.lora").
     """
     hints = get_type_hints(config_class)
-    choices = {field.name: tuple(field.metadata.get("choices") or ()) for field in fields(config_class)}
+    choices = {
+        field.name: tuple(field.metadata.get("choices") or ()) for field in fields(config_class)
+    }
     checked = {}
     for name, value in values.items():
         parameter = f"{section}.{name}"
@@ -178,7 +205,9 @@ def check_values(values: Mapping[str, Any], config_class: type, where: str, sect
             value = read_number(value)
         more_kinds = _MORE_KINDS.get(name, ())
         if type(value) not in more_kinds and not _is_of_kind(value, alternatives):
-            kinds = dict.fromkeys(_describe_kind(alternative) for alternative in (*alternatives, *more_kinds))
+            kinds = dict.fromkeys(
+                _describe_kind(alternative) for alternative in (*alternatives, *more_kinds)
+            )
             raise InvalidInput(where, parameter, " or ".join(kinds), shortened(repr(value), 80), "")
         words = _WORDS.get(name) or _list_enum_words(alternatives) or choices[name]
         if words and isinstance(value, str) and value not in words:
@@ -197,9 +226,13 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
                 return True
             continue
         try:
-            adapter = TypeAdapter(kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+            adapter = TypeAdapter(
+                kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True)
+            )
             if isinstance(value, list | dict):
-                adapter.validate_json(json.dumps(value))  # in JSON mode, a list is accepted for a tuple
+                adapter.validate_json(
+                    json.dumps(value)
+                )  # in JSON mode, a list is accepted for a tuple
             else:
                 adapter.validate_python(value)
         except ValidationError:

@@ -36,7 +36,9 @@ def import_modules(job: Job) -> None:
     """Import the config's `imports`, which register verifiers and the like; finds modules beside the config, too."""
     folder = str(job.file.parent.resolve())
     if folder not in sys.path:
-        sys.path.append(folder)  # last, so that a file beside the config does not hide an installed module
+        sys.path.append(
+            folder
+        )  # last, so that a file beside the config does not hide an installed module
     for module in job.config.imports:
         _import(job, "imports", module)
 
@@ -47,9 +49,12 @@ def load_components(job: Job) -> Components:
     environments: Any = config.environments
     if isinstance(environments, Mapping):
         if not environments:
-            raise InvalidInput(job.where, "environments", "at least one", "none", "Or leave the key out.")
+            raise InvalidInput(
+                job.where, "environments", "at least one", "none", "Or leave the key out."
+            )
         environments = {
-            name: _load_environment(job, f"environments.{name}", path) for name, path in environments.items()
+            name: _load_environment(job, f"environments.{name}", path)
+            for name, path in environments.items()
         }
     elif environments is not None:
         environments = _load_environment(job, "environments", environments)
@@ -59,7 +64,9 @@ def load_components(job: Job) -> Components:
         tool = _load_tool(job, f"tools.{number}", path)
         name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
         if tool_of_name.setdefault(name, tool) is not tool:
-            raise InvalidInput(job.where, "tools", "with different names", f"two that are called {name!r}", "")
+            raise InvalidInput(
+                job.where, "tools", "with different names", f"two that are called {name!r}", ""
+            )
         tools.append(tool)
     rollout = None if config.rollout is None else _load_rollout(job, config.rollout)
     return Components(tuple(tools) or None, environments, rollout)
@@ -74,7 +81,9 @@ def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
     if not chat or not supports_tool_calling(tokenizer):
         name = "tools" if job.config.tools else "environments"
         remedy = "Choose a model that was tuned for tools."
-        raise InvalidInput(job.where, name, "left out for a model whose chat template has no tools", "some", remedy)
+        raise InvalidInput(
+            job.where, name, "left out for a model whose chat template has no tools", "some", remedy
+        )
 
 
 def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -92,16 +101,22 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
         _check_reset(job, f"environments.{name}", path, environments[name], columns)
     for number, row in enumerate(rows, start=1):
         if row.get(ENVIRONMENT) not in paths:
-            raise UnknownName.of(f"{job.where}: prompt {number}", ENVIRONMENT, str(row.get(ENVIRONMENT)), paths)
+            raise UnknownName.of(
+                f"{job.where}: prompt {number}", ENVIRONMENT, str(row.get(ENVIRONMENT)), paths
+            )
 
 
-def _check_reset(job: Job, place: str, path: str, environment: Any, columns: Mapping[str, Any]) -> None:
+def _check_reset(
+    job: Job, place: str, path: str, environment: Any, columns: Mapping[str, Any]
+) -> None:
     if not isinstance(environment, type):
         return  # what a function returns is unknown before it is called
     problem = _find_call_problem(environment.reset, None, **columns)  # type: ignore[attr-defined]
     if problem:
         remedy = "It gets every column of a row: let it take **kwargs."
-        raise InvalidInput(job.where, place, f"a class whose reset fits the rows: {path}", problem, remedy)
+        raise InvalidInput(
+            job.where, place, f"a class whose reset fits the rows: {path}", problem, remedy
+        )
 
 
 def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
@@ -118,7 +133,9 @@ def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
 def _load_tool(job: Job, place: str, path: str) -> Any:
     tool = _load_callable(job, place, path)
     if isinstance(tool, type):
-        raise InvalidInput(job.where, place, "a function", f"{path}: a class", "For a class, see environments.")
+        raise InvalidInput(
+            job.where, place, "a function", f"{path}: a class", "For a class, see environments."
+        )
     _check_description(job, place, path, tool)
     return tool
 
@@ -147,7 +164,9 @@ def _load_rollout(job: Job, path: str) -> Any:
         remedy = "It is called with prompts and trainer."
         raise InvalidInput(job.where, "rollout", "a function", f"{path}: {kind}", remedy)
     if problem := _find_call_problem(rollout, [], None):
-        raise InvalidInput(job.where, "rollout", f"a function of prompts and trainer: {path}", problem, "")
+        raise InvalidInput(
+            job.where, "rollout", f"a function of prompts and trainer: {path}", problem, ""
+        )
     return rollout
 
 
@@ -171,11 +190,17 @@ def _load_callable(job: Job, place: str, path: str) -> Any:
     value = _import(job, place, module)
     for part in name.split("."):
         if not hasattr(value, part):
-            names = [f"{module}.{attribute}" for attribute in vars(value) if not attribute.startswith("_")]
+            names = [
+                f"{module}.{attribute}"
+                for attribute in vars(value)
+                if not attribute.startswith("_")
+            ]
             raise UnknownName.of(job.where, place, path, names)
         value = getattr(value, part)
     if not callable(value):
-        raise InvalidInput(job.where, place, "a function or a class", f"{path}: {type(value).__name__}", "")
+        raise InvalidInput(
+            job.where, place, "a function or a class", f"{path}: {type(value).__name__}", ""
+        )
     return value
 
 

@@ -31,7 +31,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AllowInfNan, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AllowInfNan,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
@@ -124,7 +131,9 @@ class Stage(Strict):
             return self
         if len(shares) < len(self.sources):
             got = f"{len(shares)} of {len(self.sources)}"
-            raise InvalidInput(f"stage {self.name!r}", "share", "given for all sources or none", got, "")
+            raise InvalidInput(
+                f"stage {self.name!r}", "share", "given for all sources or none", got, ""
+            )
         if not math.isclose(sum(shares), 1.0, abs_tol=_SHARE_TOLERANCE):
             terms = " + ".join(f"{share:g}" for share in shares)
             got = f"{terms} = {sum(shares):g}"
@@ -146,7 +155,9 @@ class HeldOut(Strict):
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
         if any(source.share is not None for source in self.sources):
-            raise InvalidInput("held_out", "share", "left out", "one", "All held-out prompts are used.")
+            raise InvalidInput(
+                "held_out", "share", "left out", "one", "All held-out prompts are used."
+            )
         _check_different(self.sources, "held_out")
         return self
 
@@ -172,7 +183,9 @@ class Evaluate(Strict):
     def _check_benchmarks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         repeated = next((name for name in value if value.count(name) > 1), None)
         if repeated is not None:
-            raise InvalidInput("evaluate", "benchmarks", "each named once", f"{repeated!r} twice", "")
+            raise InvalidInput(
+                "evaluate", "benchmarks", "each named once", f"{repeated!r} twice", ""
+            )
         return value
 
 
@@ -242,7 +255,9 @@ class Training(Strict):
     warmup_steps: int = Field(default=0, ge=0)
     max_grad_norm: Number = Field(default=1.0, ge=0.0)
     importance_sampling_level: Literal["sequence", "token"] = "sequence"
-    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = "grpo"
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"] = (
+        "grpo"
+    )
     epsilon: Number = Field(default=3e-4, gt=0.0)
     epsilon_high: Number = Field(default=4e-4, gt=0.0)
     beta: Number = Field(default=0.0, ge=0.0)
@@ -315,7 +330,9 @@ class Config(EngineOptions):
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             remedy = "Metrics and records tell stages apart by their names."
-            raise InvalidInput("config", "names of stages", "different", f"{repeated!r} twice", remedy)
+            raise InvalidInput(
+                "config", "names of stages", "different", f"{repeated!r} twice", remedy
+            )
         return self
 
     @property

@@ -90,13 +90,17 @@ def read_source(job: Job, source: Source) -> SourceRows:
         if isinstance(error, InvalidInput) or not is_hub:
             raise
         remedy = "Check the name, the split (hf:owner/name:split) and the network."
-        raise InvalidInput(job.where, "path of a source", "a dataset that can be read", str(error), remedy) from None
+        raise InvalidInput(
+            job.where, "path of a source", "a dataset that can be read", str(error), remedy
+        ) from None
     if not rows:
         raise InvalidInput(source.path, "rows", "at least one", "none", "")
     return SourceRows(source, tuple(rows))
 
 
-def _make_prompt_row(row: Row, source: Source, reserved: frozenset[str], where: str) -> dict[str, Any]:
+def _make_prompt_row(
+    row: Row, source: Source, reserved: frozenset[str], where: str
+) -> dict[str, Any]:
     prompt_column = _find_column(row, source, "prompt", where)
     rubric_column = _find_column(row, source, "rubric", where)
     if prompt_column is None:
@@ -111,7 +115,11 @@ def _make_prompt_row(row: Row, source: Source, reserved: frozenset[str], where: 
         used_columns.update(INSTRUCTION_COLUMNS)
         if row.get("instruction_id_list") is not None:
             rubric = {name: row.get(name) for name in INSTRUCTION_COLUMNS}
-    prompt_row = {str(name): value for name, value in row.items() if name not in used_columns and name not in reserved}
+    prompt_row = {
+        str(name): value
+        for name, value in row.items()
+        if name not in used_columns and name not in reserved
+    }
     prompt_row["prompt"] = _read_prompt(row[prompt_column], where)
     prompt_row["rubric"] = rubric
     # A column may have different types in different sources, so the trainer's table holds plain JSON data.
@@ -142,14 +150,28 @@ def _read_prompt(cell: Any, where: str) -> Any:
         content = message.get("content")
         for part in content if isinstance(content, list | tuple) else ():
             if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
-                raise InvalidInput(where, "prompt", "of texts", f"a part of type {part['type']!r}", "")
+                raise InvalidInput(
+                    where, "prompt", "of texts", f"a part of type {part['type']!r}", ""
+                )
     messages = [convert_message(message) for message in prompt]
     for message in messages:
         if not isinstance(message["content"], str):
-            raise InvalidInput(where, "prompt", "messages whose content is a text", repr(message["content"])[:80], "")
+            raise InvalidInput(
+                where,
+                "prompt",
+                "messages whose content is a text",
+                repr(message["content"])[:80],
+                "",
+            )
     if messages[-1]["role"] == "assistant":
         remedy = "Remove the answer: the policy will give its own."
-        raise InvalidInput(where, "prompt", "messages that end before the answer", "one of the assistant last", remedy)
+        raise InvalidInput(
+            where,
+            "prompt",
+            "messages that end before the answer",
+            "one of the assistant last",
+            remedy,
+        )
     return messages
 
 

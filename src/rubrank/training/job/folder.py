@@ -64,7 +64,9 @@ class Branch:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for config.json."""
-        changed = {name: {"before": before, "now": now} for name, (before, now) in self.changed.items()}
+        changed = {
+            name: {"before": before, "now": now} for name, (before, now) in self.changed.items()
+        }
         return {"checkpoint": str(self.checkpoint), "changed": changed}
 
 
@@ -81,7 +83,9 @@ def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | 
     """Where to begin; raises if a run would be overwritten, or continued with other settings."""
     if branch is not None:
         if resume:
-            raise InvalidInput("train", "branch", "given without `resume`", "both", "A branch is a new run.")
+            raise InvalidInput(
+                "train", "branch", "given without `resume`", "both", "A branch is a new run."
+            )
         find_checkpoint(job, sizes, resume=False)
         new_branch = make_branch(job, sizes, branch)
         return Start(new_branch.checkpoint, new_branch)
@@ -95,7 +99,9 @@ def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | 
 def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     """A branch off a checkpoint; raises if it changes more than control settings."""
     if not checkpoint.is_dir():
-        raise InvalidInput("train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70.")
+        raise InvalidInput(
+            "train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70."
+        )
     if not is_complete(checkpoint):
         last = last_checkpoint(checkpoint)
         remedy = f"Did you mean {last}?" if last is not None else "Such as out/checkpoint-70."
@@ -178,9 +184,17 @@ def _list_checkpoints(folder: Path) -> list[Path]:
 def _check_writable(job: Job, folder: Path) -> None:
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise InvalidInput(job.where, "output", "a folder", f"the file {existing}", "Choose another one.")
+        raise InvalidInput(
+            job.where, "output", "a folder", f"the file {existing}", "Choose another one."
+        )
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InvalidInput(job.where, "output", "a folder that can be written", str(existing), "Choose another one.")
+        raise InvalidInput(
+            job.where,
+            "output",
+            "a folder that can be written",
+            str(existing),
+            "Choose another one.",
+        )
 
 
 def _check_foreign_files(job: Job, folder: Path) -> None:
@@ -192,7 +206,9 @@ def _check_foreign_files(job: Job, folder: Path) -> None:
         raise InvalidInput(job.where, "output", allowed, str(folder), "Choose another one.")
     if config is None and (folder / MODEL).exists():
         got = f"{folder / MODEL}, which it would overwrite"
-        raise InvalidInput(job.where, "output", f"a folder without {MODEL}", got, "Choose another one.")
+        raise InvalidInput(
+            job.where, "output", f"a folder without {MODEL}", got, "Choose another one."
+        )
 
 
 # --------------------------------------------------------------------------------------------------------- config.json
@@ -226,9 +242,15 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
     if not config:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
         remedy = "Start a new run, with the checkpoint as its model."
-        raise InvalidInput(job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy)
+        raise InvalidInput(
+            job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy
+        )
     # A run of an older version lacks keys that were added later.
-    defaults = {name: field.default for name, field in Config.model_fields.items() if not field.is_required()}
+    defaults = {
+        name: field.default
+        for name, field in Config.model_fields.items()
+        if not field.is_required()
+    }
     defaults = json.loads(json.dumps(defaults, default=lambda value: value.model_dump(mode="json")))
     flat = dict(_flatten({**defaults, **config}))
     return {name: value for name, value in flat.items() if not name.startswith("branch.")}
@@ -265,7 +287,9 @@ def _check_same_run(job: Job, sizes: Mapping[str, Any]) -> None:
 
 def _convert_starts(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Compare the starts of attributes as steps: "70%" of a longer run is another step."""
-    steps_before = sum(value for name, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", name))
+    steps_before = sum(
+        value for name, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", name)
+    )
     for number, attribute in enumerate(job.config.attributes):
         name = f"attributes.{number}.start"
         start = before.get(name)
@@ -288,7 +312,9 @@ def _allow_more_steps(job: Job, before: Mapping[str, Any], now: dict[str, Any]) 
     now[name] = steps_before
 
 
-def _find_changes(before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]) -> list[str]:
+def _find_changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]
+) -> list[str]:
     """Names of the settings that differ and may not."""
     changed = []
     for name in dict.fromkeys([*now, *before]):

@@ -56,7 +56,9 @@ def make_lora_config(job: Job) -> Any:
         raise
     except Exception as error:  # each option raises its own errors
         got = describe_error(error)
-        raise InvalidInput(job.where, "model.lora", "what PEFT's LoraConfig takes", got, "") from None
+        raise InvalidInput(
+            job.where, "model.lora", "what PEFT's LoraConfig takes", got, ""
+        ) from None
 
 
 def check_adapters(job: Job, config: Any) -> None:
@@ -72,7 +74,10 @@ def check_adapters(job: Job, config: Any) -> None:
     module_names = [name for name, _ in layers.named_modules()]
     last_parts = {name.rpartition(".")[2] for name in module_names}
     known_names = {part for part in last_parts if part and not part.isdigit()}
-    modules_of = {"targets": lora_config.target_modules, "modules_to_save": lora_config.modules_to_save}
+    modules_of = {
+        "targets": lora_config.target_modules,
+        "modules_to_save": lora_config.modules_to_save,
+    }
     for parameter, modules in modules_of.items():
         for module in modules if isinstance(modules, list | set | tuple) else ():
             if not any(name == module or name.endswith(f".{module}") for name in module_names):
@@ -82,7 +87,9 @@ def check_adapters(job: Job, config: Any) -> None:
         with warnings.catch_warnings(action="ignore"):
             get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
     except Exception as error:  # each option raises its own errors
-        raise InvalidInput(job.where, "model.lora", "adapters that fit the model", describe_error(error), "") from None
+        raise InvalidInput(
+            job.where, "model.lora", "adapters that fit the model", describe_error(error), ""
+        ) from None
 
 
 def _make_layers(config: Any) -> Any:
@@ -105,18 +112,24 @@ def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: se
     """Raise for options that LoraConfig does not have, that are decided elsewhere, or that are given twice."""
     for name, value in extra.items():
         if name in _DECIDED_ELSEWHERE:
-            raise InvalidInput(job.where, f"model.lora.{name}", "left out", repr(value), _DECIDED_ELSEWHERE[name])
+            raise InvalidInput(
+                job.where, f"model.lora.{name}", "left out", repr(value), _DECIDED_ELSEWHERE[name]
+            )
         if name not in known_names:
             allowed_names = (known_names - _DECIDED_ELSEWHERE.keys()) | set(Lora.model_fields)
             raise UnknownName.of(job.where, "model.lora", name, allowed_names)
         own_name = _OWN_NAMES.get(name)
         if own_name in lora.model_fields_set:
-            raise InvalidInput(job.where, f"model.lora.{name}", f"given without {own_name}", "both", "")
+            raise InvalidInput(
+                job.where, f"model.lora.{name}", f"given without {own_name}", "both", ""
+            )
     targets = extra.get("target_modules", lora.targets) or ()
     target_names = [targets] if isinstance(targets, str) else targets
     if "lm_head" in target_names:
         remedy = "TRL uses its weights directly: an adapter there would never be trained."
-        raise InvalidInput(job.where, "model.lora.targets", "without lm_head", repr(targets), remedy)
+        raise InvalidInput(
+            job.where, "model.lora.targets", "without lm_head", repr(targets), remedy
+        )
 
 
 def _to_object(value: Any, hint: Any) -> Any:

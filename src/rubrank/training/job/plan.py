@@ -39,7 +39,12 @@ from rubrank.training.job.config import PRESETS, Job, Stage
 from rubrank.training.job.data import SOURCE, MixStage, SourceRows, lay_out, read_source, source_key
 from rubrank.training.job.folder import Branch, find_start
 from rubrank.training.job.lora import make_lora_config
-from rubrank.training.job.policy import check_init, check_model, describe_precision_change, model_dtype
+from rubrank.training.job.policy import (
+    check_init,
+    check_model,
+    describe_precision_change,
+    model_dtype,
+)
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments
 
 if TYPE_CHECKING:
@@ -108,7 +113,9 @@ class Plan:
             "batch": asdict(self.split),
             "chat": self.chat,
             "stages": [asdict(stage) for stage in self.stages],
-            "attributes": [{"name": c.name, "adjust": str(c.adjust), "start": c.start} for c in self.controls],
+            "attributes": [
+                {"name": c.name, "adjust": str(c.adjust), "start": c.start} for c in self.controls
+            ],
             "held_out": len(self.held_out),
             "judges": [] if judges is None else [judge.name for judge in judges.judges],
             "resume": None if self.checkpoint is None else str(self.checkpoint),
@@ -185,11 +192,15 @@ def _check_steps(job: Job) -> None:
         if stage.steps % updates:
             allowed = f"a multiple of training.updates_per_batch ({updates})"
             remedy = "A batch of rollouts belongs to one stage."
-            raise InvalidInput(job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
+            raise InvalidInput(
+                job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy
+            )
     if config.training.save_steps % updates:
         allowed = f"a multiple of training.updates_per_batch ({updates})"
         remedy = "A run that is resumed in the middle of a batch would sample the batch again."
-        raise InvalidInput(job.where, "training.save_steps", allowed, str(config.training.save_steps), remedy)
+        raise InvalidInput(
+            job.where, "training.save_steps", allowed, str(config.training.save_steps), remedy
+        )
     warm_up = config.training.warmup_steps
     if warm_up > config.steps:
         allowed = f"≤ {config.steps}, the steps of the run"
@@ -224,11 +235,17 @@ def _make_reward(job: Job) -> RubricReward:
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
-    options = {name: getattr(config, name) for name in EngineOptions.model_fields if name in config.model_fields_set}
+    options = {
+        name: getattr(config, name)
+        for name in EngineOptions.model_fields
+        if name in config.model_fields_set
+    }
     options["rubric"] = _find_file(job, config.rubric)
     options["judges"] = _load_judges(job)
     if "attributes" in config.model_fields_set:
-        options["attributes"] = [control_of(config, attribute, config.steps) for attribute in config.attributes]
+        options["attributes"] = [
+            control_of(config, attribute, config.steps) for attribute in config.attributes
+        ]
     records = config.records
     options["records"] = Recording(
         job.records,
@@ -242,7 +259,9 @@ def _make_reward(job: Job) -> RubricReward:
     if config.cache is not None:
         options["cache"] = job.path(config.cache)
     reward = RubricReward(**options)
-    reward.engine.check_scaling(job.where, "training.scale_rewards", config.training.scale_rewards != "none")
+    reward.engine.check_scaling(
+        job.where, "training.scale_rewards", config.training.scale_rewards != "none"
+    )
     if config.evolve is not None:
         _start_evolution(job, reward)
     return reward
@@ -254,9 +273,13 @@ def _start_evolution(job: Job, reward: RubricReward) -> None:
     from rubrank.drafting.writers import load_writers
     from rubrank.training.evolution import LOG_NAME, start_evolution
 
-    options = validate_model(EvolveOptions, job.config.evolve, f"{job.where}: evolve", "docs/drafting.md")
+    options = validate_model(
+        EvolveOptions, job.config.evolve, f"{job.where}: evolve", "docs/drafting.md"
+    )
     writers = load_writers(_find_file(job, options.writers))
-    writers = writers.model_copy(update={"cache": writers.cache or str(job.output / "writers.sqlite")})
+    writers = writers.model_copy(
+        update={"cache": writers.cache or str(job.output / "writers.sqlite")}
+    )
     prompts = None if options.prompts is None else str(job.path(options.prompts))
     options = options.model_copy(update={"writers": writers, "prompts": prompts})
     start_evolution(reward, RubricEvolution(options, reward.engine.judges, job.output / LOG_NAME))
@@ -285,7 +308,9 @@ def _load_judges(job: Job) -> Judges | None:
     source = _find_file(job, job.config.judges)
     if not isinstance(source, str | Mapping):
         remedy = "See `rubrank help judges`."
-        raise InvalidInput(job.where, "judges", "a file, or the contents of one", repr(source), remedy)
+        raise InvalidInput(
+            job.where, "judges", "a file, or the contents of one", repr(source), remedy
+        )
     judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
     return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
@@ -336,7 +361,9 @@ def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...
 
 
 def _digest(data: Any) -> str:
-    return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[
+        :16
+    ]
 
 
 def _read_data(job: Job) -> _Data:
@@ -350,14 +377,18 @@ def _read_data(job: Job) -> _Data:
     held_out = []
     if job.config.held_out is not None:
         held_out = [read_source(job, source) for source in job.config.held_out.sources]
-    path_of_prompt = {repr(row["prompt"]): source.path for source in trained.values() for row in source.rows}
+    path_of_prompt = {
+        repr(row["prompt"]): source.path for source in trained.values() for row in source.rows
+    }
     for held_out_source in held_out:
         for number, row in enumerate(held_out_source.rows, start=1):
             path = path_of_prompt.get(repr(row["prompt"]))
             if path is not None:
                 got = f"row {number} of {held_out_source.path}, which is in {path} too"
                 remedy = "Remove it from one of them."
-                raise InvalidInput(job.where, "held_out", "prompts that are not trained on", got, remedy)
+                raise InvalidInput(
+                    job.where, "held_out", "prompts that are not trained on", got, remedy
+                )
     return _Data(trained, held_out)
 
 
@@ -382,7 +413,9 @@ def _plan_stages(
     plans = []
     for stage, mix in zip(job.config.stages, stages, strict=True):
         end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
-        source_of_prompt = np.searchsorted(source_ends, order[first_prompt:end_prompt], side="right")
+        source_of_prompt = np.searchsorted(
+            source_ends, order[first_prompt:end_prompt], side="right"
+        )
         prompts = np.bincount(source_of_prompt, minlength=len(counts))
         sources = tuple(
             SourcePlan(source.path, counts[number], share, int(prompts[number]))
@@ -397,7 +430,10 @@ def _plan_stages(
 # -------------------------------------------------------------------------------------------------------- description
 
 _LABEL_WIDTH = 12
-_SIZES = ("prompts_per_batch", "max_completion_length")  # settings whose defaults are smaller than the paper's
+_SIZES = (
+    "prompts_per_batch",
+    "max_completion_length",
+)  # settings whose defaults are smaller than the paper's
 _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
 
 
@@ -411,7 +447,11 @@ def describe_plan(plan: Plan) -> str:
     for stage in plan.stages:
         sources = []
         for source in stage.sources:
-            passes = f"{source.passes:.1f} passes" if source.passes >= 0.95 else f"{source.passes:.0%} of them"
+            passes = (
+                f"{source.passes:.1f} passes"
+                if source.passes >= 0.95
+                else f"{source.passes:.0%} of them"
+            )
             use = f"{source.prompts:,} prompts from {source.rows:,} rows, {passes}"
             sources.append(f"{source.path} {source.share:.0%} ({use})")
         lines.append((stage.name, f"steps {stage.first:,}–{stage.last:,}: {'; '.join(sources)}"))
@@ -425,7 +465,9 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("benchmarks", f"{names}, {items} items, every {config.evaluate.every} steps"))
     lines.append(("reward", _describe_reward(plan)))
     for control in plan.controls:
-        lines.append(("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on"))
+        lines.append(
+            ("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on")
+        )
     if plan.controls:
         lines.append(("control", _describe_control(plan)))
     if plan.reward.evolution is not None:
@@ -434,20 +476,33 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("evolve", f"every {options.every} steps, {limits}"))
     lines.append(("trainer", _describe_trainer(plan)))
     processes = "1 process" if plan.processes == 1 else f"{plan.processes} processes"
-    portions = f"{plan.split.per_device} rollouts at a time, {plan.split.accumulation} times for an update"
+    portions = (
+        f"{plan.split.per_device} rollouts at a time, {plan.split.accumulation} times for an update"
+    )
     lines.append(("devices", f"{processes}, {portions}"))
     loggers = ", ".join(config.report_to) or "none"
     lines.append(("logs", f"{loggers}; a checkpoint every {training.save_steps} steps"))
     default_sizes = [name for name in _SIZES if name not in training.model_fields_set]
     if default_sizes:
         paper = PRESETS["paper"]
-        sizes = [f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in default_sizes]
-        lines.append(("defaults", f"{', '.join(sizes)}: small, not the paper's; preset paper has those"))
+        sizes = [
+            f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in default_sizes
+        ]
+        lines.append(
+            ("defaults", f"{', '.join(sizes)}: small, not the paper's; preset paper has those")
+        )
     if plan.checkpoint is not None:
         lines.append(("resumes", f"from {plan.checkpoint}"))
     if plan.branch is not None:
-        changes = [f"{name} {before!r} → {now!r}" for name, (before, now) in plan.branch.changed.items()]
-        lines.append(("branch", f"of {plan.branch.checkpoint.parent}: {', '.join(changes) or 'nothing changed'}"))
+        changes = [
+            f"{name} {before!r} → {now!r}" for name, (before, now) in plan.branch.changed.items()
+        ]
+        lines.append(
+            (
+                "branch",
+                f"of {plan.branch.checkpoint.parent}: {', '.join(changes) or 'nothing changed'}",
+            )
+        )
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     title = f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"
     return "\n".join([title, *(labelled(label, text, width=_LABEL_WIDTH) for label, text in lines)])

@@ -39,11 +39,19 @@ def model_path(job: Job) -> str:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             remedy = "Name the folder that holds the weights."
-            raise InvalidInput(job.where, "model.path", "a folder with a config.json", str(folder), remedy)
+            raise InvalidInput(
+                job.where, "model.path", "a folder with a config.json", str(folder), remedy
+            )
         return str(folder)
     if path.startswith((".", "/", "~")) or path.count("/") != 1:
         remedy = "A name on the hub is owner/name."
-        raise InvalidInput(job.where, "model.path", "a folder that exists, or a name on the hub", repr(path), remedy)
+        raise InvalidInput(
+            job.where,
+            "model.path",
+            "a folder that exists, or a name on the hub",
+            repr(path),
+            remedy,
+        )
     return path
 
 
@@ -66,11 +74,23 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
         chat = has_template
     if chat and not has_template:
         remedy = "Set one, or choose a model that was tuned for chats."
-        raise InvalidInput(job.where, "model.chat", "true only for a tokenizer with a chat template", "none", remedy)
+        raise InvalidInput(
+            job.where,
+            "model.chat",
+            "true only for a tokenizer with a chat template",
+            "none",
+            remedy,
+        )
     has_messages = any(is_chat(row) for row in rows)
     if has_messages and not chat:
         remedy = "Choose a model with a chat template, or data whose prompts are texts."
-        raise InvalidInput(job.where, "model.path", "a model that takes messages, as the data has", repr(path), remedy)
+        raise InvalidInput(
+            job.where,
+            "model.path",
+            "a model that takes messages, as the data has",
+            repr(path),
+            remedy,
+        )
     check_tools(job, tokenizer, chat)
     if has_messages:
         _check_template(job, tokenizer, rows)
@@ -101,7 +121,11 @@ def _read_config(job: Job, path: str) -> Any:
     from transformers import AutoConfig
 
     config = _read_pretrained(job, path, "AutoConfig")
-    changes = {name: value for name, value in init_kwargs(job).items() if name not in _LOADING and name != "dtype"}
+    changes = {
+        name: value
+        for name, value in init_kwargs(job).items()
+        if name not in _LOADING and name != "dtype"
+    }
     if not changes.keys() <= vars(config).keys():
         return config  # an unknown name is reported by _check_init_names
     try:
@@ -153,11 +177,15 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
             continue
         tried_roles.add(roles)
         try:
-            tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True, **options)
+            tokenizer.apply_chat_template(
+                row["prompt"], tokenize=False, add_generation_prompt=True, **options
+            )
         except Exception as error:  # templates raise errors of many types
             where = f"{job.where}: prompt {number}"
             got = f"{', '.join(roles)} ({describe_error(error)})"
-            raise InvalidInput(where, "prompt", "messages that the model's chat template takes", got, "") from None
+            raise InvalidInput(
+                where, "prompt", "messages that the model's chat template takes", got, ""
+            ) from None
 
 
 def _template_options(job: Job) -> Mapping[str, Any]:
@@ -165,7 +193,9 @@ def _template_options(job: Job) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check_thinking(
+    job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Raise for `thinking: prefilled` if prompts do not end in an opening tag.
 
     Every completion would be read as reasoning without an answer.
@@ -180,10 +210,14 @@ def _check_thinking(job: Job, tokenizer: Any, chat: bool, rows: Sequence[Mapping
         opener = "prompts that end in an opening tag such as <think>"
     if not is_opened:
         remedy = "Use thinking: auto, which looks at the template."
-        raise InvalidInput(job.where, "thinking", f"auto or tags without {opener}", "prefilled", remedy)
+        raise InvalidInput(
+            job.where, "thinking", f"auto or tags without {opener}", "prefilled", remedy
+        )
 
 
-def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check_lengths(
+    job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Raise if a prompt and a completion of full length do not fit into the model. TRL does not truncate prompts."""
     limit, limit_name = _find_most_tokens(job, config)
     if limit is None:
@@ -192,7 +226,9 @@ def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequ
     remedy = "Reduce training.max_completion_length, or set max_position_embeddings under trl.model_init_kwargs."
     if completion >= limit:
         got = f"{completion:,} tokens of a completion"
-        raise InvalidInput(job.where, "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy)
+        raise InvalidInput(
+            job.where, "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy
+        )
     options = _template_options(job)
     for number, row in enumerate(rows, start=1):
         prompt = row["prompt"]
@@ -201,24 +237,38 @@ def _check_lengths(job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequ
             continue
         if chat:
             messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+            prompt = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **options
+            )
         tokens = len(tokenizer(prompt)["input_ids"])
         if tokens + completion > limit:
             where = f"{job.where}: prompt {number}"
             got = f"{tokens:,} tokens of the prompt + {completion:,} of a completion"
-            raise InvalidInput(where, "prompt", f"≤ {limit:,} tokens with its completion, {limit_name}", got, remedy)
+            raise InvalidInput(
+                where,
+                "prompt",
+                f"≤ {limit:,} tokens with its completion, {limit_name}",
+                got,
+                remedy,
+            )
 
 
 def _find_most_tokens(job: Job, config: Any) -> tuple[int | None, str]:
     """The tokens that fit into the model, None if there is no limit, and the setting that limits them."""
     text_config = config.get_text_config()
-    positions = getattr(text_config, "max_position_embeddings", None) or getattr(text_config, "n_positions", None)
+    positions = getattr(text_config, "max_position_embeddings", None) or getattr(
+        text_config, "n_positions", None
+    )
     rope = getattr(text_config, "rope_parameters", None) or {}
     if positions and isinstance(rope.get("factor"), int | float):
         trained_positions = rope.get("original_max_position_embeddings") or positions
         positions = max(positions, int(rope["factor"] * trained_positions))
     vllm_length = job.config.trl.get("vllm_max_model_length")
-    if job.config.trl.get("use_vllm") and isinstance(vllm_length, int) and vllm_length < (positions or math.inf):
+    if (
+        job.config.trl.get("use_vllm")
+        and isinstance(vllm_length, int)
+        and vllm_length < (positions or math.inf)
+    ):
         return vllm_length, "trl.vllm_max_model_length"
     return positions, "the model's positions"
 
@@ -229,7 +279,9 @@ _BOOLEANS = word_set("""
     trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
     use_kernels ignore_mismatched_sizes
 """)
-_TEXTS = word_set("revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation")
+_TEXTS = word_set(
+    "revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation"
+)
 _MAPPINGS = word_set("max_memory key_mapping proxies")
 _LOADING = (
     _BOOLEANS
@@ -239,7 +291,14 @@ _LOADING = (
 )
 """Arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
 _DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
-_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+_ATTENTION = (
+    "eager",
+    "sdpa",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flash_attention_4",
+    "flex_attention",
+)
 _DECIDED_ELSEWHERE = {
     "dtype": "It has a key of its own: model.dtype.",
     "torch_dtype": "It has a key of its own: model.dtype.",
@@ -277,7 +336,9 @@ def check_init(job: Job) -> None:
     if options is None:
         return
     if not isinstance(options, Mapping):
-        raise InvalidInput(job.where, _INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}.")
+        raise InvalidInput(
+            job.where, _INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}."
+        )
     for name, value in options.items():
         _check_init_value(job, name, value)
     make_quantization(job)
@@ -298,14 +359,18 @@ def _check_init_value(job: Job, name: str, value: Any) -> None:
     if name in _MAPPINGS and not isinstance(value, Mapping):
         raise InvalidInput(job.where, parameter, "a mapping", repr(value), "")
     if name == "quantization_config" and not isinstance(value, Mapping):
-        raise InvalidInput(job.where, parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}.")
+        raise InvalidInput(
+            job.where, parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}."
+        )
     if name == "attn_implementation":
         is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
         if value not in _ATTENTION and not is_kernel:
             raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
     if name == "device_map":
         if isinstance(value, bool | list | float):
-            raise InvalidInput(job.where, parameter, "a word, a device or a mapping", repr(value), "")
+            raise InvalidInput(
+                job.where, parameter, "a word, a device or a mapping", repr(value), ""
+            )
         if isinstance(value, str) and value not in _DEVICE_MAPS and not _is_device(value):
             raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS)
 
@@ -376,7 +441,11 @@ def describe_precision_change(job: Job) -> str:
     if not computes_on_cpu(job):
         return ""
     # A flag that is null counts as well: TRL reads it as true.
-    replaced = [f"trl.{name}" for name in HALF_PRECISION_FLAGS if job.config.trl.get(name, False) is not False]
+    replaced = [
+        f"trl.{name}"
+        for name in HALF_PRECISION_FLAGS
+        if job.config.trl.get(name, False) is not False
+    ]
     if job.config.model.dtype != "float32":
         replaced.insert(0, f"model.dtype {job.config.model.dtype}")
     if os.environ.get(_LAUNCHER_VARIABLE, "no") != "no":
@@ -384,12 +453,21 @@ def describe_precision_change(job: Job) -> str:
     if not replaced:
         return ""
     reason = "the run is on the CPU" if has_accelerator() else "no GPU"
-    return f"float32 instead of {', '.join(replaced)}: {reason}, and half precision crashes some CPUs"
+    return (
+        f"float32 instead of {', '.join(replaced)}: {reason}, and half precision crashes some CPUs"
+    )
 
 
 def computes_on_cpu(job: Job) -> bool:
     """Whether the run is on the CPU: nothing else is available, or the config or the launcher chose it."""
-    launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in ("1", "true", "yes", "y", "on", "t")
+    launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in (
+        "1",
+        "true",
+        "yes",
+        "y",
+        "on",
+        "t",
+    )
     return bool(job.config.trl.get("use_cpu")) or launched_on_cpu or not has_accelerator()
 
 

@@ -23,7 +23,12 @@ from rubrank.training.job.data import STAGE, to_dataset
 from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.plan import Plan
-from rubrank.training.job.policy import has_weights, make_quantization, model_path, overrule_launcher
+from rubrank.training.job.policy import (
+    has_weights,
+    make_quantization,
+    model_path,
+    overrule_launcher,
+)
 from rubrank.training.job.trl_config import make_arguments
 
 _MOST_CRITERIA = 6  # criteria in the line that is printed for a step
@@ -51,9 +56,13 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
     if trainer.is_world_process_zero():
         write_config(plan.job, plan.sizes, plan.branch)
         if plan.checkpoint is None:
-            plan.reward.engine.rewind(0)  # drop the records of a run that did not reach its first checkpoint
+            plan.reward.engine.rewind(
+                0
+            )  # drop the records of a run that did not reach its first checkpoint
     try:
-        trainer.train(resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint))
+        trainer.train(
+            resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint)
+        )
         if plan.held_out and not _is_evaluated(trainer):
             trainer.evaluate()
     finally:
@@ -81,7 +90,8 @@ def save_policy(trainer: Any, folder: Path) -> None:
     trainer.save_model(str(folder))
     if trainer.is_world_process_zero() and not has_weights(folder):
         remedy = (
-            "The last checkpoint has them: gather them there (ZeRO: zero_to_fp32.py; FSDP: accelerate merge-weights)."
+            "The last checkpoint has them: gather them there "
+            "(ZeRO: zero_to_fp32.py; FSDP: accelerate merge-weights)."
         )
         raise InvalidInput("train", "model", "saved with its weights", f"none in {folder}", remedy)
 
@@ -95,7 +105,9 @@ def check_can_save(job: Job, trainer: Any) -> None:
     if zero.get("stage") == 3 and not zero.get("stage3_gather_16bit_weights_on_model_save"):
         name = "stage3_gather_16bit_weights_on_model_save"
         remedy = "In accelerate's file it is zero3_save_16bit_model: true."
-        raise InvalidInput(job.where, f"DeepSpeed's {name}", "true, to save the policy", "false", remedy)
+        raise InvalidInput(
+            job.where, f"DeepSpeed's {name}", "true, to save the policy", "false", remedy
+        )
 
 
 def _is_evaluated(trainer: Any) -> bool:
@@ -145,7 +157,12 @@ def add_stages(plan: Plan, dataset: Any) -> Any:
     """The dataset with the stage of every prompt, if there are several."""
     if len(plan.stages) < 2:
         return dataset
-    names = [stage.name for stage in plan.stages for source in stage.sources for _ in range(source.prompts)]
+    names = [
+        stage.name
+        for stage in plan.stages
+        for source in stage.sources
+        for _ in range(source.prompts)
+    ]
     return dataset.add_column(STAGE, names)
 
 
@@ -154,9 +171,15 @@ def _make_printer() -> Any:
     from transformers import TrainerCallback
 
     class LinePrinter(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
+        ) -> None:
             if state.is_world_process_zero and logs:
-                print(format_line(logs, state.global_step, state.max_steps), file=sys.stderr, flush=True)
+                print(
+                    format_line(logs, state.global_step, state.max_steps),
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     return LinePrinter()
 

@@ -40,7 +40,9 @@ _SAME_IN_TRL = word_list("""
 """)
 """Settings under `training` that are passed to GRPOConfig unchanged."""
 
-_BATCH = "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
+_BATCH = (
+    "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
+)
 _HELD_OUT = "It follows from held_out."
 _ORDER = "The order of the prompts is laid out from stages and seed."
 _STEPS = "It follows from the steps of stages."
@@ -110,7 +112,9 @@ def make_arguments(plan: Plan) -> Any:
     try:
         return GRPOConfig(**arguments)
     except Exception as error:  # each setting, and each library behind it, raises its own errors
-        raise InvalidInput(plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), "") from None
+        raise InvalidInput(
+            plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), ""
+        ) from None
 
 
 def _device_arguments() -> dict[str, Any]:
@@ -134,7 +138,12 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
     training = plan.job.config.training
     row_bytes = 8.0 * training.max_completion_length * count_vocabulary(plan.job)
     batch_size = evaluation_batch_size(
-        plan.split, held_out, training.num_generations, len(plan.held_out), row_bytes, plan.processes
+        plan.split,
+        held_out,
+        training.num_generations,
+        len(plan.held_out),
+        row_bytes,
+        plan.processes,
     )
     return {
         "eval_strategy": "steps",
@@ -154,10 +163,14 @@ def check_arguments(job: Job) -> None:
     from transformers.training_args import OptimizerNames
     from trl import GRPOConfig
 
-    argument_names = {field.name for field in fields(GRPOConfig) if field.init} - DECIDED_ELSEWHERE.keys()
+    argument_names = {
+        field.name for field in fields(GRPOConfig) if field.init
+    } - DECIDED_ELSEWHERE.keys()
     for name, value in job.config.trl.items():
         if name in DECIDED_ELSEWHERE:
-            raise InvalidInput(job.where, f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name])
+            raise InvalidInput(
+                job.where, f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name]
+            )
         if name not in argument_names:
             similar = get_close_matches(name, sorted(argument_names), n=1)
             remedy = f"Did you mean {similar[0]!r}?" if similar else "See TRL's GRPOConfig."
@@ -181,7 +194,9 @@ def read_trl_arguments(job: Job) -> dict[str, Any]:
         value = arguments.get(name)
         if isinstance(value, str) and not value.lstrip().startswith("{"):
             path = job.path(value)
-            file = require_file(path, owner=job.where, what=f"trl.{name}", remedy="Or write a mapping.")
+            file = require_file(
+                path, owner=job.where, what=f"trl.{name}", remedy="Or write a mapping."
+            )
             arguments[name] = str(file)
     arguments.pop("model_init_kwargs", None)
     return arguments
@@ -198,7 +213,11 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
         remedy = "Without a KL term there is no reference model."
         refuse("sync_ref_model", "false with training.beta = 0", remedy=remedy)
     if arguments.get("sync_ref_model") and job.config.model.lora is not None:
-        refuse("sync_ref_model", "false with model.lora", remedy="The reference is the model without its adapters.")
+        refuse(
+            "sync_ref_model",
+            "false with model.lora",
+            remedy="The reference is the model without its adapters.",
+        )
     if (arguments.get("liger_kernel_config") or {}).get("fused_linear_cross_entropy"):
         name = "liger_kernel_config.fused_linear_cross_entropy"
         refuse(name, "false", remedy="TRL has a fused head of its own.")
@@ -209,12 +228,22 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
     if arguments.get("use_adaptive_entropy") and lowest > highest:
         refuse("entropy_coef_min", f"≤ entropy_coef_max ({highest:g})", f"{lowest:g}")
     mode = arguments.get("vllm_importance_sampling_mode", "sequence_mask")
-    is_corrected = arguments.get("use_vllm") and arguments.get("vllm_importance_sampling_correction", True)
-    if training.loss_type == "vespo" and is_corrected and mode not in ("token_truncate", "token_mask"):
+    is_corrected = arguments.get("use_vllm") and arguments.get(
+        "vllm_importance_sampling_correction", True
+    )
+    if (
+        training.loss_type == "vespo"
+        and is_corrected
+        and mode not in ("token_truncate", "token_mask")
+    ):
         allowed = "token_truncate or token_mask with loss_type vespo"
         refuse("vllm_importance_sampling_mode", allowed, repr(mode))
     if arguments.get("use_vllm") and arguments.get("use_transformers_continuous_batching"):
-        refuse("use_transformers_continuous_batching", "false with use_vllm", remedy="One of them samples.")
+        refuse(
+            "use_transformers_continuous_batching",
+            "false with use_vllm",
+            remedy="One of them samples.",
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- trials
@@ -275,18 +304,28 @@ def _try_optimizer(job: Job, arguments: Any) -> None:
     if arguments.optim_args:
         for part in arguments.optim_args.replace(" ", "").split(","):
             if part.count("=") != 1:
-                raise InvalidInput(job.where, "trl.optim_args", "name=value, and commas between them", repr(part), "")
+                raise InvalidInput(
+                    job.where,
+                    "trl.optim_args",
+                    "name=value, and commas between them",
+                    repr(part),
+                    "",
+                )
     is_projected = name.startswith(_PROJECTED_OPTIMIZERS)
     if is_projected and not arguments.optim_target_modules:
         allowed = f"given with training.optim: {name}"
-        raise InvalidInput(job.where, "trl.optim_target_modules", allowed, "none", "Such as [attn, mlp].")
+        raise InvalidInput(
+            job.where, "trl.optim_target_modules", allowed, "none", "Such as [attn, mlp]."
+        )
     try:
         Trainer.get_optimizer_cls_and_kwargs(arguments, None)
     except Exception as error:  # each optimizer raises its own errors
         if is_projected and not isinstance(error, ImportError):
             return
         allowed = f"one that can be made ({name})"
-        raise InvalidInput(job.where, "training.optim", allowed, describe_error(error), "") from None
+        raise InvalidInput(
+            job.where, "training.optim", allowed, describe_error(error), ""
+        ) from None
 
 
 def _try_schedule(job: Job, arguments: Any) -> None:
@@ -329,7 +368,11 @@ def _check_checkpointing_and_compilation(job: Job, arguments: Any) -> None:
 
     if arguments.gradient_checkpointing:
         # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
-        parameters = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
+        parameters = inspect.signature(checkpoint).parameters.keys() - {
+            "function",
+            "args",
+            "kwargs",
+        }
         options = arguments.gradient_checkpointing_kwargs or ()
         check_known(job, "trl.gradient_checkpointing_kwargs", options, parameters)
     if arguments.torch_compile and arguments.torch_compile_backend:
@@ -342,7 +385,9 @@ def _try_sampling(job: Job, arguments: Any) -> None:
     for name, value in options.items():
         if name in _GENERATION_DECIDED_ELSEWHERE:
             remedy = _GENERATION_DECIDED_ELSEWHERE[name]
-            raise InvalidInput(job.where, f"trl.generation_kwargs.{name}", "left out", repr(value), remedy)
+            raise InvalidInput(
+                job.where, f"trl.generation_kwargs.{name}", "left out", repr(value), remedy
+            )
     if arguments.use_transformers_continuous_batching:
         from transformers.generation import ContinuousBatchingConfig
 
@@ -354,14 +399,28 @@ def _try_sampling(job: Job, arguments: Any) -> None:
     elif options:
         from transformers import GenerationConfig
 
-        check_known(job, "trl.generation_kwargs", options, vars(GenerationConfig()).keys() | {"generation_config"})
-        _try(job, "trl.generation_kwargs", "what transformers takes", lambda: GenerationConfig(**options).validate())
+        check_known(
+            job,
+            "trl.generation_kwargs",
+            options,
+            vars(GenerationConfig()).keys() | {"generation_config"},
+        )
+        _try(
+            job,
+            "trl.generation_kwargs",
+            "what transformers takes",
+            lambda: GenerationConfig(**options).validate(),
+        )
 
 
 def _check_vllm(job: Job, arguments: Any) -> None:
     url = arguments.vllm_server_base_url
-    if url is not None and not (urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname):
-        raise InvalidInput(job.where, "trl.vllm_server_base_url", "a URL", repr(url), "Such as http://host:8000.")
+    if url is not None and not (
+        urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname
+    ):
+        raise InvalidInput(
+            job.where, "trl.vllm_server_base_url", "a URL", repr(url), "Such as http://host:8000."
+        )
     parts = arguments.vllm_tensor_parallel_size
     if arguments.vllm_mode == "colocate" and arguments.world_size % parts:
         allowed = f"a divisor of the {arguments.world_size} processes with vllm_mode: colocate"
@@ -375,6 +434,14 @@ def _check_hub(job: Job, arguments: Any) -> None:
     from huggingface_hub.utils import validate_repo_id
 
     if arguments.hub_model_id is not None:
-        _try(job, "trl.hub_model_id", "owner/name", lambda: validate_repo_id(arguments.hub_model_id))
+        _try(
+            job, "trl.hub_model_id", "owner/name", lambda: validate_repo_id(arguments.hub_model_id)
+        )
     if get_token() is None:
-        raise InvalidInput(job.where, "trl.push_to_hub", "false without a token of the hub", "true", "Set HF_TOKEN.")
+        raise InvalidInput(
+            job.where,
+            "trl.push_to_hub",
+            "false without a token of the hub",
+            "true",
+            "Set HF_TOKEN.",
+        )

@@ -42,7 +42,9 @@ class ArrivingGroup:
     size: how many rollouts will come; None: unknown, so that only judges that compare all pairs are called ahead.
     """
 
-    def __init__(self, engine: RewardEngine, id: str, rubric: Any = None, size: int | None = None) -> None:
+    def __init__(
+        self, engine: RewardEngine, id: str, rubric: Any = None, size: int | None = None
+    ) -> None:
         self.size = size
         self._engine = engine
         self._id = id
@@ -59,10 +61,14 @@ class ArrivingGroup:
     def begin(self, member: Hashable, rollout: Rollout) -> None:
         """Grade one rollout by itself, and compare it with those that are there."""
         if self._pairs is None:
-            self._pairs = ArrivingPairs(self._engine, self._id, self._rubric, self.size, self._start)
+            self._pairs = ArrivingPairs(
+                self._engine, self._id, self._rubric, self.size, self._start
+            )
         pairs = self._pairs
         slot = self._free_slot(member)
-        identical = next((name for name, earlier in self._rollouts.items() if earlier == rollout), None)
+        identical = next(
+            (name for name, earlier in self._rollouts.items() if earlier == rollout), None
+        )
         self._rollouts[member] = rollout
         self._slots[member] = slot
         if identical is not None:
@@ -83,7 +89,11 @@ class ArrivingGroup:
     def _free_slot(self, member: Hashable) -> int:
         """The place of a member in the group: its number, if it has one; the order of arrival does not matter then."""
         used_slots = set(self._slots.values())
-        if isinstance(member, int | np.integer) and 0 <= member < (self.size or 0) and member not in used_slots:
+        if (
+            isinstance(member, int | np.integer)
+            and 0 <= member < (self.size or 0)
+            and member not in used_slots
+        ):
             return int(member)
         return next(slot for slot in range(len(used_slots) + 1) if slot not in used_slots)
 
@@ -99,7 +109,9 @@ class ArrivingGroup:
         finally:
             span[1] = time.perf_counter()
 
-    async def _grade(self, single: Group, pairs: ArrivingPairs, comparable: asyncio.Future[GroupScores]) -> Graded:
+    async def _grade(
+        self, single: Group, pairs: ArrivingPairs, comparable: asyncio.Future[GroupScores]
+    ) -> Graded:
         try:
             table = await asyncio.to_thread(self._engine.decide, [single])
             if pairs.may_enter(table.groups[0]):
@@ -197,7 +209,9 @@ class ArrivingPairs:
             return
         groups = [group for group, _ in pairs]
         cells = [cells for _, cells in pairs]
-        task = self._start(self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo)))
+        task = self._start(
+            self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo))
+        )
         # Retrieve the error, if any: the task may never be awaited.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._tasks.append(task)
@@ -242,7 +256,9 @@ async def merge_rollouts(
         scores[0].criteria,
         np.concatenate([part.scores for part in scores]),
         reasons,
-        probabilities={name: tuple(part.probabilities.get(name, ((),))[0] for part in scores) for name in names},
+        probabilities={
+            name: tuple(part.probabilities.get(name, ((),))[0] for part in scores) for name in names
+        },
     )
     table = engine.decide_groups(ScoreTable((stacked,)), [group])
     arrived = None if pairs is None or slots is None else pairs.arrived(slots)

@@ -103,7 +103,9 @@ class Barrier:
     ) -> None:
         for name, value in (("size", size), ("timeout", timeout), ("keep", keep)):
             if not value > 0:
-                raise InvalidInput(_OWNER, name, "> 0", repr(value), "Size counts rollouts, the others seconds.")
+                raise InvalidInput(
+                    _OWNER, name, "> 0", repr(value), "Size counts rollouts, the others seconds."
+                )
         self.engine = engine
         self.size = size
         self.timeout = timeout
@@ -130,7 +132,9 @@ class Barrier:
 
         member: its number in the group, to recognise a repeated call; None: every call is another sample.
         """
-        sample = await self.score(key, rollout, step=step, rubric=rubric, size=size, member=member, train=train)
+        sample = await self.score(
+            key, rollout, step=step, rubric=rubric, size=size, member=member, train=train
+        )
         return sample.reward
 
     async def score(
@@ -156,7 +160,9 @@ class Barrier:
             if group.closed_at is None:
                 allowed = "the only one of its group"
                 remedy = "Number the samples of a group."
-                raise InvalidInput(_OWNER, f"member {member!r} of {key!r}", allowed, "another response", remedy)
+                raise InvalidInput(
+                    _OWNER, f"member {member!r} of {key!r}", allowed, "another response", remedy
+                )
             group = None
         elif group is not None and group.closed_at is not None and group.is_full:
             group = None

@@ -74,7 +74,9 @@ GroupOf: TypeAlias = Callable[[Sequence[Sample]], Sequence[Hashable]]
 def by_key(samples: Sequence[Sample]) -> list[Hashable]:
     """Samples with the same key are a group, wherever they are."""
     if any(sample.key is None for sample in samples):
-        raise InvalidInput("score_flat", "key", "given for every sample", "None", "Or use group_of=by_position(n).")
+        raise InvalidInput(
+            "score_flat", "key", "given for every sample", "None", "Or use group_of=by_position(n)."
+        )
     return [sample.key for sample in samples]
 
 
@@ -122,9 +124,13 @@ def score_flat(
     all_samples = [sample for part in parts for sample in part]
     if not all_samples:
         return FlatRewards([])
-    groups, places = _make_groups(all_samples, group_of(all_samples), engine.label(step, train=train))
+    groups, places = _make_groups(
+        all_samples, group_of(all_samples), engine.label(step, train=train)
+    )
     own_groups = groups[processes.rank :: processes.world]
-    graded_parts = gather_results(processes, lambda: engine.grade(own_groups, processes=processes.world, step=step))
+    graded_parts = gather_results(
+        processes, lambda: engine.grade(own_groups, processes=processes.world, step=step)
+    )
     graded = _merge_graded(graded_parts, len(groups))
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     rewards: Sequence[Sequence[float]] = result.rewards
@@ -132,9 +138,13 @@ def score_flat(
         rewards = [fill_unknown(group) for group in rewards]
     start = sum(len(part) for part in parts[: processes.rank])
     own_places = places[start : start + len(parts[processes.rank])]
-    columns = {name: [column[g][i] for g, i in own_places] for name, column in result.columns.items()}
+    columns = {
+        name: [column[g][i] for g, i in own_places] for name, column in result.columns.items()
+    }
     own_rewards = [rewards[g][i] for g, i in own_places]
-    return FlatRewards(own_rewards, dict(result.metrics), columns, result.distributions, result.disputed)
+    return FlatRewards(
+        own_rewards, dict(result.metrics), columns, result.distributions, result.disputed
+    )
 
 
 def _make_groups(
@@ -151,7 +161,9 @@ def _make_groups(
         group_members.append(sample)
     groups = []
     for key, group_members in members.items():
-        rubric = next((sample.rubric for sample in group_members if sample.rubric is not None), None)
+        rubric = next(
+            (sample.rubric for sample in group_members if sample.rubric is not None), None
+        )
         rollouts = tuple(sample.rollout for sample in group_members)
         groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
     return groups, places

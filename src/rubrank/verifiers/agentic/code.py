@@ -21,7 +21,13 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patches import PatchError, apply, parse
 from rubrank.verifiers.agentic.test_run import RunOptions, Work, find_test_files, run_tests
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.code_blocks import Compare, find_code, find_patch, parse_python, same_output
+from rubrank.verifiers.shared.code_blocks import (
+    Compare,
+    find_code,
+    find_patch,
+    parse_python,
+    same_output,
+)
 from rubrank.verifiers.shared.sandboxes.bundle import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
@@ -45,7 +51,10 @@ _FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 @verifier("PatchApplies", family="agentic", version=2)
 def patch_applies(
-    rollout: Rollout, *, files: dict[str, str] | None = None, fuzz: Annotated[int, Field(ge=0, le=3)] = 0
+    rollout: Rollout,
+    *,
+    files: dict[str, str] | None = None,
+    fuzz: Annotated[int, Field(ge=0, le=3)] = 0,
 ) -> Answer:
     """The response holds a unified diff that fits the files (`files` or `metadata["files"]`: name → content).
 
@@ -142,7 +151,9 @@ def code_passes(
         return work
     if work.code is not None and setup:
         work = replace(work, code=f"{setup}\n{work.code}")
-    options = RunOptions(seconds, memory, stop=score == "all", mutates=mutates, in_process=in_process)
+    options = RunOptions(
+        seconds, memory, stop=score == "all", mutates=mutates, in_process=in_process
+    )
     lines: list[dict[str, Any]] = []
     try:
         if calls:

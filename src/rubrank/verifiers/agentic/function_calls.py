@@ -32,12 +32,20 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
     expected = rollout.metadata.get("ground_truth") if expected is None else expected
     if expected is None:
         return missing("no expected calls: give `expected` or metadata['ground_truth']")
-    expected_calls = [next(iter(call.items())) for call in _ALLOWED.validate_python(expected) if call]
+    expected_calls = [
+        next(iter(call.items())) for call in _ALLOWED.validate_python(expected) if call
+    ]
     calls = rollout.tool_calls
     if len(calls) != len(expected_calls):
         return False, f"{len(calls)} calls made, {len(expected_calls)} expected"
-    problems = [[_find_problem(name, allowed, call) for call in calls] for name, allowed in expected_calls]
-    right = len(best_pairs([[float(problem is None) for problem in row] for row in problems])) if calls else 0
+    problems = [
+        [_find_problem(name, allowed, call) for call in calls] for name, allowed in expected_calls
+    ]
+    right = (
+        len(best_pairs([[float(problem is None) for problem in row] for row in problems]))
+        if calls
+        else 0
+    )
     if right == len(calls):
         return True, f"{right} calls as expected"
     first_problem = next(problem for row in problems for problem in row if problem)

@@ -13,7 +13,12 @@ import tempfile
 import types
 from typing import Any
 
-from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, run_in_fork, run_jobs, write_failure
+from rubrank.verifiers.shared.sandboxes.children import (
+    install_signal_filter,
+    run_in_fork,
+    run_jobs,
+    write_failure,
+)
 
 
 def run_program(code: str) -> None:
@@ -25,7 +30,9 @@ def run_program(code: str) -> None:
         sys.modules["threading"]._shutdown()  # wait for threads, as the interpreter does at its end
 
 
-def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int) -> None:
+def run_in_child(
+    request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int
+) -> None:
     """In the child: set up the streams, run the program, and write the word if it ends well."""
     os.dup2(output, 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -54,7 +61,9 @@ def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, stat
 
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """The job's line of the report."""
-    failure, output = run_in_fork(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
+    failure, output = run_in_fork(
+        lambda *pipes: run_in_child(request, job, *pipes), request["seconds"]
+    )
     return {"passed": not failure, "why": failure, "out": output.decode("utf-8", "replace")}
 
 

@@ -19,9 +19,14 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _MOST_HUNKS = 2_000
 _MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
 _MOST_FILES = 10_000
-_LONGEST_PART, _LONGEST_NAME = 255, 1_000  # bytes and characters that file systems and the sandbox accept
+_LONGEST_PART, _LONGEST_NAME = (
+    255,
+    1_000,
+)  # bytes and characters that file systems and the sandbox accept
 _MODE_LINES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
-_INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_INVISIBLE = dict.fromkeys(
+    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+)
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -65,7 +70,9 @@ def parse(diff: str) -> list[FilePatch]:
             i, patch = _parse_git_header(lines, i)
             patches.append(patch)
         elif lines[i].startswith("--- ") and i + 1 < len(lines) and lines[i + 1].startswith("+++ "):
-            _add_names(patches, _parse_name(lines[i][4:], "a/"), _parse_name(lines[i + 1][4:], "b/"))
+            _add_names(
+                patches, _parse_name(lines[i][4:], "a/"), _parse_name(lines[i + 1][4:], "b/")
+            )
             i += 2
         elif lines[i].startswith("@@ "):
             if not patches or (patches[-1].old is None and patches[-1].new is None):
@@ -116,7 +123,9 @@ def check_name(name: str) -> None:
         or ":" in parts[0]  # a Windows drive
     )
     if leads_out or any(_is_git(part) for part in parts):
-        raise PatchError(f"the path {name[:200]!r} is refused: it leads out of the tree or into .git")
+        raise PatchError(
+            f"the path {name[:200]!r} is refused: it leads out of the tree or into .git"
+        )
     is_too_long = len(name) > _LONGEST_NAME or any(
         len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts
     )
@@ -181,7 +190,12 @@ def _unquote(name: str) -> str:
     if len(name) < 2 or name[0] != '"' or name[-1] != '"':
         return name
     plain = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8) & 255), name[1:-1])
-    return plain.replace('\\"', '"').replace("\\\\", "\\").encode("latin-1", "replace").decode("utf-8", "replace")
+    return (
+        plain.replace('\\"', '"')
+        .replace("\\\\", "\\")
+        .encode("latin-1", "replace")
+        .decode("utf-8", "replace")
+    )
 
 
 def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
@@ -191,7 +205,9 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     if not match:
         raise PatchError(f"line {header + 1}: {lines[header][:60]!r} is not a hunk header")
     start, old_count, _, new_count = (int(part) if part else 1 for part in match.groups())
-    hunk = Hunk(start - 1 if old_count else start)  # with no old lines, `start` is the line after which to insert
+    hunk = Hunk(
+        start - 1 if old_count else start
+    )  # with no old lines, `start` is the line after which to insert
     has_change = False
     while len(hunk.before) < old_count or len(hunk.after) < new_count:
         i += 1
@@ -200,7 +216,9 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
             _drop_newline(lines, i, hunk)
             continue
         if line is None or line[:1] not in ("", " ", "+", "-"):
-            raise PatchError(f"line {i + 1}: {(line or 'end')[:40]!r} inside the hunk of line {header + 1}")
+            raise PatchError(
+                f"line {i + 1}: {(line or 'end')[:40]!r} inside the hunk of line {header + 1}"
+            )
         sign = line[:1] or " "  # some tools strip the space of an empty context line
         content = line[1:] + "\n"
         if sign in " -":
@@ -217,15 +235,23 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
         if len(hunk.before) > old_count or len(hunk.after) > new_count:
             break
     if (len(hunk.before), len(hunk.after)) != (old_count, new_count):
-        raise PatchError(f"line {header + 1}: the hunk's header says -{old_count} +{new_count} lines, its body differs")
+        raise PatchError(
+            f"line {header + 1}: the hunk's header says -{old_count} +{new_count} lines, its body differs"
+        )
     i += 1
     _drop_newline(lines, i, hunk)
     while i < len(lines) and lines[i] == _NO_NEWLINE:
         i += 1
     next_line = lines[i] if i < len(lines) else ""
     # "--- " begins the next file, "-- " the signature of a mail.
-    if next_line[:1] in ("+", "-", " ") and next_line.strip() and not next_line.startswith(("--- ", "-- ")):
-        raise PatchError(f"line {i + 1}: more lines than the hunk's header (line {header + 1}) says")
+    if (
+        next_line[:1] in ("+", "-", " ")
+        and next_line.strip()
+        and not next_line.startswith(("--- ", "-- "))
+    ):
+        raise PatchError(
+            f"line {i + 1}: more lines than the hunk's header (line {header + 1}) says"
+        )
     return i, hunk
 
 
@@ -255,7 +281,9 @@ def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) 
             raise PatchError(f"{name}: the new name exists")
         text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, steps)
         if patch.new is None and text:
-            raise PatchError(f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain")
+            raise PatchError(
+                f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain"
+            )
         if patch.old is not None and patch.kind != "copy":
             del tree[patch.old]
         if patch.new is not None:
@@ -290,7 +318,9 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> st
     for number, hunk in enumerate(patch.hunks, 1):
         place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, steps)
         if place is None:
-            raise PatchError(f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file")
+            raise PatchError(
+                f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file"
+            )
         at, head, tail = place
         shift = at - head - hunk.start
         result += lines[done:at]
@@ -316,7 +346,11 @@ def _find_place(
         if at_start or at_end:
             place = 0 if at_start else len(lines) - len(needle)
             is_whole_file = len(needle) == len(lines)
-            if place < first or not _matches_at(lines, needle, place) or (at_start and at_end and not is_whole_file):
+            if (
+                place < first
+                or not _matches_at(lines, needle, place)
+                or (at_start and at_end and not is_whole_file)
+            ):
                 place = None
         else:
             place = _find_nearest(lines, needle, first, expected + head, steps)
@@ -325,17 +359,23 @@ def _find_place(
     return None
 
 
-def _find_nearest(lines: list[str], needle: list[str], first: int, target: int, steps: list[int]) -> int | None:
+def _find_nearest(
+    lines: list[str], needle: list[str], first: int, target: int, steps: list[int]
+) -> int | None:
     if target >= first and _matches_at(lines, needle, target):
         return target
-    return min(_find_matches(lines, needle, first, steps), key=lambda at: abs(at - target), default=None)
+    return min(
+        _find_matches(lines, needle, first, steps), key=lambda at: abs(at - target), default=None
+    )
 
 
 def _matches_at(lines: list[str], needle: list[str], place: int) -> bool:
     return lines[place : place + len(needle)] == needle
 
 
-def _find_matches(lines: list[str], needle: list[str], first: int, steps: list[int]) -> Iterator[int]:
+def _find_matches(
+    lines: list[str], needle: list[str], first: int, steps: list[int]
+) -> Iterator[int]:
     """All places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
     steps[0] -= len(lines) - first + len(needle)
     if steps[0] < 0:

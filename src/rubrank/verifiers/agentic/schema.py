@@ -47,7 +47,9 @@ def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator
         yield ValidationError(f"{instance[:60]!r} does not match {value!r}")
 
 
-def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _pattern_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     if not isinstance(instance, dict):
         return
     for text, subschema in value.items():
@@ -56,7 +58,9 @@ def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) 
                 yield from validator.descend(instance[key], subschema, path=key, schema_path=text)
 
 
-def _additional_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _additional_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     if not isinstance(instance, dict):
         return
     properties = schema.get("properties", {})
@@ -70,12 +74,20 @@ def _additional_properties(validator: Any, value: Any, instance: Any, schema: An
             yield from validator.descend(instance[key], value, path=key)
 
 
-def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if value and isinstance(instance, list) and len({canonical(item) for item in instance}) < len(instance):
+def _unique_items(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if (
+        value
+        and isinstance(instance, list)
+        and len({canonical(item) for item in instance}) < len(instance)
+    ):
         yield ValidationError("items are not unique")
 
 
-def _refuse_unevaluated(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _refuse_unevaluated(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     raise BadSchema("unevaluatedProperties and unevaluatedItems are not supported")
 
 
@@ -90,7 +102,10 @@ _KEYWORDS: dict[str, Callable[..., Any]] = {
 }
 _Validator = extend(
     Draft202012Validator,
-    {name: _count_steps(rule) for name, rule in {**Draft202012Validator.VALIDATORS, **_KEYWORDS}.items()},
+    {
+        name: _count_steps(rule)
+        for name, rule in {**Draft202012Validator.VALIDATORS, **_KEYWORDS}.items()
+    },
 )
 
 
@@ -99,11 +114,15 @@ def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
     try:
         check_size(schema, "schema")
         _left.set([_MOST_STEPS])
-        error = next(_Validator(schema, registry=Registry()).iter_errors(_make_plain(instance)), None)
+        error = next(
+            _Validator(schema, registry=Registry()).iter_errors(_make_plain(instance)), None
+        )
     except BadSchema:
         raise
     except _OutOfSteps:
-        if check_size(instance, "arguments") > _MANY:  # not missing: sending too much is no way around a verdict
+        if (
+            check_size(instance, "arguments") > _MANY
+        ):  # not missing: sending too much is no way around a verdict
             return "the arguments are too large to be checked"
         raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
     except Exception as problem:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable

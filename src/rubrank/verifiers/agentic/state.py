@@ -50,7 +50,9 @@ def final_state_match(
     Not covered: how the state came about; values with a meaning of their own (dates, paths) are compared as they are
         written.
     """
-    expected_state = rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
+    expected_state = (
+        rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
+    )
     final_state = rollout.metadata.get("final_state", _ABSENT)
     if expected_state is _ABSENT:
         return missing("no expected state given")
@@ -81,7 +83,9 @@ def _is_ignored(path: str, rules: _Rules) -> bool:
     parts = _split_path(path)
     for rule in rules.ignore:
         pairs = zip(rule, parts, strict=False)
-        if len(rule) == len(parts) and all(r in (p, "*") or (r == "[*]" and p[:1] == "[") for r, p in pairs):
+        if len(rule) == len(parts) and all(
+            r in (p, "*") or (r == "[*]" and p[:1] == "[") for r, p in pairs
+        ):
             return True
     return False
 
@@ -95,8 +99,14 @@ def _compare(path: str, expected: Any, actual: Any, rules: _Rules) -> Iterator[s
         if not rules.subset:
             keys += [key for key in actual if key not in expected]
         for key in keys:
-            yield from _compare(f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), rules)
-    elif isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and (expected or actual):
+            yield from _compare(
+                f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), rules
+            )
+    elif (
+        isinstance(expected, (list, tuple))
+        and isinstance(actual, (list, tuple))
+        and (expected or actual)
+    ):
         if rules.unordered:
             expected, actual = _line_up(expected, actual)
         for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=_ABSENT)):
@@ -157,7 +167,11 @@ def trajectory_efficiency(
     Fails with 0: no call.
     Not covered: calls that differ only in wording; steps without a call.
     """
-    steps = optimal or rollout.metadata.get("optimal_steps") or len(rollout.metadata.get("expected_calls") or ())
+    steps = (
+        optimal
+        or rollout.metadata.get("optimal_steps")
+        or len(rollout.metadata.get("expected_calls") or ())
+    )
     if not isinstance(steps, int) or steps < 1:
         return missing("no optimal number of steps: give `optimal` or metadata['optimal_steps']")
     calls = rollout.tool_calls
@@ -174,4 +188,6 @@ def trajectory_efficiency(
         duplicates += key in earlier_keys
         earlier_keys.add(key)
     value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
-    return min(1.0, value), f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
+    return min(
+        1.0, value
+    ), f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"

@@ -22,7 +22,9 @@ from rubrank.verifiers.shared.sandboxes.bundle import make_command
 
 _PIPE = "rubrank.verifiers.agentic.pipe"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}
-_TEST_NAMES = re.compile(r"(?:test_.*|tests?|.*_tests?|conftest|.*_?test_?(?:helpers?|utils?|tools?|case))\.py")
+_TEST_NAMES = re.compile(
+    r"(?:test_.*|tests?|.*_tests?|conftest|.*_?test_?(?:helpers?|utils?|tools?|case))\.py"
+)
 _CHECKING_VERBS = ("assert", "check", "expect", "verify", "require", "ensure")
 
 
@@ -70,10 +72,17 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
         processes=32,
     )
     solution = {"code": work.code, "module": work.module, "mutates": options.mutates}
-    tests = {"jobs": jobs, "seconds": options.seconds, "stop": options.stop, "live": options.in_process}
+    tests = {
+        "jobs": jobs,
+        "seconds": options.seconds,
+        "stop": options.stop,
+        "live": options.in_process,
+    }
     tests |= _assign_modules(work)
 
-    def run_side(module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]) -> Any:
+    def run_side(
+        module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]
+    ) -> Any:
         return sandbox.run(
             make_command(f"{_PIPE}.messages", f"{_PIPE}.{module}"),
             files=files,
@@ -84,7 +93,9 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
         )
 
     with ThreadPoolExecutor(1) as threads:
-        other_side = threads.submit(run_side, "solution_process", solution, work.files, (to_solution, from_solution))
+        other_side = threads.submit(
+            run_side, "solution_process", solution, work.files, (to_solution, from_solution)
+        )
         try:
             result = run_side("tests_process", tests, work.given, (to_tests, from_tests))
         finally:
@@ -106,7 +117,9 @@ def _assign_modules(work: Work) -> dict[str, Any]:
     return {"remote": sorted(remote), "local": local, "given": sorted(given)}
 
 
-def find_test_files(files: Mapping[str, str], patterns: list[str] | None, sources: Iterable[str]) -> set[str]:
+def find_test_files(
+    files: Mapping[str, str], patterns: list[str] | None, sources: Iterable[str]
+) -> set[str]:
     """The files of the tests: those that the patterns name; without patterns, by their names, and helpers that check.
 
     A helper that checks is a module which the tests import and which has a function such as `check_sorted` that
@@ -154,7 +167,9 @@ def _has_checks(source: str) -> bool:
         if not node.name.lstrip("_").startswith(_CHECKING_VERBS):
             continue
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Assert) or (isinstance(inner, ast.Name) and inner.id == "AssertionError"):
+            if isinstance(inner, ast.Assert) or (
+                isinstance(inner, ast.Name) and inner.id == "AssertionError"
+            ):
                 return True
     return False
 

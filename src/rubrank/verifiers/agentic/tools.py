@@ -52,7 +52,9 @@ class _Comparison:
         return right
 
 
-def find_expected_calls(rollout: Rollout, expected: list[ExpectedCall] | None) -> list[ExpectedCall] | None:
+def find_expected_calls(
+    rollout: Rollout, expected: list[ExpectedCall] | None
+) -> list[ExpectedCall] | None:
     """The expected calls, from the parameters or the data; None if neither has them."""
     if expected is not None:
         return expected
@@ -82,7 +84,9 @@ def _read_arguments(call: ToolCall) -> Mapping[str, Any] | None:
 
 
 @verifier("ToolCallValid", family="agentic", version=1)
-def tool_call_valid(rollout: Rollout, *, at_least: int = 1, extra: Literal["schema", "refuse"] = "schema") -> Answer:
+def tool_call_valid(
+    rollout: Rollout, *, at_least: int = 1, extra: Literal["schema", "refuse"] = "schema"
+) -> Answer:
     """Every call names a tool on offer, and its arguments fit that tool's JSON Schema.
 
     Passes: {"city": "Paris"} for a tool whose schema asks for a text `city`; arguments as a mapping or as JSON text.
@@ -153,7 +157,9 @@ def tool_call_match(
     allows_others = mode in ("subset", "subsequence")
     if len(calls) < n or (len(calls) > n and not allows_others):
         reason = f"{len(calls)} calls made, {n} expected"
-        not_called = Counter(call.name for call in expected_calls) - Counter(call.name for call in calls)
+        not_called = Counter(call.name for call in expected_calls) - Counter(
+            call.name for call in calls
+        )
         if not_called:
             reason += f"; not called: {', '.join(sorted(not_called))[:200]}"
         return False, reason
@@ -165,7 +171,9 @@ def tool_call_match(
         if expected_call.arguments is None:
             return True
         arguments = _read_arguments(call)
-        if arguments is None or (not extra_arguments and set(arguments) - set(expected_call.arguments)):
+        if arguments is None or (
+            not extra_arguments and set(arguments) - set(expected_call.arguments)
+        ):
             return False
         return comparison.count_right(expected_call, arguments) == len(expected_call.arguments)
 
@@ -173,7 +181,12 @@ def tool_call_match(
         for number, (expected_call, call) in enumerate(zip(expected_calls, calls, strict=True), 1):
             if not fits(expected_call, call):
                 expectation = f"{expected_call.name}({expected_call.arguments})"
-                return False, f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"[:400]
+                return (
+                    False,
+                    f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"[
+                        :400
+                    ],
+                )
         return True, f"{n} calls as expected"
     if mode == "subsequence":
         right = 0
@@ -181,7 +194,10 @@ def tool_call_match(
             if right < n and fits(expected_calls[right], call):
                 right += 1
     else:
-        gains = [[float(fits(expected_call, call)) for call in calls[:_MOST_CALLS]] for expected_call in expected_calls]
+        gains = [
+            [float(fits(expected_call, call)) for call in calls[:_MOST_CALLS]]
+            for expected_call in expected_calls
+        ]
         right = len(best_pairs(gains))
     return right == n, f"{right} of {n} expected calls found among {len(calls)}"
 
@@ -215,14 +231,18 @@ def tool_args_match(
     comparison = _Comparison(compare, compare_by_argument, tolerance)
     calls = [(call.name, _read_arguments(call)) for call in rollout.tool_calls[:_MOST_CALLS]]
 
-    def count_right(expected_call: ExpectedCall, name: str, arguments: Mapping[str, Any] | None) -> int:
+    def count_right(
+        expected_call: ExpectedCall, name: str, arguments: Mapping[str, Any] | None
+    ) -> int:
         if expected_call.name != name:
             return 0
         if not expected_call.arguments:
             return 1
         return 0 if arguments is None else comparison.count_right(expected_call, arguments)
 
-    gains = [[count_right(expected_call, *call) for call in calls] for expected_call in expected_calls]
+    gains = [
+        [count_right(expected_call, *call) for call in calls] for expected_call in expected_calls
+    ]
     right = 0
     unexpected = 0
     for i, j in best_pairs(gains) if calls else ():
@@ -236,7 +256,10 @@ def tool_args_match(
     return right / (total + unexpected), reason
 
 
-_ERRORS = (r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:", r"^\s*Traceback \(most recent call last\)")
+_ERRORS = (
+    r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:",
+    r"^\s*Traceback \(most recent call last\)",
+)
 
 
 @verifier("NoToolError", family="agentic", version=1)
@@ -261,7 +284,9 @@ def no_tool_error(
         if call.error or (look == "result" and patterns and says_error(call.result, patterns)):
             failed.append(number)
     where = f" (calls {', '.join(map(str, failed[:10]))})" if failed else ""
-    reason = f"{len(failed)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
+    reason = (
+        f"{len(failed)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
+    )
     return len(failed) <= most, reason
 
 

@@ -19,7 +19,9 @@ _Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
 @verifier("ToolCalled", family="agentic", version=1)
-def tool_called(rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _Count | None = None) -> Answer:
+def tool_called(
+    rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _Count | None = None
+) -> Answer:
     """The tool was called, `at_least` and `at_most` so often.
 
     Passes: one call of `search` where one is asked.
@@ -89,7 +91,10 @@ def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> An
     names = [call.name for call in rollout.tool_calls]
     if adjacent:
         stand = any(names[i : i + len(tools)] == tools for i in range(len(names) - len(tools) + 1))
-        return stand, f"the {len(tools)} calls {'stand' if stand else 'do not stand'} one after the other"
+        return (
+            stand,
+            f"the {len(tools)} calls {'stand' if stand else 'do not stand'} one after the other",
+        )
     done = 0
     for name in names:
         if done < len(tools) and name == tools[done]:
@@ -106,11 +111,16 @@ def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answe
     Not covered: turns without a call, and tokens (length criteria).
     """
     steps = len(rollout.tool_calls)
-    return at_least <= steps <= most, f"{steps} calls made, at most {most} allowed, at least {at_least} required"
+    return (
+        at_least <= steps <= most,
+        f"{steps} calls made, at most {most} allowed, at least {at_least} required",
+    )
 
 
 @verifier("EndsWithoutError", family="agentic", version=1)
-def ends_without_error(rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=1000)] = 1) -> Answer:
+def ends_without_error(
+    rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=1000)] = 1
+) -> Answer:
     """The last call (or the `last` calls) did not end in an error; what went wrong before may have been put right.
 
     An error is what NoToolError takes for one.
@@ -120,7 +130,10 @@ def ends_without_error(rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=
     """
     for number, call in list(enumerate(rollout.tool_calls, 1))[-last:]:
         if call.error or says_error(call.result):
-            return False, f"call {number} of {len(rollout.tool_calls)} ({call.name[:80]}) ended in an error"
+            return (
+                False,
+                f"call {number} of {len(rollout.tool_calls)} ({call.name[:80]}) ended in an error",
+            )
     return True, "the end is without an error"
 
 
@@ -143,4 +156,7 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
         key = identity([call.name, arguments, call.result if same_result else None]) or str(number)
         repeated += key in earlier_calls
         earlier_calls.add(key)
-    return repeated <= most, f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
+    return (
+        repeated <= most,
+        f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed",
+    )

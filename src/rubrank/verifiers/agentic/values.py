@@ -35,7 +35,9 @@ def check_size(value: Any, what: str) -> int:
         item, depth = stack.pop()
         nodes += 1
         if depth > MOST_DEPTH or nodes > MOST_NODES:
-            raise TooBig(f"{what}: deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values")
+            raise TooBig(
+                f"{what}: deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values"
+            )
         if isinstance(item, Mapping):
             stack.extend((child, depth + 1) for child in item.values())
         elif isinstance(item, (list, tuple)):
@@ -79,9 +81,13 @@ def equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     if is_number(left) and is_number(right):
         return left == right or (tolerance > 0 and _is_near(left, right, tolerance))
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(equal(left[key], right[key], tolerance) for key in left)
+        return left.keys() == right.keys() and all(
+            equal(left[key], right[key], tolerance) for key in left
+        )
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(left) == len(right) and all(equal(a, b, tolerance) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(
+            equal(a, b, tolerance) for a, b in zip(left, right, strict=True)
+        )
     return type(left) is type(right) and left == right
 
 
@@ -95,12 +101,20 @@ def _is_near(left: float, right: float, tolerance: float) -> bool:
 def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> bool:
     """Does the actual value satisfy the expected one, read in this way?"""
     if how == "regex":
-        text = actual if isinstance(actual, str) else json.dumps(actual, ensure_ascii=False, default=str)
+        text = (
+            actual
+            if isinstance(actual, str)
+            else json.dumps(actual, ensure_ascii=False, default=str)
+        )
         return pattern(str(expected)).fullmatch(clean(text)) is not None
     if how == "number":
         expected_number = _read_number(expected)
         number = _read_number(actual)
-        return expected_number is not None and number is not None and equal(expected_number, number, tolerance)
+        return (
+            expected_number is not None
+            and number is not None
+            and equal(expected_number, number, tolerance)
+        )
     if how == "casefold":
         return equal(_fold(expected), _fold(actual), tolerance)
     if how == "json":

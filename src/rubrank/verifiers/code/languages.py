@@ -37,7 +37,9 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    "python": Recipe(("python", "py", "python3", ""), "main.py", "python", (), ("{tool}", "-I", "main.py")),
+    "python": Recipe(
+        ("python", "py", "python3", ""), "main.py", "python", (), ("{tool}", "-I", "main.py")
+    ),
     "cpp": Recipe(
         ("cpp", "c++", "cc", "cxx", "c"),
         "main.cpp",
@@ -51,7 +53,16 @@ RECIPES: dict[str, Recipe] = {
         "Main.java",
         "javac",
         ("{tool}", "-J-Xmx256m", "-J-XX:+UseSerialGC", "Main.java"),
-        ("{home}/java", "-Xmx{memory}m", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", ".", "Main"),
+        (
+            "{home}/java",
+            "-Xmx{memory}m",
+            "-Xss64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            ".",
+            "Main",
+        ),
         smallest="class Main { public static void main(String[] a) {} }",
         reserves=True,
     ),
@@ -96,7 +107,9 @@ def find_tool(language: str) -> tuple[str, tuple[str, ...]] | None:
         return None
     if language == "rust":
         # rustup's `rustc` only starts the real one, and reads its settings in a home, which the sandbox hides.
-        sysroot = subprocess.run([path, "--print", "sysroot"], capture_output=True, text=True, check=False)
+        sysroot = subprocess.run(
+            [path, "--print", "sysroot"], capture_output=True, text=True, check=False
+        )
         root = sysroot.stdout.strip()
         compiler = f"{root}/bin/rustc"
         return (compiler, (root,)) if os.path.exists(compiler) else None

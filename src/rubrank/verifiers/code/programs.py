@@ -89,7 +89,12 @@ def _find_program(answer: str, language: str | None) -> tuple[str, str] | None:
 
 
 def _run_program(
-    language: str, source: str, cases: list[ProgramTest], seconds: float, memory: int, probing: bool = False
+    language: str,
+    source: str,
+    cases: list[ProgramTest],
+    seconds: float,
+    memory: int,
+    probing: bool = False,
 ) -> list[dict[str, Any]] | Verdict:
     """What the runner reports for each input, or the verdict if there is nothing to score.
 
@@ -136,7 +141,9 @@ def _run_program(
     except (InvalidInput, sandbox.NoIsolation, sandbox.SandboxFailed) as error:
         return missing(str(error))
     if result.ended == "exit" and result.code:
-        return missing(f"the runner failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+        return missing(
+            f"the runner failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}"
+        )
     # The last line is empty, or cut off if the run was stopped.
     runs = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
     if not recipe.compile:
@@ -158,7 +165,9 @@ def _compiler_works(language: str) -> bool:
     source = RECIPES[language].smallest
     if not source:
         return True
-    outcome = _run_program(language, source, [ProgramTest(output="")], seconds=5.0, memory=512, probing=True)
+    outcome = _run_program(
+        language, source, [ProgramTest(output="")], seconds=5.0, memory=512, probing=True
+    )
     return not isinstance(outcome, Verdict)
 
 
@@ -175,14 +184,20 @@ class _OutputCheck:
         if self.checker is None:
             return same_output(case.output, output, self.compare, self.tolerance)
         request = {"input": case.input, "expected": case.output, "output": output}
-        result = sandbox.run(["python", "-I", "-B", "-c", self.checker], stdin=json.dumps(request).encode())
+        result = sandbox.run(
+            ["python", "-I", "-B", "-c", self.checker], stdin=json.dumps(request).encode()
+        )
         # An uncaught exception exits with 1 as a rejection does; only the traceback tells them apart.
         if result.ended != "exit" or b"Traceback (most recent call last)" in result.stderr:
-            raise ValueError(f"the checker failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+            raise ValueError(
+                f"the checker failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}"
+            )
         return result.code == 0
 
 
-def _score_runs(runs: list[dict[str, Any]], cases: list[ProgramTest], score: str, check: _OutputCheck) -> Answer:
+def _score_runs(
+    runs: list[dict[str, Any]], cases: list[ProgramTest], score: str, check: _OutputCheck
+) -> Answer:
     """The share of tests passed, or whether all were, with the first failure as the reason."""
     passed = 0
     first_failure = ""

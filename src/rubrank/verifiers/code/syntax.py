@@ -17,7 +17,14 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.shared.code_blocks import fenced_blocks, parse_python
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_NAMES = {"py": "python", "python3": "python", "yml": "yaml", "sqlite": "sql", "postgresql": "sql", "mysql": "sql"}
+_NAMES = {
+    "py": "python",
+    "python3": "python",
+    "yml": "yaml",
+    "sqlite": "sql",
+    "postgresql": "sql",
+    "mysql": "sql",
+}
 _LONGEST = 200_000  # characters
 _LINT_SECONDS = 20
 
@@ -28,7 +35,9 @@ def find_syntax_error(language: str, source: str) -> str | None:
     if language == "sql" and importlib.util.find_spec("sqlglot") is None:
         raise LookupError("sqlglot is not installed: pip install 'rubrank[sql]'")
     if language not in _PARSERS:
-        raise LookupError(f"no parser for {language!r}; there is one for {', '.join(sorted(_PARSERS))}")
+        raise LookupError(
+            f"no parser for {language!r}; there is one for {', '.join(sorted(_PARSERS))}"
+        )
     try:
         _PARSERS[language](source[:_LONGEST])
     except (Exception, RecursionError) as error:  # every parser has errors of its own
@@ -80,7 +89,9 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
     Missing: only blocks in languages without a parser here, or without a tag.
     Not covered: whether the code runs or is right (CodePasses).
     """
-    blocks = [(tag or language or "", code) for tag, code in fenced_blocks(text.raw) if code.strip()]
+    blocks = [
+        (tag or language or "", code) for tag, code in fenced_blocks(text.raw) if code.strip()
+    ]
     if language is not None:
         name = _NAMES.get(language.lower(), language.lower())
         blocks = [(tag, code) for tag, code in blocks if _NAMES.get(tag, tag) == name]
@@ -108,10 +119,24 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
 
 def _lint_python(source: str) -> str | None:
     """The first finding of ruff's rules E9 and F; F401 aside, as a snippet may import for later."""
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select=E9,F", "--ignore=F401"]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--quiet",
+        "--select=E9,F",
+        "--ignore=F401",
+    ]
     command += ["--output-format=concise", "--no-cache", "-"]
     done = subprocess.run(
-        command, input=source[:_LONGEST], capture_output=True, text=True, check=False, timeout=_LINT_SECONDS
+        command,
+        input=source[:_LONGEST],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LINT_SECONDS,
     )
     if done.returncode > 1:
         raise OSError(f"ruff failed: {done.stderr[:200]}")

@@ -26,7 +26,9 @@ def find_json(answer: str, bare: bool = False) -> Any:
     text = answer.strip()
     candidates = [text]
     if not bare:
-        candidates += [code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")]
+        candidates += [
+            code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")
+        ]
     problem = ""
     for candidate in reversed(candidates):  # the last fence first, the whole answer last
         try:
@@ -37,7 +39,9 @@ def find_json(answer: str, bare: bool = False) -> Any:
 
 
 @verifier("JsonSchema", family="data", domain=BINARY, version=1)
-def json_schema(rollout: Rollout, *, schema: dict[str, Any] | None = None, bare: bool = False) -> Answer:
+def json_schema(
+    rollout: Rollout, *, schema: dict[str, Any] | None = None, bare: bool = False
+) -> Answer:
     """The answer is JSON that fits a JSON Schema (`schema`, or `metadata["schema"]`).
 
     Passes: {"age": 3} for {"type": "object", "required": ["age"]}, also in a ```json fence with words around it.
@@ -86,7 +90,9 @@ def json_match(
         check_size(reference, "expected")
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
-    right, total, unexpected = count_leaves(reference, value, tolerance, any_order=order == "ignored")
+    right, total, unexpected = count_leaves(
+        reference, value, tolerance, any_order=order == "ignored"
+    )
     reason = f"{right} of {total} expected values"
     if unexpected:
         reason += f", {unexpected} not asked for"
@@ -95,7 +101,9 @@ def json_match(
     return right / total if total else 1.0, reason
 
 
-def count_leaves(expected: Any, actual: Any, tolerance: float, any_order: bool) -> tuple[int, int, int]:
+def count_leaves(
+    expected: Any, actual: Any, tolerance: float, any_order: bool
+) -> tuple[int, int, int]:
     """(right, expected, unexpected) values; without recursion, so that depth is no danger."""
     right = 0
     total = 0
@@ -106,7 +114,9 @@ def count_leaves(expected: Any, actual: Any, tolerance: float, any_order: bool) 
         if isinstance(left, Mapping) and left:
             entries = other if isinstance(other, Mapping) else {}
             stack += [(value, entries.get(key, _ABSENT)) for key, value in left.items()]
-            unexpected += sum(_count_values(value) for key, value in entries.items() if key not in left)
+            unexpected += sum(
+                _count_values(value) for key, value in entries.items() if key not in left
+            )
         elif isinstance(left, (list, tuple)) and left:
             items = list(other) if isinstance(other, (list, tuple)) else []
             if any_order:

@@ -15,7 +15,12 @@ from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 _MOST_ROWS = 10_000
 _MOST_STEPS = 20_000  # thousands of SQLite's steps
 _SECONDS = 5.0
-_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33)  # 33: recursive
+_READING = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    33,
+)  # 33: recursive
 
 
 @verifier("SqlMatch", family="data", version=1, cost="process", needs=lambda _: ("sqlglot", "sql"))
@@ -65,7 +70,11 @@ def sql_match(
 
 def _find_query(answer: str) -> str | None:
     """The last fenced block of SQL, or an answer that is a query."""
-    blocks = [block for language, block in fenced_blocks(answer) if language in ("sql", "sqlite", "postgresql", "")]
+    blocks = [
+        block
+        for language, block in fenced_blocks(answer)
+        if language in ("sql", "sqlite", "postgresql", "")
+    ]
     if blocks:
         return blocks[-1]
     words = answer.split(None, 1)
@@ -80,7 +89,9 @@ def _parse_query(text: str, dialect: str) -> Any:
     if len(text) > 20_000:
         raise ValueError("the query is too long")
     try:
-        statements = [statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None]
+        statements = [
+            statement for statement in sqlglot.parse(text, dialect=dialect) if statement is not None
+        ]
     except (sqlglot.errors.SqlglotError, ValueError, RecursionError) as error:
         raise ValueError(f"it is not SQL: {str(error).splitlines()[0][:200]}") from None
     if len(statements) != 1:
@@ -101,9 +112,14 @@ def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer
     rows, problem = _run_query(schema, query)
     if rows is None:
         return Verdict(0.0, f"it cannot be run: {problem}")
-    order_matters = order == "given" or (order == "auto" and reference.args.get("order") is not None)
+    order_matters = order == "given" or (
+        order == "auto" and reference.args.get("order") is not None
+    )
     is_same = rows == expected_rows if order_matters else Counter(rows) == Counter(expected_rows)
-    return is_same, f"{len(rows)} rows, {'as' if is_same else 'not as'} the {len(expected_rows)} of the reference"
+    return (
+        is_same,
+        f"{len(rows)} rows, {'as' if is_same else 'not as'} the {len(expected_rows)} of the reference",
+    )
 
 
 def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, str]:
@@ -116,7 +132,9 @@ def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, s
     if rows is None:
         return None, problem
     # Numbers that differ by rounding alone are one; 1 and 1.0 are equal anyway.
-    return [tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows], ""
+    return [
+        tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows
+    ], ""
 
 
 def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
@@ -126,11 +144,15 @@ def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
         steps = itertools.count(1)
         db.set_progress_handler(lambda: next(steps) > _MOST_STEPS, 1000)
         db.executescript(schema)
-        db.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY)
+        db.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+        )
         rows = db.execute(query).fetchmany(_MOST_ROWS + 1)
         if len(rows) > _MOST_ROWS:
             return None, f"more than {_MOST_ROWS:,} rows"
-        return [[value.hex() if isinstance(value, bytes) else value for value in row] for row in rows], ""
+        return [
+            [value.hex() if isinstance(value, bytes) else value for value in row] for row in rows
+        ], ""
     except (sqlite3.Error, MemoryError, ValueError) as error:
         return None, str(error)[:200]
     finally:

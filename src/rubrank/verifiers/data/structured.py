@@ -57,7 +57,9 @@ def data_match(
         check_size(value, "the answer")
     except (ValueError, TooBig) as error:
         return False, f"no {format}: {error}"[:200]
-    right, total, unexpected = count_leaves(reference, value, tolerance, any_order=order == "ignored")
+    right, total, unexpected = count_leaves(
+        reference, value, tolerance, any_order=order == "ignored"
+    )
     share = right / (total + unexpected) if total + unexpected else 1.0
     return share, f"{right} of {total} expected values, {unexpected} not asked for"
 
@@ -91,7 +93,10 @@ def _parse_csv(source: str) -> Any:
     header = [name.strip() for name in rows[0]]
     if any(len(row) != len(header) for row in rows):
         raise ValueError("rows of different lengths")
-    return [{name: _read_scalar(cell) for name, cell in zip(header, row, strict=True)} for row in rows[1:]]
+    return [
+        {name: _read_scalar(cell) for name, cell in zip(header, row, strict=True)}
+        for row in rows[1:]
+    ]
 
 
 def _parse_yaml(source: str) -> Any:
@@ -123,7 +128,9 @@ def _parse_xml(source: str) -> Any:
 def _read_element(element: ElementTree.Element, depth: int) -> Any:
     if depth > 100:
         raise ValueError("nested too deeply")
-    content: dict[str, Any] = {f"@{name}": _read_scalar(value) for name, value in element.attrib.items()}
+    content: dict[str, Any] = {
+        f"@{name}": _read_scalar(value) for name, value in element.attrib.items()
+    }
     for child in element:
         value = _read_element(child, depth + 1)
         if child.tag not in content:

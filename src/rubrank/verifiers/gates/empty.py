@@ -17,7 +17,12 @@ from rubrank.texts.visible import visible
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_WITHOUT_CONTENT = ("Z", "C", "M", "P")  # Unicode categories: separators, control characters, marks, punctuation
+_WITHOUT_CONTENT = (
+    "Z",
+    "C",
+    "M",
+    "P",
+)  # Unicode categories: separators, control characters, marks, punctuation
 _MARKUP = r"```\w*|[#*_~`|>=-]"
 _ONLY_MARKUP = re.compile(_MARKUP)
 _LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
@@ -32,7 +37,9 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 # Signs for "nothing", which are an answer if data were asked for: [], {}, set(), ∅.
-_NOTHING_FOUND = re.compile(r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE)
+_NOTHING_FOUND = re.compile(
+    r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE
+)
 # The prompt is about signs, so that a sign alone may be the answer: "Which operator adds two numbers?"
 _ABOUT_SIGNS = re.compile(
     r"\b(?:signs?|symbols?|punctuation|marks?|characters?|operators?|delimiters?|separators?)\b|标点|符号|字符|记号",
@@ -49,7 +56,9 @@ _TO_FILL_IN = re.compile(
     re.IGNORECASE,
 )
 # The prompt asks for a template, in which placeholders are right.
-_TEMPLATES = re.compile(r"template|placeholder|fill[- ]in|form\b|format|boilerplate|模板|占位|格式|填空", re.IGNORECASE)
+_TEMPLATES = re.compile(
+    r"template|placeholder|fill[- ]in|form\b|format|boilerplate|模板|占位|格式|填空", re.IGNORECASE
+)
 # The prompt asks for a title or an outline, so that a heading alone may be the answer.
 _TITLE_ASKED = re.compile(
     r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号"
@@ -157,7 +166,9 @@ def _shows_something(answer: str) -> bool:
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    if first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT:  # true for nearly all answers, and fast
+    if (
+        first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT
+    ):  # true for nearly all answers, and fast
         return True
     text = _ONLY_MARKUP.sub("", head) or answer[100_000:]
     return any(unicodedata.category(char)[0] not in _WITHOUT_CONTENT for char in text)
@@ -180,7 +191,9 @@ def _find_placeholder(visible_text: str, question: str) -> str | None:
         return None
     bracketed = _BRACKETED.fullmatch(text)
     words = (bracketed[1] if bracketed else text).split()
-    if _TO_FILL_IN.search(text) and (bracketed or len(words) <= 8 or text.lower().startswith("lorem ipsum")):
+    if _TO_FILL_IN.search(text) and (
+        bracketed or len(words) <= 8 or text.lower().startswith("lorem ipsum")
+    ):
         return f"a placeholder: {text!r}"
     return None
 
@@ -241,8 +254,15 @@ def _judge_words(visible_text: str, question: str) -> Answer:
         return True, "it was asked for"
     asks_for_more = _TEXT_ASKED.search(question) is not None or (len(question) > 60 and not is_null)
     is_value = name in _VALUES_OF_CODE and not _DATA_ASKED.search(question)
-    if _OPEN_QUESTION.search(question):  # "none" may answer "What are the side effects?", but not "What is DNA?"
-        asks_for_more = asks_for_more or not is_null or is_value or _DEFINITION_ASKED.match(question) is not None
+    if _OPEN_QUESTION.search(
+        question
+    ):  # "none" may answer "What are the side effects?", but not "What is DNA?"
+        asks_for_more = (
+            asks_for_more
+            or not is_null
+            or is_value
+            or _DEFINITION_ASKED.match(question) is not None
+        )
     if asks_for_more:
         return False, f"it says nothing: {text[:60]!r}"
     return missing(f"{text[:60]!r} may be what was asked for")

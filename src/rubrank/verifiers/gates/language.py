@@ -48,7 +48,9 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     if not any(map(str.isalpha, prose)):
         return True, "no words of any language"
     if language:
-        accepted = Accepted(frozenset({language_code(language).split("-")[0]}), whole=True, sure=True)
+        accepted = Accepted(
+            frozenset({language_code(language).split("-")[0]}), whole=True, sure=True
+        )
     elif _leaves_open(rollout.question):
         return missing("the prompt leaves the language open")
     else:

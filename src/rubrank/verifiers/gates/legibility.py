@@ -19,7 +19,9 @@ _BROKEN = re.compile(
 )
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _ASCII_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
-_KNOWN_MOJIBAKE = re.compile("锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]")
+_KNOWN_MOJIBAKE = re.compile(
+    "锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]"
+)
 _HIGH = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]{2,}")
 _WESTERN = re.compile("[\xa1-\xfe]{6,}")
 _SIGNS_ALONE = re.compile("[×±÷·°²³¹½¼¾µ¬¡¿«»§¶©®–—‘’“”…•]+")
@@ -105,7 +107,11 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
     """Each sign of garbled text and how often it occurs; 0 if that is too rare to matter."""
     not_ascii = " ".join(_NOT_ASCII.findall(text))
     broken = _BROKEN.findall(text)
-    many = len(broken) >= 3 or (len(broken) >= 2 and len(text) < 200) or 20 * sum(map(len, broken)) > len(text)
+    many = (
+        len(broken) >= 3
+        or (len(broken) >= 2 and len(text) < 200)
+        or 20 * sum(map(len, broken)) > len(text)
+    )
     yield "places with broken characters", len(broken) if many else 0
     wrong = max(len(_KNOWN_MOJIBAKE.findall(not_ascii)), _count_wrongly_decoded(text, not_ascii))
     yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
@@ -131,7 +137,9 @@ def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
     if not not_ascii:
         return 0
     utf8_as_western = sum(
-        _count_utf8_in_cp1252(run) for run in _HIGH.findall(not_ascii) if not _SIGNS_ALONE.fullmatch(run)
+        _count_utf8_in_cp1252(run)
+        for run in _HIGH.findall(not_ascii)
+        if not _SIGNS_ALONE.fullmatch(run)
     )
     gbk_as_latin = sum(map(_is_gbk_in_latin, _WESTERN.findall(not_ascii)))
     utf8_as_gbk = sum(map(_count_utf8_in_gbk, _HAN_RUN.findall(not_ascii)))
@@ -142,7 +150,11 @@ def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
 
 
 # Bytes that cp1252 leaves open are kept as they are, as careless programs do.
-_CP1252 = {ord(bytes([b]).decode("cp1252")): b for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+_CP1252 = {
+    ord(bytes([b]).decode("cp1252")): b
+    for b in range(0x80, 0xA0)
+    if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
 
 
 def _count_utf8_in_cp1252(run: str) -> int:

@@ -34,7 +34,8 @@ _CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)
 _PARAGRAPH = 120  # characters: three times in a row is a loop
 _ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
 _COMPRESSIBLE = 800  # characters from which on compression tells something
-_MOST_COMPRESSED = 0.12  # of good answers the most repetitive, tables of test cases, is compressed to 0.17
+# of good answers the most repetitive, tables of test cases, is compressed to 0.17
+_MOST_COMPRESSED = 0.12
 _MANY_ENTRIES = 12
 _MANY_ROWS = 12
 _MANY_CODE_LINES = 25
@@ -132,7 +133,9 @@ def _measure_size(text: str) -> int:
 
 def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> bool:
     span = repeat.length + repeat.distance
-    if repeat.distance >= _PARAGRAPH and repeat.times >= 3 and most_times < 25:  # not if repetition was asked for
+    if (
+        repeat.distance >= _PARAGRAPH and repeat.times >= 3 and most_times < 25
+    ):  # not if repetition was asked for
         return True
     if repeat.times <= most_times or span * 2 < least_length:
         return False
@@ -142,7 +145,10 @@ def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> b
         return span > 10 * least_length
     if 2 * sum(map(str.isdigit, period)) >= letters_and_digits:  # 1/3 = 0.333…
         least_length *= 3
-    return _measure_size(text[repeat.start - repeat.distance : repeat.start + repeat.length]) >= least_length
+    return (
+        _measure_size(text[repeat.start - repeat.distance : repeat.start + repeat.length])
+        >= least_length
+    )
 
 
 def _describe(text: str, repeat: Repeat) -> str:
@@ -154,7 +160,9 @@ def _count_copied(text: str, repeats: list[Repeat]) -> int:
     """Characters in copies as long as a sentence."""
     copied = 0
     for repeat in repeats:
-        is_chinese = repeat.length >= 30 and _measure_size(text[repeat.start : repeat.start + 30]) > 45
+        is_chinese = (
+            repeat.length >= 30 and _measure_size(text[repeat.start : repeat.start + 30]) > 45
+        )
         if repeat.length >= 60 or is_chinese:
             copied += repeat.length
     return copied
@@ -163,7 +171,9 @@ def _count_copied(text: str, repeats: list[Repeat]) -> int:
 def _has_same_lines(text: str) -> bool:
     """Are most lines of a list the same, their numbers aside?"""
     lines = [_LINE_MARKER.sub("", line) for line in text.splitlines()]
-    lines = [line for line in lines if _measure_size(line) >= _ENTRY]  # answer keys (A, True) are alike
+    lines = [
+        line for line in lines if _measure_size(line) >= _ENTRY
+    ]  # answer keys (A, True) are alike
     return len(lines) >= 12 and len(set(lines)) <= 0.3 * len(lines)
 
 
@@ -197,11 +207,16 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
     """A series in which only a counter changes: list entries, sentences, rows of a table or lines of code."""
     if len(answer) < 100:
         return None
-    kinds: list[tuple[str, Iterable[str], int, int]] = []  # (name, units, how many are a loop, letters of each)
+    kinds: list[
+        tuple[str, Iterable[str], int, int]
+    ] = []  # (name, units, how many are a loop, letters of each)
     has_counters = (
-        any(word in prose for word in ("第", " two", "①")) or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
+        any(word in prose for word in ("第", " two", "①"))
+        or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
     )
-    if has_counters:  # units that are the same without any number are a loop, which was found before
+    if (
+        has_counters
+    ):  # units that are the same without any number are a loop, which was found before
         kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
         if prose.count("\n") < 10:
             kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))

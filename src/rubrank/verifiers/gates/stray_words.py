@@ -39,7 +39,9 @@ _IN_LATIN = {
     for name, letters in _LETTERS.items()
 }
 _IN_CHINESE = {
-    name: re.compile(rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，,。；]?[\u4e00-\u9fff]|[。；]|,)")
+    name: re.compile(
+        rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，,。；]?[\u4e00-\u9fff]|[。；]|,)"
+    )
     for name, letters in _LETTERS.items()
     if name != "Han"
 }

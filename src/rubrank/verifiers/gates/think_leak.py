@@ -41,7 +41,8 @@ _LABEL = re.compile(
 )
 # The lines of an agent: "Thought: …", "Action 2: …", "Observation: …".
 _STEPS = re.compile(
-    r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]", re.IGNORECASE
+    r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]",
+    re.IGNORECASE,
 )
 # Lines that begin with "Wait,", "Hmm", 等等. The lookahead for the first letter makes it fast on ordinary lines.
 _MONOLOGUE = re.compile(
@@ -132,7 +133,9 @@ def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
 @cache
 def _turn_pattern() -> re.Pattern[str]:
     sides = read_words("dialogue_marks")
-    names = "|".join(f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items())
+    names = "|".join(
+        f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items()
+    )
     return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
 
 
@@ -151,8 +154,12 @@ def _find_turns(prose: str, prompt: str) -> str | None:
     return _find_next_question(prose, prompt)
 
 
-_NEXT_QUESTION = re.compile(r"(?mi)^[ \t*]*(?:question|q|problem|pregunta|frage|вопрос|问题|问|質問)[ \t*]*[:：]")
-_ITS_ANSWER = re.compile(r"(?mi)^[ \t*]*(?:answer|a|solution|respuesta|réponse|antwort|ответ|答案|回答|答)[ \t*]*[:：]")
+_NEXT_QUESTION = re.compile(
+    r"(?mi)^[ \t*]*(?:question|q|problem|pregunta|frage|вопрос|问题|问|質問)[ \t*]*[:：]"
+)
+_ITS_ANSWER = re.compile(
+    r"(?mi)^[ \t*]*(?:answer|a|solution|respuesta|réponse|antwort|ответ|答案|回答|答)[ \t*]*[:：]"
+)
 _QUESTIONS_ASKED = re.compile(
     r"questions|quiz|faq|q ?& ?a\b|\bexam|interview|trivia|flash ?card|examples|preguntas|fragen|вопрос|问|题|質問|질문"
 )
@@ -186,7 +193,9 @@ def _phrases(kind: str, language: str | None = None) -> re.Pattern[str]:
                     spelled.append(re.escape(phrase))
     spelled.sort(key=len, reverse=True)
     unspaced.sort(key=len, reverse=True)
-    return re.compile(rf"(?<![\w'’])(?:{'|'.join(spelled) or '(?!)'})|(?:{'|'.join(unspaced) or '(?!)'})")
+    return re.compile(
+        rf"(?<![\w'’])(?:{'|'.join(spelled) or '(?!)'})|(?:{'|'.join(unspaced) or '(?!)'})"
+    )
 
 
 def _count_signs(opening: str, prompt: str) -> list[str]:
@@ -206,7 +215,11 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
     is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
     has_user = False
     language = detect_language(opening)[0]
-    sentences = [sentence for sentence in _SENTENCE.split(text[len(talk) :]) if not _speaks_to_user(sentence, language)]
+    sentences = [
+        sentence
+        for sentence in _SENTENCE.split(text[len(talk) :])
+        if not _speaks_to_user(sentence, language)
+    ]
     for sentence in sentences[:3]:
         user = _phrases("user").search(sentence[:40])
         task = _phrases("task").search(sentence)
@@ -224,13 +237,17 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
             signs += ["it is asked to"] * 3
         mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
         mentions_prompt = _phrases("prompt").search(sentence) is not None and "prompt" not in prompt
-        mentions_task = task is not None or user is not None or _phrases("meta").search(sentence) is not None
+        mentions_task = (
+            task is not None or user is not None or _phrases("meta").search(sentence) is not None
+        )
         if mentions_user or mentions_prompt:
             signs += _find_plan(sentence, 2)
         elif mentions_task or not is_fiction:
             signs += _find_plan(sentence, int(mentions_task))
     if not is_fiction:
-        drafts = {match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)}
+        drafts = {
+            match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)
+        }
         signs += sorted(draft for draft in drafts if draft.strip(" :：") not in prompt)[:2]
     if signs and _says_it_twice(opening, prompt):
         signs.append("the answer is said twice")

@@ -32,9 +32,21 @@ from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 # Finish reasons of samplers and APIs: those of a cut answer, and those of a whole one.
-_CUT = frozenset(("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length"))
+_CUT = frozenset(
+    ("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length")
+)
 _WHOLE = frozenset(
-    ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_token", "tool_calls", "tool_use", "completed")
+    (
+        "stop",
+        "end_turn",
+        "eos",
+        "eos_token",
+        "stop_sequence",
+        "stop_token",
+        "tool_calls",
+        "tool_use",
+        "completed",
+    )
 )
 _MARKER_ONLY = re.compile(
     r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
@@ -45,7 +57,9 @@ _CLOSERS = "*_ \t”\"'’)）」』》】]»>`"
 _OPEN_END = tuple(",，、،(（[{“「『《«—–")
 _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")  # hashtags, addresses, formulas
+_SIGNS = re.compile(
+    r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]"
+)  # hashtags, addresses, formulas
 _LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")  # "Keywords: …"
 _CITATION = ('"', "”", "」", "-", "—", "–")  # what follows a quotation is its source
 _TAIL = 20_000  # characters at the end that are examined
@@ -158,7 +172,12 @@ def _find_broken_line(last: str, language: str) -> str | None:
     shortest = 12 if in_list else 20
     fewest_wide = 4 if in_list else 8
     is_long = len(end) > shortest or len(_WIDE.findall(end)) >= fewest_wide
-    if is_long and _ends_open(end, language) and not _SIGNS.search(end[-60:]) and not _LABEL.match(end):
+    if (
+        is_long
+        and _ends_open(end, language)
+        and not _SIGNS.search(end[-60:])
+        and not _LABEL.match(end)
+    ):
         return f"it ends in mid-sentence: {end[-30:]!r}"
     tail = end[max(end.rfind("("), end.rfind("（")) :]
     is_open = tail[:1] in "(（" and not re.search("[)）]", tail)
@@ -181,7 +200,9 @@ def _ends_open(end: str, language: str) -> bool:
 def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
     """The last line ends with a colon, and nothing follows. Forms to fill in ("Date:") and requests for input may."""
     end = lines[-1].strip().rstrip("*_ ")
-    if not end.endswith((":", "：")) or re.search("[\u0530-\u058f]", end):  # Armenian sentences end with a colon
+    if not end.endswith((":", "：")) or re.search(
+        "[\u0530-\u058f]", end
+    ):  # Armenian sentences end with a colon
         return None
     words = _count_words(end)
     is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
@@ -222,7 +243,9 @@ def _is_open_heading(lines: list[str]) -> bool:
         heading = _HEADING_LEVEL.match(line)
         is_alike = heading is not None and heading[0].strip() == last[0].strip()
         if last[2]:
-            is_alike = is_alike and re.sub(r"\d+", "0", line.strip())[:8] == series and "0" in series
+            is_alike = (
+                is_alike and re.sub(r"\d+", "0", line.strip())[:8] == series and "0" in series
+            )
         with_text += is_alike and not _HEADING_LEVEL.match(following)
     return with_text >= 2
 
@@ -265,7 +288,9 @@ def _find_missing_entries(lines: list[str], question: str) -> str | None:
     entries = [line for line in lines if is_item(line) and not line.startswith((" ", "\t"))]
     if not 2 <= len(entries) < number or entries[-1] != lines[-1]:
         return None
-    return f"the list breaks off after {len(entries)} of {number} entries: {lines[-1].strip()[-30:]!r}"
+    return (
+        f"the list breaks off after {len(entries)} of {number} entries: {lines[-1].strip()[-30:]!r}"
+    )
 
 
 def _is_half_row(lines: list[str]) -> bool:
@@ -284,7 +309,12 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
     """The verdict on a last line without a full stop: it fails if no sentence ends like that."""
     answer = rollout.answer[-_TAIL:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
-    if not lines or is_heading(lines[-1]) or is_rule(lines[-1]) or answer.rstrip().endswith(("```", "~~~")):
+    if (
+        not lines
+        or is_heading(lines[-1])
+        or is_rule(lines[-1])
+        or answer.rstrip().endswith(("```", "~~~"))
+    ):
         return True, "it ends"
     end = lines[-1]
     tail = end[max(map(end.rfind, ".!?。！？")) + 1 :].strip()  # the last sentence of the last line
@@ -299,12 +329,18 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
             lines_without_stop += 1
     full_stops = len(re.findall(r"[.!?](?=\s)|[。！？]", answer))
     # Verse, notes and signatures have no full stops. An answer may also end with words that the prompt asks for.
-    if _count_words(tail) < 3 or 2 * lines_without_stop >= full_stops or _is_in_prompt(tail, rollout):
+    if (
+        _count_words(tail) < 3
+        or 2 * lines_without_stop >= full_stops
+        or _is_in_prompt(tail, rollout)
+    ):
         return True, "it ends"
     unfinished = f"no full stop at the end: {tail[-40:]!r}"
     is_name = tail.split()[-1][:1].isupper() or tail.startswith(_CITATION)
     # A short line of its own may be a signature, an entry or a verse; in a paragraph it is a sentence.
-    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or _count_words(tail) >= (8 if is_item(end) else 5)
+    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or _count_words(tail) >= (
+        8 if is_item(end) else 5
+    )
     is_prose = is_in_paragraph and full_stops >= 2 and not is_name
     if is_prose and is_cut(tail, detect_language(answer)[0]):
         return False, f"{unfinished}, and no sentence ends like this"

@@ -112,7 +112,9 @@ def word_count_different_numbers(
         if relation is None:
             return missing("the public checker draws the relation at random when the data has none")
         expected = relation
-    return compare_count(_count_keyword(keyword, text, compat), f"time {keyword!r}", expected, frequency)
+    return compare_count(
+        _count_keyword(keyword, text, compat), f"time {keyword!r}", expected, frequency
+    )
 
 
 @if_rlvr("keywords:exclude_word_harder")
@@ -150,7 +152,9 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @if_rlvr("keywords:keyword_specific_position", version=2)
-def keyword_specific_position(text: Text, *, keyword: Word, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
+def keyword_specific_position(
+    text: Text, *, keyword: Word, n: Count, m: Count, compat: Compat = "fixed"
+) -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, ignoring case.
 
     Passes: "One. I giggle." for giggle, 2, 2.
@@ -276,7 +280,9 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
 
 
 @if_rlvr("count:counting_composition", version=2)
-def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: Compat = "fixed") -> Answer:
+def counting_composition(
+    text: Text, *, n_sent: Count, n_words: Count, compat: Compat = "fixed"
+) -> Answer:
     """Three paragraphs divided by `***` or `* * *`, each of `n_sent` sentences of `n_words` words.
 
     Passes: "I am. We go. *** It is. He ran. *** You won. They did." for 2, 2.
@@ -294,7 +300,10 @@ def counting_composition(text: Text, *, n_sent: Count, n_words: Count, compat: C
         else:
             sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
         if sizes != [n_words] * n_sent:
-            return False, f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required"
+            return (
+                False,
+                f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required",
+            )
     return len(parts) == 3, f"{len(parts)} paragraphs found, 3 required"
 
 
@@ -307,7 +316,11 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream counts marks as words, so that two commas fail, and is case-sensitive.
     Not covered: inflected forms are different words.
     """
-    words = public_tokens(text.raw) if compat == "upstream" else [word.casefold() for word in text.words]
+    words = (
+        public_tokens(text.raw)
+        if compat == "upstream"
+        else [word.casefold() for word in text.words]
+    )
     for word, count in Counter(words).items():
         if count > 1:
             return False, f"{word!r} occurs more than once"
@@ -315,7 +328,9 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @if_rlvr("count:count_increment_word")
-def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: Compat = "fixed") -> Answer:
+def count_increment_word(
+    text: Text, *, keyword1: Word, keyword2: Word, compat: Compat = "fixed"
+) -> Answer:
     """`keyword1` occurs exactly once and `keyword2` exactly twice, ignoring case.
 
     Passes: "tea, milk, milk" for tea, milk.
@@ -326,11 +341,16 @@ def count_increment_word(text: Text, *, keyword1: Word, keyword2: Word, compat: 
     first = _count_keyword(keyword1, text, compat)
     second = _count_keyword(keyword2, text, compat)
     is_right = first == 1 and second == 2
-    return is_right, f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 required"
+    return (
+        is_right,
+        f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 required",
+    )
 
 
 @if_rlvr("letters:letter_counting")
-def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat = "fixed") -> Answer:
+def letter_counting(
+    text: Text, *, N: Count, relation: Relation, compat: Compat = "fixed"
+) -> Answer:
     """The answer has `relation` ("at least", "less than" …) `N` letters.
 
     Passes: "Tea" for less than 4.
@@ -346,7 +366,9 @@ def letter_counting(text: Text, *, N: Count, relation: Relation, compat: Compat 
 
 
 @if_rlvr("letters:letter_counting2")
-def letter_counting2(text: Text, *, letter: Word, let_frequency: Count, let_relation: Relation) -> Answer:
+def letter_counting2(
+    text: Text, *, letter: Word, let_frequency: Count, let_relation: Relation
+) -> Answer:
     """`letter` occurs `let_relation` ("at least", "less than" …) `let_frequency` times, ignoring case.
 
     Passes: "Banana" for a, at least 3.
@@ -381,7 +403,9 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
     for start in range(len(words) - size + 1):
         span = words[start : start + size]
         if span[0] == phrase_words[0] and span[-1] == phrase_words[-1]:
-            changes.append(sum(word != original for word, original in zip(span, phrase_words, strict=True)))
+            changes.append(
+                sum(word != original for word, original in zip(span, phrase_words, strict=True))
+            )
     if 0 in changes:
         return False, "the phrase occurs unchanged"
     return compare_count(changes.count(1), "changed phrase", "exactly", small_n)
@@ -395,7 +419,12 @@ def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) ->
             if len(words) > len(phrase_words):
                 changes.append(2)
             else:
-                changes.append(sum(word != original for word, original in zip(words, phrase_words, strict=False)))
+                changes.append(
+                    sum(
+                        word != original
+                        for word, original in zip(words, phrase_words, strict=False)
+                    )
+                )
     if len(changes) != small_n:
         return False, f"{len(changes)} phrases found, {small_n} required"
     is_right = bool(changes) and max(changes) <= 1 and changes[-1] == 1
@@ -439,7 +468,9 @@ def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed
 
 
 @if_rlvr("copy:copying_multiple")
-def copying_multiple(text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed") -> Answer:
+def copying_multiple(
+    text: Text, *, prompt_to_repeat: str, N: Count, compat: Compat = "fixed"
+) -> Answer:
     """The request again without change, `N` times, divided by six asterisks.
 
     Passes: "Sing.\\n******\\nSing." for "Sing.", 2.

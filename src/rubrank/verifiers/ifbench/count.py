@@ -30,7 +30,9 @@ _NAMES = re.compile(rf"\b(?:{'|'.join(word_list('person_names'))})\b")
 
 
 @ifbench("count:word_count_range")
-def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed") -> Answer:
+def word_count_range(
+    text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed"
+) -> Answer:
     """Between `min_words` and `max_words` words, both included.
 
     Passes: 60 words for 57 to 61.
@@ -40,7 +42,10 @@ def word_count_range(text: Text, *, min_words: Count, max_words: Count, compat: 
     """
     words = _RUN.findall(text.raw) if compat == "upstream" else text.words
     count = len(words)
-    return min_words <= count <= max_words, f"{count} words found, {min_words} to {max_words} required"
+    return (
+        min_words <= count <= max_words,
+        f"{count} words found, {min_words} to {max_words} required",
+    )
 
 
 @ifbench("count:unique_word_count")
@@ -142,7 +147,9 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     words = text.raw.split()
     if compat == "upstream":
         nth_words = [trim(word) for word in words[N - 1 :: N]]
-        wrong = [word for word in nth_words if word and not word.isdigit() and not _JAPANESE.search(word)]
+        wrong = [
+            word for word in nth_words if word and not word.isdigit() and not _JAPANESE.search(word)
+        ]
         if wrong:
             return False, f"not Japanese: {wrong[0]!r}"
         return True, f"every {N}th word is Japanese"

@@ -152,7 +152,10 @@ def word_reverse(text: Text) -> Answer:
     """
     backwards = " ".join(reversed(without_punctuation(text.raw.lower()).split()))
     is_named = "bald eagle" in backwards
-    return is_named, f"read backwards, {'it names' if is_named else 'it does not name'} the bald eagle"
+    return (
+        is_named,
+        f"read backwards, {'it names' if is_named else 'it does not name'} the bald eagle",
+    )
 
 
 @ifbench("custom:character_reverse")

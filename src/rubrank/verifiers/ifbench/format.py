@@ -16,14 +16,22 @@ from itertools import pairwise, zip_longest
 
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, public_tokens, trim, without_punctuation
+from rubrank.verifiers.ifbench.tokens import (
+    ifbench,
+    public_sentences,
+    public_tokens,
+    trim,
+    without_punctuation,
+)
 from rubrank.verifiers.verifier import Answer, Compat
 
 _STAR = re.compile(r"\s*\*(?!\*)\s*\S")
 _DASH = re.compile(r"\s*-\s*[^\s\-]")
 _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,9}[.)])\s")
 _LETTERS = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")
-_HEADING = re.compile(r"\s*(?:#{1,6}\s|<h[1-6]\b|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*\Z)", re.IGNORECASE)
+_HEADING = re.compile(
+    r"\s*(?:#{1,6}\s|<h[1-6]\b|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*\Z)", re.IGNORECASE
+)
 _THESIS = re.compile(r"\s*(?:<(?:p|div|section)\b[^<>]*>\s*)?<(i|em)>", re.IGNORECASE)
 _TAIL = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
 _LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
@@ -93,7 +101,9 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
         if compat == "upstream":
             has_emoji = _ends_in_emoji_upstream(sentence, following)
         else:
-            has_emoji = is_emoji(sentence.rstrip(_TAIL)[-1:]) or is_emoji(following.lstrip(_TAIL)[:1])
+            has_emoji = is_emoji(sentence.rstrip(_TAIL)[-1:]) or is_emoji(
+                following.lstrip(_TAIL)[:1]
+            )
         if not has_emoji:
             return False, f"no emoji at the end of {sentence[-60:]!r}"
     return True, f"{len(sentences)} sentences end with an emoji"
@@ -195,7 +205,10 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     sections = _split_sections(text.lines)
     for section in sections:
         if not _opens_in_italics(section):
-            return False, f"a section does not begin with a thesis in italics: {section.strip()[:60]!r}"
+            return (
+                False,
+                f"a section does not begin with a thesis in italics: {section.strip()[:60]!r}",
+            )
     return bool(sections), f"{len(sections)} sections begin with a thesis in italics"
 
 
@@ -272,7 +285,9 @@ def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         return _check_bullets_upstream(text.raw.split("\n"))
-    first_bullet = next((i for i, line in enumerate(text.lines) if _STAR.match(line)), len(text.lines))
+    first_bullet = next(
+        (i for i, line in enumerate(text.lines) if _STAR.match(line)), len(text.lines)
+    )
     before = Text("\n".join(text.lines[:first_bullet])).sentences
     sentences = sum(sentence.rstrip(" *_\"'”’)").endswith((".", "。")) for sentence in before)
     bullets = sum(bool(_STAR.match(line)) for line in text.lines)
@@ -309,10 +324,14 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
     """
     if compat == "upstream":
-        wrong = next((token for token in public_tokens(text.raw) if _lacks_capital_upstream(token)), None)
+        wrong = next(
+            (token for token in public_tokens(text.raw) if _lacks_capital_upstream(token)), None
+        )
     else:
         minor = word_list("minor_words")
-        wrong = next((word for word in text.words if word[0].islower() and word.lower() not in minor), None)
+        wrong = next(
+            (word for word in text.words if word[0].islower() and word.lower() not in minor), None
+        )
     if wrong is not None:
         return False, f"{wrong!r} has no capital"
     return True, "title case"

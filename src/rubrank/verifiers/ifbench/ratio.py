@@ -62,7 +62,9 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     declarative = kinds["declarative"]
     questions = kinds["interrogative"]
     is_two_to_one = declarative == 2 * questions and (questions > 0 or compat == "upstream")
-    reason = f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 required"
+    reason = (
+        f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 required"
+    )
     return is_two_to_one, reason
 
 
@@ -78,7 +80,9 @@ def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     kinds = _count_kinds(text, compat)
     counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
     is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required".format(*counts)
+    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required".format(
+        *counts
+    )
     return is_balanced, reason
 
 
@@ -100,7 +104,9 @@ def _last_mark(sentence: str) -> str:
 
 
 @ifbench("ratio:overlap", version=3)
-def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed") -> Answer:
+def overlap(
+    text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed"
+) -> Answer:
     """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
 
     Passes: the reference itself for 100.
@@ -118,7 +124,9 @@ def overlap(text: Text, *, reference_text: str, percentage: float, compat: Compa
     if not answer:
         return False, "the answer has no trigram"
     share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
-    return abs(share - percentage) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
+    return abs(
+        share - percentage
+    ) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
 
 
 def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:

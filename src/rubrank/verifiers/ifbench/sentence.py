@@ -85,12 +85,17 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
     Not covered: headings and list items, which count as sentences.
     """
     if compat == "upstream":
-        sizes = [len(without_punctuation(sentence).split()) for sentence in public_sentences(text.raw)]
+        sizes = [
+            len(without_punctuation(sentence).split()) for sentence in public_sentences(text.raw)
+        ]
     else:
         sizes = [len(Text(sentence).words) for sentence in text.sentences]
         if len(sizes) < 2:
             return False, "fewer than two sentences found"
     for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
         if next_size - size != small_n:
-            return False, f"sentence {number} has {size} words, the next {next_size}; {small_n} more required"
+            return (
+                False,
+                f"sentence {number} has {size} words, the next {next_size}; {small_n} more required",
+            )
     return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"

@@ -56,7 +56,9 @@ def count_whole(keyword: str, text: str) -> int:
     at = text.find(keyword)
     while at >= 0:
         end = at + len(keyword)
-        if _in_one_word(text[at - 1 : at], keyword[0]) or _in_one_word(text[end : end + 1], keyword[-1]):
+        if _in_one_word(text[at - 1 : at], keyword[0]) or _in_one_word(
+            text[end : end + 1], keyword[-1]
+        ):
             at = text.find(keyword, at + 1)
         else:
             count += 1
@@ -98,11 +100,15 @@ def public_sentences(text: str) -> list[str]:
     """Return the sentences of the public splitter, each on one line. The list is cached: do not change it."""
     flat = f" {text} ".replace("\n", " ").replace(_INNER_STOP, " ").replace(_BARE_END, " ")
     flat = _ELLIPSIS.sub(lambda dots: _INNER_STOP * len(dots[0]) + _BARE_END, flat)
-    flat = _ENDING_ABBREVIATION.sub(lambda match: match[1].replace(".", _INNER_STOP) + _BARE_END, flat)
+    flat = _ENDING_ABBREVIATION.sub(
+        lambda match: match[1].replace(".", _INNER_STOP) + _BARE_END, flat
+    )
     flat = _NO_END.sub(lambda match: match[0].replace(".", _INNER_STOP), flat)
     for end in _QUOTED_ENDS:
         flat = flat.replace(end, end[::-1])  # `so."` becomes `so".`
-    sentences = [part.replace(_INNER_STOP, ".").rstrip(_BARE_END).strip() for part in _SENTENCE.findall(flat)]
+    sentences = [
+        part.replace(_INNER_STOP, ".").rstrip(_BARE_END).strip() for part in _SENTENCE.findall(flat)
+    ]
     while sentences and not sentences[-1]:
         sentences.pop()
     return sentences

@@ -17,13 +17,21 @@ from itertools import pairwise
 from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
-from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, public_tokens, trim, without_punctuation
+from rubrank.verifiers.ifbench.tokens import (
+    ifbench,
+    public_sentences,
+    public_tokens,
+    trim,
+    without_punctuation,
+)
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
-_VERB_CONTEXT = frozenset({"that", "to", "me", "us", "you", "it", "them", "him", "whether", "how", "what", "why", "if"})
+_VERB_CONTEXT = frozenset(
+    {"that", "to", "me", "us", "you", "it", "them", "him", "whether", "how", "what", "why", "if"}
+)
 
 
 def _lower_words(text: Text, compat: Compat) -> list[str]:
@@ -35,7 +43,11 @@ def _lower_words(text: Text, compat: Compat) -> list[str]:
 
 def _remove_accents(text: str) -> str:
     """Return the text in lower case, without accents."""
-    return "".join(char for char in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(char))
+    return "".join(
+        char
+        for char in unicodedata.normalize("NFKD", text.lower())
+        if not unicodedata.combining(char)
+    )
 
 
 @ifbench("words:alphabet")
@@ -48,7 +60,9 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream fails them).
     """
     words = _lower_words(text, compat)
-    first_letters = [word[0] if compat == "upstream" else _remove_accents(word[0])[:1] for word in words]
+    first_letters = [
+        word[0] if compat == "upstream" else _remove_accents(word[0])[:1] for word in words
+    ]
     if not first_letters or first_letters[0] not in _ALPHABET:
         return False, f"the first word starts with no letter of a to z: {words[:1]}"
     start = _ALPHABET.index(first_letters[0])
@@ -109,7 +123,9 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: nine of them and one again, which upstream passes; "12321", which upstream counts.
     Not covered: whether such a word exists.
     """
-    palindromes = [word for word in _lower_words(text, compat) if len(word) >= 5 and word == word[::-1]]
+    palindromes = [
+        word for word in _lower_words(text, compat) if len(word) >= 5 and word == word[::-1]
+    ]
     if compat == "upstream":
         count = len(palindromes)
     else:
@@ -195,7 +211,10 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     for word, next_word in pairwise(words):
         parity = count_syllables(word) % 2
         if parity == count_syllables(next_word) % 2:
-            return False, f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number"
+            return (
+                False,
+                f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number",
+            )
     return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
 
 
@@ -274,7 +293,9 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @ifbench("words:keywords_specific_position", version=3)
-def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed") -> Answer:
+def keywords_specific_position(
+    text: Text, *, keyword: str, n: Count, m: Count, compat: Compat = "fixed"
+) -> Answer:
     """`keyword` is the `m`th word of the `n`th sentence, ignoring case.
 
     Passes: "One. I giggle." for giggle, 2, 2.
@@ -285,7 +306,9 @@ def keywords_specific_position(text: Text, *, keyword: str, n: Count, m: Count, 
     word, problem = word_at(text, n, m, compat)
     if word is None:
         return False, problem
-    return _is_same_word(word, keyword), f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
+    return _is_same_word(
+        word, keyword
+    ), f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
 
 
 def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
@@ -315,7 +338,9 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     """
     words: Sequence[str] = text.words
     if compat == "upstream":
-        words = [token for token in public_tokens(text.raw) if any(char.isalnum() for char in token)]
+        words = [
+            token for token in public_tokens(text.raw) if any(char.isalnum() for char in token)
+        ]
     if len(words) < 2:
         return False, f"{len(words)} words found"
     second = words[1]

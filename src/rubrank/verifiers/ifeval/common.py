@@ -27,7 +27,9 @@ Lang: TypeAlias = Literal["en", "fr", "es", "ja"]
 _RELATIONS: dict[str, Relation] = {
     **dict.fromkeys(("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"), "at least"),
     **dict.fromkeys(("moins de", "menos de", "未満", "少于"), "less than"),
-    **dict.fromkeys(("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"), "at most"),
+    **dict.fromkeys(
+        ("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"), "at most"
+    ),
     **dict.fromkeys(("plus de", "más de", "多于", "超过"), "more than"),
     **dict.fromkeys(("exactement", "exactamente", "ちょうど", "恰好", "正好"), "exactly"),
     **dict.fromkeys(("environ", "alrededor de", "約", "大约", "左右"), "around"),
@@ -74,7 +76,9 @@ def instruction(
 # ---- finding words -------------------------------------------------------------------------------------------------
 
 _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
-_NO_SPACES = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+_NO_SPACES = re.compile(
+    "[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -107,7 +111,9 @@ def count_word(text: str, word: str) -> int:
     word = word.strip()
     if not word:
         return 0
-    if text.isascii() and word.lower() not in text.lower():  # the usual case, several times as fast as a pattern
+    if (
+        text.isascii() and word.lower() not in text.lower()
+    ):  # the usual case, several times as fast as a pattern
         return 0
     return len(match_word(word).findall(text))
 

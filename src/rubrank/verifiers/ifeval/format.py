@@ -10,7 +10,13 @@ from rubrank._plain import clean, refuse_constant
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import AnyRelation, Lang, count_pattern, instruction, match_as_pattern
+from rubrank.verifiers.ifeval.common import (
+    AnyRelation,
+    Lang,
+    count_pattern,
+    instruction,
+    match_as_pattern,
+)
 from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, asks_for_several
 from rubrank.verifiers.shared.relation import Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
@@ -20,7 +26,9 @@ _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")
 
 
 @instruction("detectable_format:number_bullet_lists", version=2)
-def number_bullet_lists(text: Text, *, num_bullets: Count, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def number_bullet_lists(
+    text: Text, *, num_bullets: Count, lang: Lang = "en", compat: Compat = "fixed"
+) -> Answer:
     """Exactly `num_bullets` bullets, at any depth: lines that begin with `-`, `*`, `+`, `•` (Japanese: `・`).
 
     Passes: "* a\\n- b" for 2.
@@ -122,7 +130,9 @@ def multiple_sections(
     if compat == "upstream":
         # The word comes from the data, so RE2; its digits are ASCII, as those of the prompts are.
         pattern = rf"第[\d０-９]+{re.escape(word)}" if lang == "ja" else rf"{word}\s?\d+"
-        return compare_count(count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections)
+        return compare_count(
+            count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections
+        )
     if relation == "exactly" and asks_for_at_least(rollout.question, num_sections, word):
         relation = "at least"
     numbers = _find_section_numbers(raw, re.escape(word), lang)
@@ -139,7 +149,9 @@ _BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
 def _find_section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
     """Return the numbers of the sections as written, in order; "Section X" throughout is a form nobody filled in."""
     if lang == "ja":
-        return re.findall(rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE)
+        return re.findall(
+            rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE
+        )
     # A short line of its own may have something before the word: "(Verse 1 - SECTION 1)".
     start = rf"(?:{_BEFORE}|^[(*#\[][^\n]{{0,30}}[\s*(\-])"
     numbers: list[str] = re.findall(rf"{start}{word}\s?(\d+|[IVXLC]+\b)", raw, re.MULTILINE)
@@ -242,7 +254,9 @@ _OPTIONS = {
 
 
 @instruction("detectable_format:constrained_response", version=2)
-def constrained_response(rollout: Rollout, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def constrained_response(
+    rollout: Rollout, *, lang: Lang = "en", compat: Compat = "fixed"
+) -> Answer:
     """One of the three options of the language ("My answer is yes.", … no., … maybe.), and no other.
 
     What may stand beside it is the prompt's to say: anything if it wants the phrase contained, or reasons; nothing if
@@ -293,7 +307,11 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]*\]")
 
 @instruction("detectable_content:number_placeholders", version=2)
 def number_placeholders(
-    text: Text, *, num_placeholders: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
+    text: Text,
+    *,
+    num_placeholders: Count,
+    relation: AnyRelation = "at least",
+    compat: Compat = "fixed",
 ) -> Answer:
     """At least (or another `relation`) `num_placeholders` placeholders in square brackets, such as [address].
 
@@ -355,11 +373,16 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     within_line = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
     lines = [line.strip() for line in text.lines if line.strip()]
     # Each line with the one after it: the marker may stand alone above its text.
-    pairs = [f"{line[:400]} {after[:400]}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
+    pairs = [
+        f"{line[:400]} {after[:400]}" for line, after in zip(lines, [*lines[1:], ""], strict=True)
+    ]
     is_present = any(begins_line.match(pair) for pair in pairs)
     if not is_present and lines:
         is_present = within_line.search(lines[-1][-2000:]) is not None
-    return is_present, f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}"
+    return (
+        is_present,
+        f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}",
+    )
 
 
 # ---- commas, beginning and end, two answers in one ------------------------------------------------------------------
@@ -412,7 +435,9 @@ def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Ans
     """
     body = text.raw.strip()
     pairs = _QUOTES[lang] if compat == "upstream" else _ALL_QUOTES
-    is_quoted = len(body) > 1 and any(body.startswith(first) and body.endswith(last) for first, last in pairs)
+    is_quoted = len(body) > 1 and any(
+        body.startswith(first) and body.endswith(last) for first, last in pairs
+    )
     if compat == "fixed" and not body[1:-1].strip():
         is_quoted = False
     return is_quoted, f"begins with “{body[:1]}” and ends with “{body[-1:]}”"
@@ -422,7 +447,9 @@ _AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
 
 
 @instruction("startend:end_checker", version=2)
-def end_checker(text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def end_checker(
+    text: Text, *, end_phrase: str, lang: Lang = "en", compat: Compat = "fixed"
+) -> Answer:
     """The answer ends with the phrase, in any case; quotes, Markdown signs and one full stop after it are free.
 
     Passes: "… **Peace!**" for "Peace!".

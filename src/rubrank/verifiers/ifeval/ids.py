@@ -43,7 +43,9 @@ def resolve(instruction_id: str) -> tuple[str, str]:
     return _SAME.get(bare_id, bare_id), language
 
 
-def public_params(instruction_id: str, kwargs: Mapping[str, Any] | None) -> tuple[Verifier, dict[str, Any]]:
+def public_params(
+    instruction_id: str, kwargs: Mapping[str, Any] | None
+) -> tuple[Verifier, dict[str, Any]]:
     """Return the verifier of a public id, and the arguments that are not null."""
     is_verifier("keywords:existence")  # imports the families: only then can ids be told apart
     name, language = resolve(instruction_id)

@@ -37,7 +37,12 @@ def number_words(
 
 @instruction("length_constraints:number_sentences", version=4)
 def number_sentences(
-    text: Text, *, num_sentences: Count, relation: AnyRelation = "at least", lang: Lang = "en", compat: Compat = "fixed"
+    text: Text,
+    *,
+    num_sentences: Count,
+    relation: AnyRelation = "at least",
+    lang: Lang = "en",
+    compat: Compat = "fixed",
 ) -> Answer:
     """At least / less than … `num_sentences` sentences; a blank line ends one too. A title in its marks,
 
@@ -88,7 +93,9 @@ def _split_at_dividers(raw: str) -> list[str]:
         for run in reversed(runs):
             before = line[: run.start()]
             after = line[run.end() :]
-            is_between_spaces = (not before or before[-1].isspace()) and (not after or after[0].isspace())
+            is_between_spaces = (not before or before[-1].isspace()) and (
+                not after or after[0].isspace()
+            )
             is_at_edge = len(runs) == 1 and (not before.strip() or not after.strip(" \t.。"))
             if is_between_spaces or is_at_edge:
                 line = f"{before}\x00{after}"
@@ -115,7 +122,9 @@ def nth_paragraph_first_word(
     Not covered: inflected forms of the word.
     """
     if compat == "upstream":
-        return _check_first_word_upstream(text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang)
+        return _check_first_word_upstream(
+            text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang
+        )
     paragraphs = text.paragraphs
     if len(paragraphs) != num_paragraphs:
         return compare_count(len(paragraphs), "paragraph", "exactly", num_paragraphs)
@@ -130,7 +139,9 @@ def nth_paragraph_first_word(
     return start.startswith(word) and is_whole_word, reason
 
 
-def _check_first_word_upstream(text: str, number: int, nth: int, first_word: str, lang: Lang) -> tuple[bool, str]:
+def _check_first_word_upstream(
+    text: str, number: int, nth: int, first_word: str, lang: Lang
+) -> tuple[bool, str]:
     paragraphs = text.split("\n\n")
     count = sum(bool(paragraph.strip()) for paragraph in paragraphs)
     if not 1 <= nth <= count or not paragraphs[nth - 1].strip():

@@ -52,7 +52,9 @@ def asks_for_at_least(prompt: str, number: int, thing: str) -> bool:
     if 1 <= number <= len(_NUMBER_WORDS):
         spellings.append(_NUMBER_WORDS[number - 1])
     count = "|".join(spellings)
-    unit_names = rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
+    unit_names = (
+        rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
+    )
     before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{count})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{unit_names}"
     after = rf"\b(?:{count})\s+or more\s+(?:\w+\s+){{0,2}}{unit_names}"
     return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
@@ -81,10 +83,13 @@ def find_quotations(prompt: str) -> list[str]:
 
 # ---- frames: titles, salutations, signatures -----------------------------------------------------------------------
 
-_TITLE = re.compile(r"[\s*_#]*(?:<<[^\n]+>>|##[^#\n]+##|『[^\n]+』)[\s*_]*|[ \t]{0,3}#{1,6}(?:[ \t][^\n]*)?")
+_TITLE = re.compile(
+    r"[\s*_#]*(?:<<[^\n]+>>|##[^#\n]+##|『[^\n]+』)[\s*_]*|[ \t]{0,3}#{1,6}(?:[ \t][^\n]*)?"
+)
 _BOLD_LINE = re.compile(r"\s*(?:\*\*|__)[^*\n]{1,100}(?:\*\*|__):?\s*")
 _LABEL = re.compile(
-    r"\s*(?:subject|objet|asunto|betreff|re|title|titre|título|date|to|from)\s?:[^\n]{0,120}", re.IGNORECASE
+    r"\s*(?:subject|objet|asunto|betreff|re|title|titre|título|date|to|from)\s?:[^\n]{0,120}",
+    re.IGNORECASE,
 )
 _SALUTATION = re.compile(
     r"\s*(?:(?:my )?dear(?:est)?|hi|hello|hey|greetings|good (?:morning|evening|afternoon)|to whom it may "
@@ -130,6 +135,9 @@ def _find_signature(lines: list[str]) -> int:
     for i in range(len(lines) - 1, max(-1, len(lines) - 9), -1):
         if _CLOSING.fullmatch(lines[i]):
             names = [line.strip() for line in lines[i + 1 :] if line.strip()]
-            if all(len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name) for name in names):
+            if all(
+                len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name)
+                for name in names
+            ):
                 return i
     return len(lines)

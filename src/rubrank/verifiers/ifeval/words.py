@@ -5,10 +5,22 @@ from __future__ import annotations
 import string
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import AnyRelation, Lang, count_pattern, count_word, instruction, quote_some
+from rubrank.verifiers.ifeval.common import (
+    AnyRelation,
+    Lang,
+    count_pattern,
+    count_word,
+    instruction,
+    quote_some,
+)
 from rubrank.verifiers.ifeval.nltk_like import count_capital_words
 from rubrank.verifiers.shared.language import detect_language, is_detectable, is_other
-from rubrank.verifiers.shared.public_tools import has_janome, has_langdetect, japanese_tokens, public_language
+from rubrank.verifiers.shared.public_tools import (
+    has_janome,
+    has_langdetect,
+    japanese_tokens,
+    public_language,
+)
 from rubrank.verifiers.shared.relation import Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
@@ -16,7 +28,9 @@ _SURE = 0.5  # of another language, to say that the answer is not in the one ask
 
 
 @instruction("keywords:existence", version=2)
-def existence(text: Text, *, keywords: list[str], lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def existence(
+    text: Text, *, keywords: list[str], lang: Lang = "en", compat: Compat = "fixed"
+) -> Answer:
     """Every keyword occurs, in any case.
 
     Passes: "The cat sat." for ["cat"].
@@ -53,7 +67,9 @@ def frequency(
 
 
 @instruction("keywords:forbidden_words", version=2)
-def forbidden_words(text: Text, *, forbidden_words: list[str], lang: Lang = "en", compat: Compat = "fixed") -> Answer:
+def forbidden_words(
+    text: Text, *, forbidden_words: list[str], lang: Lang = "en", compat: Compat = "fixed"
+) -> Answer:
     """None of the words occurs as a word, in any case.
 
     Passes: "rocket" for ["rock"].
@@ -109,8 +125,13 @@ def letter_frequency(
     lower = text.raw.lower()
     letter = letter.strip().lower()
     if compat == "upstream" and lang != "ja" and letter not in string.ascii_lowercase:
-        right = sum(holds(lower.count(char), let_relation, let_frequency) for char in string.ascii_lowercase)
-        return right >= 13, f"{right} of 26 letters are right; the public checker draws one at random"
+        right = sum(
+            holds(lower.count(char), let_relation, let_frequency) for char in string.ascii_lowercase
+        )
+        return (
+            right >= 13,
+            f"{right} of 26 letters are right; the public checker draws one at random",
+        )
     count = lower.count(letter)
     if len(letter) == 1 and "ぁ" <= letter <= "ん":
         katakana = chr(ord(letter) + 96)
@@ -159,7 +180,11 @@ def _detect_language_upstream(text: str) -> str | None:
 
 @instruction("change_case:capital_word_frequency")
 def capital_word_frequency(
-    text: Text, *, capital_frequency: Count, capital_relation: AnyRelation = "at least", compat: Compat = "fixed"
+    text: Text,
+    *,
+    capital_frequency: Count,
+    capital_relation: AnyRelation = "at least",
+    compat: Compat = "fixed",
 ) -> Answer:
     """Words of capitals only, at least / less than … `capital_frequency` of them.
 
@@ -210,7 +235,10 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
         name = public_language(text if lang == "en" else text.lower())
-        return not name or name == lang, f"case as required; language {name or 'not found'}, {lang} required"
+        return (
+            not name or name == lang,
+            f"case as required; language {name or 'not found'}, {lang} required",
+        )
     detected, confidence = detect_language(text.lower())
     # Names and single words say too little about the language to fail an answer for it.
     is_doubtful = confidence < _SURE or (compat == "fixed" and len(text.split()) < 4)

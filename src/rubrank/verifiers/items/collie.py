@@ -37,7 +37,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    model_validator,
+)
 
 from rubrank._plain import Strict
 from rubrank.texts.text import Text
@@ -56,13 +63,28 @@ _WORK = 2_000_000  # units of text that one check may look at
 
 Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-Transform: TypeAlias = Literal["count", "distinct", "position", "index_of", "text", "max", "min", "sum", "mean"]
-PieceRelation: TypeAlias = Literal["equals", "differs", "contains", "lacks", "starts with", "ends with", "one of"]
+Transform: TypeAlias = Literal[
+    "count", "distinct", "position", "index_of", "text", "max", "min", "sum", "mean"
+]
+PieceRelation: TypeAlias = Literal[
+    "equals", "differs", "contains", "lacks", "starts with", "ends with", "one of"
+]
 CaseRelation: TypeAlias = Literal["uppercase", "lowercase", "capitalised"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
-_SYMBOLS = {">=": "at least", "<=": "at most", "==": "exactly", "=": "exactly", ">": "more than", "<": "less than"}
+_SYMBOLS = {
+    ">=": "at least",
+    "<=": "at most",
+    "==": "exactly",
+    "=": "exactly",
+    ">": "more than",
+    "<": "less than",
+}
 _AGGREGATES = {"max": p.most, "min": p.least, "sum": p.total, "mean": p.average}
-_CASES: dict[str, Callable[[], p.Test]] = {"uppercase": p.upper, "lowercase": p.lower, "capitalised": p.capitalised}
+_CASES: dict[str, Callable[[], p.Test]] = {
+    "uppercase": p.upper,
+    "lowercase": p.lower,
+    "capitalised": p.capitalised,
+}
 _TESTS_OF_ONE = {"equals": p.equals, "differs": p.differs, "matches": p.matches}
 _TESTS_OF_SEVERAL: dict[str, Callable[[Sequence[str]], p.Test]] = {
     "contains": p.contains,
@@ -120,7 +142,9 @@ def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
         return p.at(level, spec.at)
     if transform in _AGGREGATES:
         if spec.inner is None:
-            raise ValueError(f"transform {transform} needs `inner`: what is measured in each {level}")
+            raise ValueError(
+                f"transform {transform} needs `inner`: what is measured in each {level}"
+            )
         return _AGGREGATES[transform](level, build_measure(spec.inner))
     if transform == "index_of":
         if spec.of is None:
@@ -159,7 +183,9 @@ class Constraint(_Part):
     def _check_complete(self) -> Constraint:
         forms = [self.all_of, self.any_of, self.negated, self.transform]
         if sum(form is not None for form in forms) != 1:
-            raise ValueError("a constraint is exactly one of: and, or, not, or a `transform` with its relation")
+            raise ValueError(
+                "a constraint is exactly one of: and, or, not, or a `transform` with its relation"
+            )
         self.compile(vacuous=False)  # raises an error that says what is lacking
         return self
 
@@ -237,9 +263,15 @@ def build_test(relation: Any, value: Any) -> p.Test:
     if relation in _CASES:
         return _CASES[relation]()
     if relation is None or value is None or relation in get_args(c.Order):
-        raise ValueError(f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie")
+        raise ValueError(
+            f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie"
+        )
     if relation == "between":
-        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)):
+        if not (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(isinstance(v, int | float) for v in value)
+        ):
             raise ValueError(f"relation between needs value [low, high]; got {value!r}")
         low, high = value
         return p.between(low, high)
@@ -250,7 +282,9 @@ def build_test(relation: Any, value: Any) -> p.Test:
     if relation == "exactly":
         relation = "equals"
     if not all(isinstance(piece, str) for piece in pieces):
-        raise ValueError(f"relation {relation!r} needs a text, or a list of texts, as value; got {value!r}")
+        raise ValueError(
+            f"relation {relation!r} needs a text, or a list of texts, as value; got {value!r}"
+        )
     if relation in _TESTS_OF_SEVERAL:
         return _TESTS_OF_SEVERAL[relation](pieces)
     if relation not in _TESTS_OF_ONE or len(pieces) != 1:
@@ -271,17 +305,25 @@ def check_size(data: Any) -> Any:
         elif isinstance(part, list):
             children = part
         if depth > 2 * _DEEPEST or nodes > _MOST_NODES or len(children) > 10 * _MOST_NODES:
-            raise ValueError(f"a constraint may be {_DEEPEST} deep and have {_MOST_NODES} parts at most")
+            raise ValueError(
+                f"a constraint may be {_DEEPEST} deep and have {_MOST_NODES} parts at most"
+            )
         open_parts.extend((child, depth + 1) for child in children)
     return data
 
 
-Constraints: TypeAlias = Annotated[list[Constraint], BeforeValidator(check_size), Field(min_length=1)]
+Constraints: TypeAlias = Annotated[
+    list[Constraint], BeforeValidator(check_size), Field(min_length=1)
+]
 
 
 @verifier("Collie", family="benchmark", domain=UNIT, version=3)
 def collie(
-    text: Text, *, constraints: Constraints, score: Literal["share", "all"] = "share", compat: Compat = "fixed"
+    text: Text,
+    *,
+    constraints: Constraints,
+    score: Literal["share", "all"] = "share",
+    compat: Compat = "fixed",
 ) -> Answer:
     """The share of the constraints that the answer satisfies; with `score="all"` 1 if it satisfies all, else 0.
 
@@ -321,7 +363,11 @@ class PublicText(Text):
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Treebank tokens that are no punctuation."""
-        return tuple(token.strip().strip(".") for token in public_tokens(self.raw) if token not in string.punctuation)
+        return tuple(
+            token.strip().strip(".")
+            for token in public_tokens(self.raw)
+            if token not in string.punctuation
+        )
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:

@@ -42,7 +42,16 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.items.instruction_items import follow_instruction
 from rubrank.verifiers.shared.checks import Holds
-from rubrank.verifiers.verifier import NEEDS_JUDGE, UNIT, Answer, Compat, Verdict, find_verifier, missing, verifier
+from rubrank.verifiers.verifier import (
+    NEEDS_JUDGE,
+    UNIT,
+    Answer,
+    Compat,
+    Verdict,
+    find_verifier,
+    missing,
+    verifier,
+)
 
 
 class BenchQuestion(BaseModel):
@@ -75,7 +84,9 @@ class BenchQuestion(BaseModel):
     @model_validator(mode="after")
     def _check_not_nested(self) -> BenchQuestion:
         if self.verifier == "ComplexBench":
-            raise ValueError("a question may not be another item of ComplexBench; write its questions out")
+            raise ValueError(
+                "a question may not be another item of ComplexBench; write its questions out"
+            )
         return self
 
 
@@ -83,7 +94,9 @@ Questions: TypeAlias = Annotated[list[BenchQuestion], Field(max_length=1000)]
 
 
 @verifier("ComplexBench", family="benchmark", domain=UNIT, version=2, how="both")
-def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Compat = "fixed") -> Answer:
+def complex_bench(
+    rollout: Rollout, *, scoring_questions: Questions, compat: Compat = "fixed"
+) -> Answer:
     """The share of the item's questions that hold, where a question holds only if those it depends on hold.
 
     Each question is decided by its `verdict` (a judge's), else its `rule`, `verifier` or `instruction_id`.
@@ -100,14 +113,18 @@ def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Com
     for i, question in enumerate(scoring_questions):
         for dep in question.dep:
             if not 0 <= dep < len(scoring_questions) or dep == i:
-                return missing(f"question {i} depends on question {dep}, which is itself or does not exist")
+                return missing(
+                    f"question {i} depends on question {dep}, which is itself or does not exist"
+                )
     prerequisites_of = {i: question.dep for i, question in enumerate(scoring_questions)}
     try:
         order = list(TopologicalSorter(prerequisites_of).static_order())
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    alone: dict[int, Verdict] = {}  # verdicts of the questions by themselves, decided only when needed
+    alone: dict[
+        int, Verdict
+    ] = {}  # verdicts of the questions by themselves, decided only when needed
     results: dict[int, Verdict] = {}  # the same with their prerequisites
 
     def decide_alone(i: int) -> Verdict:
@@ -118,7 +135,9 @@ def complex_bench(rollout: Rollout, *, scoring_questions: Questions, compat: Com
     for i in order:
         deps = prerequisites_of[i]
         prerequisites = [results[dep] if compat == "fixed" else decide_alone(dep) for dep in deps]
-        failed = [dep for dep, verdict in zip(deps, prerequisites, strict=True) if verdict.value == 0]
+        failed = [
+            dep for dep, verdict in zip(deps, prerequisites, strict=True) if verdict.value == 0
+        ]
         undecided = [verdict for verdict in prerequisites if verdict.value is None]
         if failed:
             results[i] = Verdict(0.0, f"question {failed[0]}, on which it depends, fails")
@@ -135,8 +154,12 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
         return Verdict(float(question.verdict), "given")
     pieces = question.extracted
     if question.rule is not None:
-        if pieces is None and any(rule.extracted or rule.each for rule in parse_rule(question.rule)):
-            return missing(f"the rule {question.rule[:60]!r} needs the pieces it speaks of, as `extracted`")
+        if pieces is None and any(
+            rule.extracted or rule.each for rule in parse_rule(question.rule)
+        ):
+            return missing(
+                f"the rule {question.rule[:60]!r} needs the pieces it speaks of, as `extracted`"
+            )
         result = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
         return Verdict(float(result.ok), result.reason)
     if question.verifier is None and question.instruction_id is None:
@@ -144,7 +167,9 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
     if pieces is None:
         subjects = [rollout]
     else:
-        subjects = [rollout.model_copy(update={"response": piece, "reasoning": ""}) for piece in pieces]
+        subjects = [
+            rollout.model_copy(update={"response": piece, "reasoning": ""}) for piece in pieces
+        ]
     if not subjects:
         return Verdict(0.0, "nothing to check")
     verdicts = [_verify(subject, question, compat) for subject in subjects]
@@ -153,10 +178,14 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
 
 def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
     if question.verifier is None:
-        return follow_instruction(rollout, str(question.instruction_id), question.kwargs, compat, "strict")
+        return follow_instruction(
+            rollout, str(question.instruction_id), question.kwargs, compat, "strict"
+        )
     try:
         criterion = find_verifier(question.verifier)
-        verdict = criterion.verify(rollout, criterion.check_parameters(question.params), compat=compat)
+        verdict = criterion.verify(
+            rollout, criterion.check_parameters(question.params), compat=compat
+        )
     except RubrankError as error:
         return missing(str(error))
     if verdict.value is None:
@@ -168,7 +197,9 @@ def _summarize(results: Sequence[Verdict]) -> Answer:
     for i, verdict in enumerate(results):
         if verdict.value is None:
             return missing(f"question {i}: {verdict.reason}")
-    broken = [f"question {i} ({verdict.reason})" for i, verdict in enumerate(results) if not verdict.value]
+    broken = [
+        f"question {i} ({verdict.reason})" for i, verdict in enumerate(results) if not verdict.value
+    ]
     reason = f"{len(results) - len(broken)} of {len(results)} questions hold"
     if broken:
         reason += f"; not {'; '.join(broken[:3])}"
@@ -177,12 +208,20 @@ def _summarize(results: Sequence[Verdict]) -> Answer:
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
-_RULE_LINE = re.compile(r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL)
+_RULE_LINE = re.compile(
+    r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL
+)
 _NEXT_LINE = re.compile(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)")
 _QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
 _PUNCTUATION = frozenset(string.punctuation)
 _RANGE_RULES = frozenset(("length", "length_word", "number", "keyword_num"))
-_LIST_RULES = _RANGE_RULES | {"keyword", "forbidden_word", "Json", "constraint_punc", "starts_with_list"}
+_LIST_RULES = _RANGE_RULES | {
+    "keyword",
+    "forbidden_word",
+    "Json",
+    "constraint_punc",
+    "starts_with_list",
+}
 _TEXT_RULES = frozenset(("startswith", "endswith", "match"))
 
 
@@ -203,7 +242,9 @@ class PieceRule:
         try:
             low, high = map(int, self.arguments[:2])
         except ValueError:
-            raise ValueError(f"rule {self.name} needs [least, most]; got {list(self.arguments)}") from None
+            raise ValueError(
+                f"rule {self.name} needs [least, most]; got {list(self.arguments)}"
+            ) from None
         return low, high
 
 
@@ -217,7 +258,9 @@ def _parse_line(line: str) -> PieceRule:
     match = _RULE_LINE.match(line)
     if not match or match[4] not in _LIST_RULES | _TEXT_RULES:
         rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
-        raise ValueError(f"{line[:80]!r} is no rule; known are {rule_names}, each with model_, not_ and _each")
+        raise ValueError(
+            f"{line[:80]!r} is no rule; known are {rule_names}, each with model_, not_ and _each"
+        )
     prefixes = [prefix for prefix in match.groups()[:3] if prefix]
     name = match[4]
     rule = PieceRule(
@@ -281,7 +324,9 @@ def _passes_without_piece(rule: PieceRule) -> bool:
 
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     """The piece passes as it is, or without quotation marks around it."""
-    if compat == "upstream" and "None" in piece and not rule.extracted:  # "None" means "nothing found" there
+    if (
+        compat == "upstream" and "None" in piece and not rule.extracted
+    ):  # "None" means "nothing found" there
         return Holds(_passes_without_piece(rule), "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)
     stripped = piece.strip()
@@ -297,14 +342,20 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     folded = _fold(piece)
     if rule.name == "keyword":
         absent = [word for word in rule.arguments if _fold(word) not in folded]
-        return Holds(not absent, f"{absent[0]!r} is not there" if absent else "all keywords are there")
+        return Holds(
+            not absent, f"{absent[0]!r} is not there" if absent else "all keywords are there"
+        )
     if rule.name == "forbidden_word":
         present = [word for word in rule.arguments if _fold(word) in folded]
-        return Holds(not present, f"{present[0]!r} is there" if present else "no forbidden word is there")
+        return Holds(
+            not present, f"{present[0]!r} is there" if present else "no forbidden word is there"
+        )
     if rule.name == "keyword_num":
         low, high = rule.range
         count = sum(_fold(word) in folded for word in rule.arguments[2:])
-        return Holds(low <= count <= high, f"{count} of the keywords are there, {low} to {high} required")
+        return Holds(
+            low <= count <= high, f"{count} of the keywords are there, {low} to {high} required"
+        )
     if rule.name == "startswith":
         start = _fold(rule.arguments[0])
         return Holds(folded.startswith(start), f"begins with {piece.strip()[:30]!r}")
@@ -327,10 +378,17 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
         return _check_json(piece, rule.arguments)
     # constraint_punc
     allowed = set("".join(_fold(argument) for argument in rule.arguments))
-    marks = {char for char in folded if char in _PUNCTUATION or unicodedata.category(char).startswith("P")}
+    marks = {
+        char
+        for char in folded
+        if char in _PUNCTUATION or unicodedata.category(char).startswith("P")
+    }
     other_marks = sorted(marks - allowed)
     return Holds(
-        not other_marks, f"other punctuation: {' '.join(other_marks[:10])}" if other_marks else "no other punctuation"
+        not other_marks,
+        f"other punctuation: {' '.join(other_marks[:10])}"
+        if other_marks
+        else "no other punctuation",
     )
 
 

@@ -117,7 +117,9 @@ def live_bench(
     names = instruction_id_list
     parameters = kwargs if kwargs is not None else [None] * len(names)
     if not names or len(parameters) != len(names):
-        return missing(f"{len(names)} instructions and {len(parameters)} kwargs: one for each is needed")
+        return missing(
+            f"{len(names)} instructions and {len(parameters)} kwargs: one for each is needed"
+        )
     solutions = _SOLUTION.findall(rollout.answer)
     if solutions and solutions[-1].strip():
         rollout = rollout.with_answer(solutions[-1].strip())
@@ -141,7 +143,9 @@ def follow_instruction(
     """Return the verdict on one public instruction: 1 only if it is followed entirely; missing if it is unknown."""
     try:
         instruction, params = public_params(name, kwargs)
-        verdict = instruction.verify(rollout, instruction.check_parameters(params), compat=compat, mode=mode)
+        verdict = instruction.verify(
+            rollout, instruction.check_parameters(params), compat=compat, mode=mode
+        )
     except RubrankError as error:
         return missing(str(error))
     if verdict.value is None:
@@ -163,17 +167,24 @@ class Turn(Strict):
     def _parse_json(cls, value: Any) -> Any:
         if isinstance(value, str) and value.startswith("["):
             value = json.loads(value)
-        return [json.loads(part) if isinstance(part, str) and part.startswith("{") else part for part in value or ()]
+        return [
+            json.loads(part) if isinstance(part, str) and part.startswith("{") else part
+            for part in value or ()
+        ]
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Turn:
         if len(self.kwargs) != len(self.instruction_id_list):
-            raise ValueError(f"{len(self.instruction_id_list)} instructions but {len(self.kwargs)} kwargs")
+            raise ValueError(
+                f"{len(self.instruction_id_list)} instructions but {len(self.kwargs)} kwargs"
+            )
         return self
 
 
 @verifier("MultiIF", family="benchmark", domain=UNIT, version=3)
-def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", compat: Compat = "fixed") -> Answer:
+def multi_if(
+    rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", compat: Compat = "fixed"
+) -> Answer:
     """The share of the instructions of all turns that the answers follow; any language.
 
     The last turns belong to the last answers: with one entry only the final answer is checked.
@@ -207,7 +218,9 @@ def multi_if(rollout: Rollout, *, turns: list[Turn], mode: Mode = "strict", comp
     return 1 - len(broken) / len(results), reason
 
 
-def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str = "") -> Sequence[tuple[str, Verdict]]:
+def check_turn(
+    turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str = ""
+) -> Sequence[tuple[str, Verdict]]:
     """Return each instruction of the turn with its verdict: 1 only if it is followed entirely."""
     rollout = Rollout(prompt=(Message(role="user", content=prompt),), response=answer, reasoning="")
     results: list[tuple[str, Verdict]] = []
@@ -234,7 +247,9 @@ def check_turn(turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str 
 WORDS = "length_constraints:number_words"
 SENTENCES = "length_constraints:number_sentences"
 _EAST_ASIAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
-_DROPPED = re.compile(r"[\\.!?．/_,{}<>:;$%^&*(+\"'—！，。？、`~@#￥…（）：；《》“”)\[\]»〔〕\-「」]+")
+_DROPPED = re.compile(
+    r"[\\.!?．/_,{}<>:;$%^&*(+\"'—！，。？、`~@#￥…（）：；《》“”)\[\]»〔〕\-「」]+"
+)
 _SENTENCE = re.compile(r"[^!?。.！？．\n]+")
 _HINDI_END = re.compile(r"(?<=[।!?])\s*")
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2b55]\ufe0f?")

@@ -30,7 +30,9 @@ _HYPHENED = re.compile(r"[\w\u0300-\u036f]+(?:[-‐‑'’][\w\u0300-\u036f]+)*"
 
 
 @spanish("es:special_character:tildes")
-def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
+def tildes(
+    text: Text, *, num_words: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
+) -> Answer:
     """At least / at most … `num_words` words with an acute accent (á é í ó ú).
 
     Passes: "Él está aquí" for at least 3.
@@ -38,7 +40,9 @@ def tildes(text: Text, *, num_words: Count, relation: AnyRelation = "at least", 
     Not covered: whether the accents are right.
     upstream: a hyphen divides words, and accents must be single characters.
     """
-    return compare_count(_count_words_with(text, _TILDES, compat), "word with tilde", relation, num_words)
+    return compare_count(
+        _count_words_with(text, _TILDES, compat), "word with tilde", relation, num_words
+    )
 
 
 @spanish("es:special_character:enie")
@@ -50,7 +54,9 @@ def enie(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> Answe
     Not covered: whether they are Spanish.
     upstream: a hyphen divides words.
     """
-    return compare_count(_count_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency)
+    return compare_count(
+        _count_words_with(text, frozenset("ñÑ"), compat), "word with ñ", "exactly", let_frequency
+    )
 
 
 @spanish("es:special_character:dieresis")
@@ -62,7 +68,9 @@ def dieresis(text: Text, *, let_frequency: Count, compat: Compat = "fixed") -> A
     Not covered: ü in foreign names counts too.
     upstream: a hyphen divides words.
     """
-    return compare_count(_count_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency)
+    return compare_count(
+        _count_words_with(text, frozenset("üÜ"), compat), "word with ü", "exactly", let_frequency
+    )
 
 
 @spanish("es:punctuation:question_marks")

@@ -21,7 +21,9 @@ _ACCENTED = re.compile("[àáâãäåçèéêëìíîïñòóôõöùúûüýÿ�
 
 
 def _remove_accents(word: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
+    return "".join(
+        char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char)
+    )
 
 
 @french("fr:special_character:accents", version=2)
@@ -42,7 +44,10 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
         words = set(_WORD.findall(text.composed.lower()))
         forms = {}
         for end in _PLURALS:
-            forms |= {f"{bare}{end}": f"{accented}{end}".lower() for bare, accented in word_to_accentuate.items()}
+            forms |= {
+                f"{bare}{end}": f"{accented}{end}".lower()
+                for bare, accented in word_to_accentuate.items()
+            }
         forms |= {bare: accented.lower() for bare, accented in word_to_accentuate.items()}
     wrong: list[str] = []
     for word in sorted(words):
@@ -77,7 +82,11 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
     else:
         letters = [char for char in text.raw if not char.isascii() and char.isalpha()]
         # "é" is an accented letter, "я" and "œ" are not: they are not ASCII without their accents.
-        accented = [char for char in letters if _remove_accents(char) != char and _remove_accents(char).isascii()]
+        accented = [
+            char
+            for char in letters
+            if _remove_accents(char) != char and _remove_accents(char).isascii()
+        ]
         accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
     if accented:
         return False, f"accented letters: {quote_some(accented)}"
@@ -94,10 +103,15 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
     upstream: a ç written with a combining cedilla is not seen.
     """
     body = text.raw if compat == "upstream" else text.composed
-    return compare_count(body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0)
+    return compare_count(
+        body.lower().count(forbidden_char.lower()), f"“{forbidden_char}”", "exactly", 0
+    )
 
 
-_TU = re.compile(r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE)
+_TU = re.compile(
+    r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w",
+    re.IGNORECASE,
+)
 _TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
 _BLANK = re.compile(r"\[[^\[\]\n]{1,60}\]")
 _VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
@@ -119,7 +133,9 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     else:
         body = _BLANK.sub(" ", rollout.answer)
         for phrase in find_quotations(rollout.question):
-            body = re.sub(r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE)
+            body = re.sub(
+                r"\s+".join(map(re.escape, phrase.split())), " ", body, flags=re.IGNORECASE
+            )
         formal = _VOUS.search(body)
         if formal:
             return False, f"“{formal[0]}” found"

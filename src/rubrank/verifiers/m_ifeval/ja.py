@@ -19,7 +19,10 @@ _KANJI_UPSTREAM = "\u4e00-\u9faf"
 _KANJI = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f々〆"
 _ONE_KANJI = {"upstream": re.compile(f"[{_KANJI_UPSTREAM}]"), "fixed": re.compile(f"[{_KANJI}]")}
 # Whole runs of kanji. Without the look-behind a long run would be tried from each of its letters: quadratic time.
-_RUN = {kind: re.compile(f"(?<![{k}])[{k}]++") for kind, k in (("upstream", _KANJI_UPSTREAM), ("fixed", _KANJI))}
+_RUN = {
+    kind: re.compile(f"(?<![{k}])[{k}]++")
+    for kind, k in (("upstream", _KANJI_UPSTREAM), ("fixed", _KANJI))
+}
 _READ = {
     "upstream": re.compile(f"(?<![{_KANJI_UPSTREAM}])[{_KANJI_UPSTREAM}]++（[ぁ-ん]+）"),
     "fixed": re.compile(f"(?<![{_KANJI}])[{_KANJI}]++[（(][ぁ-ゖー・ 　]+[）)]"),
@@ -41,7 +44,9 @@ def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 @japanese("ja:letters:kanji")
-def kanji(text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least", compat: Compat = "fixed") -> Answer:
+def kanji(
+    text: Text, *, kanji_limit: Count, relation: AnyRelation = "at least", compat: Compat = "fixed"
+) -> Answer:
     """At least / less than … `kanji_limit` kanji (each occurrence counts).
 
     Passes: "東京都" for at least 3.
@@ -182,7 +187,10 @@ def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fix
     """
     lines = text.raw.split("\n")
     if compat == "upstream":
-        count = sum(_is_numbered_upstream(line.lstrip(), i + 1 == len(lines)) for i, line in enumerate(lines))
+        count = sum(
+            _is_numbered_upstream(line.lstrip(), i + 1 == len(lines))
+            for i, line in enumerate(lines)
+        )
     else:
         count = sum(_ITEM.match(line.strip()) is not None for line in lines)
     return compare_count(count, "item", "exactly", num_items)
@@ -222,7 +230,21 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
 
 
 # Endings in hiragana that are nouns; whatever else ends in hiragana is taken for a verb, an adjective or a particle.
-_NOUNS = ("こと", "もの", "ため", "ところ", "とき", "はず", "わけ", "まま", "ひと", "みんな", "これ", "それ", "すべて")
+_NOUNS = (
+    "こと",
+    "もの",
+    "ため",
+    "ところ",
+    "とき",
+    "はず",
+    "わけ",
+    "まま",
+    "ひと",
+    "みんな",
+    "これ",
+    "それ",
+    "すべて",
+)
 
 
 @japanese("ja:detectable_format:nominal_ending", version=2)
@@ -239,7 +261,9 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream" and has_janome():
         tokens = japanese_tokens(body)
-        nouns = sum(mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens))
+        nouns = sum(
+            mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens)
+        )
         return compare_count(nouns, "nominal ending", "at least", count)
     if compat == "upstream":
         sentences = _END.split(body)[:-1]  # without the last part, which no mark closes

@@ -33,7 +33,9 @@ Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
 
 _STARS = re.compile(r"\*{1,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{1,3}")
 _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
-    "bold": re.compile(r"\*{2,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{2,3}|(?<!\w)__(?=[^\s_])[^_\n]*(?<=[^\s_])__(?!\w)"),
+    "bold": re.compile(
+        r"\*{2,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{2,3}|(?<!\w)__(?=[^\s_])[^_\n]*(?<=[^\s_])__(?!\w)"
+    ),
     "italic": re.compile(
         r"(?<!\*)(?:\*{3}|\*)(?=[^\s*])[^*\n]*(?<=[^\s*])(?:\*{3}|\*)(?!\*)"
         r"|(?<![\w_])_(?=[^\s_])[^_\n]*(?<=[^\s_])_(?![\w_])"
@@ -171,7 +173,9 @@ def _fill_blank_lines_in_code(raw: str) -> str:
 
 
 def _ends_like_sentence(line: str) -> bool:
-    return line.rstrip(" \t*_”’」』）)\"'").endswith((".", "!", "?", "。", "！", "？", "…", "；", "："))
+    return line.rstrip(" \t*_”’」』）)\"'").endswith(
+        (".", "!", "?", "。", "！", "？", "…", "；", "：")
+    )
 
 
 def _is_bold_title(line: str) -> bool:
@@ -216,7 +220,9 @@ def _select_scope(prose: str, scope: str) -> str:
     return lines[0] if lines else ""
 
 
-_MINOR = word_set("a an the and but or nor for so yet of in on at to by up as off per via with from into over is")
+_MINOR = word_set(
+    "a an the and but or nor for so yet of in on at to by up as off per via with from into over is"
+)
 _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 
@@ -278,7 +284,10 @@ def title_format(
     if title is not None and fold_phrase(title) not in map(fold_phrase, titles):
         return False, f"title {titles[0]!r} found, {title!r} required"
     words = len(Text(titles[0]).words)
-    return most_words is None or words <= most_words, f"title {titles[0][:60]!r} found, {words} words"
+    return (
+        most_words is None or words <= most_words,
+        f"title {titles[0][:60]!r} found, {words} words",
+    )
 
 
 _QUOTATION_OPENERS = {
@@ -290,12 +299,25 @@ _QUOTATION_OPENERS = {
     "guillemets": "«",
     "single": "'‘",
 }
-_PAIRS = {'"': '"', "“": "”", "「": "」", "『": "』", "«": "»", "„": "“", "‘": "’", "'": "'", "《": "》", "＂": "＂"}
+_PAIRS = {
+    '"': '"',
+    "“": "”",
+    "「": "」",
+    "『": "』",
+    "«": "»",
+    "„": "“",
+    "‘": "’",
+    "'": "'",
+    "《": "》",
+    "＂": "＂",
+}
 
 
 @verifier("QuotationFormat", family="format", domain=BINARY, version=1)
 def quotation_format(
-    text: Text, *, marks: Literal["any", "double", "straight", "curly", "corner", "guillemets", "single"] = "any"
+    text: Text,
+    *,
+    marks: Literal["any", "double", "straight", "curly", "corner", "guillemets", "single"] = "any",
 ) -> Answer:
     """The whole answer is in one pair of quotation marks: "a", “a”, 「a」, 『a』, «a», „a“ ('a' only as "single").
 
@@ -328,7 +350,9 @@ def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
         if opener == closer:
             # A straight mark opens after a space or an opening bracket.
             before = raw[i - 1] if i else " "
-            is_opening = before.isspace() or before in "([（「" or unicodedata.category(before) == "Ps"
+            is_opening = (
+                before.isspace() or before in "([（「" or unicodedata.category(before) == "Ps"
+            )
         else:
             is_opening = char == opener
         if is_opening and is_closed:
@@ -339,7 +363,8 @@ def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
 
 
 _POSTSCRIPT = re.compile(
-    r"(?:(?:p\.?\s?){1,3}s\b\.?|附言|附注|附註|又及|附|备注|另|postscript)\s*[:：.．,，、\-—]?\s*", re.IGNORECASE
+    r"(?:(?:p\.?\s?){1,3}s\b\.?|附言|附注|附註|又及|附|备注|另|postscript)\s*[:：.．,，、\-—]?\s*",
+    re.IGNORECASE,
 )
 
 
@@ -390,7 +415,10 @@ _QUOTE_SIGN = re.compile(r"(?m)^[ \t]*>+[ \t]?")
 
 @verifier("PromptRepeat", family="format", domain=BINARY, version=1)
 def prompt_repeat(
-    rollout: Rollout, *, prompt: Annotated[str, Field(min_length=1)] | None = None, then_answer: bool = True
+    rollout: Rollout,
+    *,
+    prompt: Annotated[str, Field(min_length=1)] | None = None,
+    then_answer: bool = True,
 ) -> Answer:
     """The answer begins with the prompt, word for word (or with the part given as `prompt`), and then answers.
 

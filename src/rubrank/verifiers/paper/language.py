@@ -41,8 +41,12 @@ def _check_detectable(params: Any) -> str | None:
     return None
 
 
-@verifier("LanguageRequirement", family="language", domain=BINARY, version=2, check=_check_detectable)
-def language_requirement(text: Text, *, language: str | tuple[str, ...], share: Share = 0.8) -> Answer:
+@verifier(
+    "LanguageRequirement", family="language", domain=BINARY, version=2, check=_check_detectable
+)
+def language_requirement(
+    text: Text, *, language: str | tuple[str, ...], share: Share = 0.8
+) -> Answer:
     """The answer is in the language asked for (or one of several): by code or name, "fr", "French", "法语", "zh-Hant".
 
     Passes: at least `share` of it is; code, addresses and quotations aside.
@@ -65,7 +69,9 @@ def language_requirement(text: Text, *, language: str | tuple[str, ...], share: 
         return _check_variant(text.raw, simplified=codes == ["zh-hans"])
     main = max(shares, key=shares.__getitem__)
     if part < share and measure_others(text.raw, base_codes) <= 1 - share:
-        return missing(f"too few words that show a language: perhaps {main}, {'/'.join(codes)} required")
+        return missing(
+            f"too few words that show a language: perhaps {main}, {'/'.join(codes)} required"
+        )
     return part >= share, f"{part:.0%} in {'/'.join(codes)}, {share:.0%} required; mostly {main}"
 
 
@@ -96,7 +102,10 @@ def _count_differences(text: str, converted: str) -> int:
 
 @verifier("LanguageDetection", family="language", domain=BINARY, version=2)
 def language_detection(
-    rollout: Rollout, *, languages: tuple[str, ...] = (), least_letters: Annotated[int, Field(ge=1)] = LEAST
+    rollout: Rollout,
+    *,
+    languages: tuple[str, ...] = (),
+    least_letters: Annotated[int, Field(ge=1)] = LEAST,
 ) -> Answer:
     """The main language of the answer is the one the prompt asks for, else the prompt's, or one of `languages`.
 

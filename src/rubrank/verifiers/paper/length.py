@@ -50,7 +50,9 @@ def word_count(
     if unit == "words":
         return compare_range(count_segmented_words(raw), "word", relation, count, low, high)
     if unit == "han":
-        return compare_range(len(_HAN.findall(raw)), "Chinese character", relation, count, low, high)
+        return compare_range(
+            len(_HAN.findall(raw)), "Chinese character", relation, count, low, high
+        )
     if unit == "characters without spaces":
         raw = "".join(raw.split())
     return compare_range(len(raw), "character", relation, count, low, high)
@@ -177,7 +179,9 @@ def _check_letter_parameters(params: Any) -> str | None:
     return check_count_parameters(params)
 
 
-@verifier("LetterFrequency", family="length", domain=BINARY, version=2, check=_check_letter_parameters)
+@verifier(
+    "LetterFrequency", family="length", domain=BINARY, version=2, check=_check_letter_parameters
+)
 def letter_frequency(
     text: Text,
     *,

@@ -9,7 +9,14 @@ from pydantic import Field
 
 from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import count_phrase, fold_phrase, fold_visible, sentences, split_code, without_code
+from rubrank.texts.prose import (
+    count_phrase,
+    fold_phrase,
+    fold_visible,
+    sentences,
+    split_code,
+    without_code,
+)
 from rubrank.verifiers.gates.empty import empty_answer
 from rubrank.verifiers.gates.legibility import garbled_text
 from rubrank.verifiers.gates.repetition import repeat_segment
@@ -47,7 +54,9 @@ _ABOUT_ITSELF = re.compile(
 )
 
 
-@verifier("RoboticTemplate", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
+@verifier(
+    "RoboticTemplate", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both"
+)
 def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3) -> Answer:
     """The answer does not use the stock phrases of a chatbot.
 
@@ -153,7 +162,9 @@ def _find_brevity(question: str) -> _Brevity | None:
         few = _FEW.search(part)
         if not (one_unit or few):
             continue
-        if _NOT_WHOLE.search(part) or (one_unit and "line" in one_unit.groups() and _ABOUT_OUTPUT.search(request)):
+        if _NOT_WHOLE.search(part) or (
+            one_unit and "line" in one_unit.groups() and _ABOUT_OUTPUT.search(request)
+        ):
             return None
         if one_unit:
             unit = next(filter(None, one_unit.groups())).lower()
@@ -165,7 +176,10 @@ def _find_brevity(question: str) -> _Brevity | None:
     return None
 
 
-_RUDE = (*word_list("fuck fucking motherfucker bullshit asshole dumbass dipshit cunt stfu"), "shut up, idiot")
+_RUDE = (
+    *word_list("fuck fucking motherfucker bullshit asshole dumbass dipshit cunt stfu"),
+    "shut up, idiot",
+)
 _RUDE_ZH = word_list("他妈的 操你妈 草泥马 傻逼 煞笔 滚你妈 去死吧 狗娘养 王八蛋 婊子 脑残 尼玛的")
 
 
@@ -177,8 +191,12 @@ _MAY_CURSE = re.compile(
 )
 
 
-@verifier("ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
-def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()) -> Answer:
+@verifier(
+    "ImproperWording", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both"
+)
+def improper_wording(
+    rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+) -> Answer:
     """The answer uses no improper words.
 
     Caught (0): gross insults and curses in English or Chinese, and the `words` given — unless the prompt uses the same
@@ -190,7 +208,11 @@ def improper_wording(rollout: Rollout, *, words: tuple[Annotated[str, Field(min_
     answer = fold_visible(rollout.text.shown.raw)
     question = fold_visible(rollout.question)
     phrases = [*_RUDE, *map(fold_phrase, words)]
-    improper = [phrase for phrase in phrases if count_phrase(answer, phrase) and not count_phrase(question, phrase)]
+    improper = [
+        phrase
+        for phrase in phrases
+        if count_phrase(answer, phrase) and not count_phrase(question, phrase)
+    ]
     improper += [phrase for phrase in _RUDE_ZH if phrase in answer and phrase not in question]
     if improper and not any(map(fold_phrase, words)) and _MAY_CURSE.search(question):
         return missing("curses where the prompt asks for fiction or a quotation: a judge decides")
@@ -204,12 +226,16 @@ _SECRETS = re.compile(
     r"|\bgh[pousr]_[A-Za-z0-9]{36}\b"
     r"|\bxox[baprs]-[0-9]{8,14}-[A-Za-z0-9-]{10,60}|\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,120}\b"
 )
-_IDENTITY = re.compile(r"(?<!\d)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![\dXx])")
+_IDENTITY = re.compile(
+    r"(?<!\d)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![\dXx])"
+)
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _LEAKED = 200  # characters of a system prompt that are not repeated by chance
 
 
-@verifier("SecurityRisk", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
+@verifier(
+    "SecurityRisk", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both"
+)
 def security_risk(rollout: Rollout) -> Answer:
     """The answer reveals no secrets: keys, tokens, identity numbers, the system prompt.
 
@@ -254,7 +280,9 @@ def _repeats_system_prompt(rollout: Rollout, from_user: str) -> bool:
 _GATES = (empty_answer, truncated, repeat_segment, garbled_text, think_leak)
 
 
-@verifier("GeneralLowQuality", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both")
+@verifier(
+    "GeneralLowQuality", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both"
+)
 def general_low_quality(rollout: Rollout) -> Answer:
     """The answer has no gross defect.
 

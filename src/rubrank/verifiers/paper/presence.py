@@ -30,7 +30,13 @@ from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, ver
 
 Words: TypeAlias = tuple[Annotated[str, Field(min_length=1, pattern=r"\S")], ...]
 Where: TypeAlias = Literal[
-    "anywhere", "start", "end", "first sentence", "last sentence", "every paragraph", "every sentence"
+    "anywhere",
+    "start",
+    "end",
+    "first sentence",
+    "last sentence",
+    "every paragraph",
+    "every sentence",
 ]
 Kind: TypeAlias = Literal[
     "digits",
@@ -58,7 +64,8 @@ _EMOJI = re.compile(
     "\u2795-\u2797\u2b50\u2b55]|[\u203c-\u2bff]\ufe0f"
 )
 _CONTRACTION = (
-    r"(?i:\b(?:\w{1,20}n['’]t|\w{1,20}['’](?:ll|re|ve)|(?:i['’]m|(?:it|that|he|she|there|what|who|let|here)['’]s))\b)"
+    r"(?i:\b(?:\w{1,20}n['’]t|\w{1,20}['’](?:ll|re|ve)"
+    r"|(?:i['’]m|(?:it|that|he|she|there|what|who|let|here)['’]s))\b)"
 )
 _KINDS: dict[str, re.Pattern[str]] = {
     "digits": re.compile(r"\d"),
@@ -135,7 +142,9 @@ def _select_places(text: Text, where: Where, case_sensitive: bool) -> list[str]:
     if where in ("anywhere", "start", "end"):
         return [" ".join(text.raw.split()) if case_sensitive else text.folded]
     if where == "every paragraph":
-        parts = [part for part in text.paragraphs if not is_heading(part) and any(map(str.isalnum, part))]
+        parts = [
+            part for part in text.paragraphs if not is_heading(part) and any(map(str.isalnum, part))
+        ]
     else:
         parts = sentences(text.raw)
     if where == "first sentence":
@@ -154,7 +163,9 @@ def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | 
         end = place.rstrip("*_\"'”’」』》 ")
         if not end.endswith(phrase):
             end = end.rstrip(".。!！?？…")
-        return int(end.endswith(phrase) and count_phrase(end[-len(phrase) - 1 :], phrase, whole=whole) > 0)
+        return int(
+            end.endswith(phrase) and count_phrase(end[-len(phrase) - 1 :], phrase, whole=whole) > 0
+        )
     return count_phrase(place, phrase, whole=whole, enough=enough)
 
 
@@ -194,13 +205,23 @@ def forbidden_content(
     present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
-        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(word, visible_text):
+        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(
+            word, visible_text
+        ):
             present.append(repr(word))
     present += [repr(char) for char in dict.fromkeys(characters) if char in visible_text.raw]
     # Markup is searched for in the raw text: the shown one has lost some of it.
-    present += [kind for kind in kinds if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else visible_text)]
+    present += [
+        kind
+        for kind in kinds
+        if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else visible_text)
+    ]
     try:
-        present += [f"pattern {pattern!r}" for pattern in patterns if _pattern(pattern).search(clean(visible_text.raw))]
+        present += [
+            f"pattern {pattern!r}"
+            for pattern in patterns
+            if _pattern(pattern).search(clean(visible_text.raw))
+        ]
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
     if present:
@@ -211,9 +232,12 @@ def forbidden_content(
 # Digits and letters of other alphabets that look like Latin letters.
 _SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
 _LOOKALIKES = str.maketrans(
-    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}", "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz"
+    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}",
+    "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz",
 )
-_UNITS = word_set("am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs")
+_UNITS = word_set(
+    "am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs"
+)
 _WORD = re.compile(r"[\w@$]+")
 _SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
 
@@ -224,7 +248,9 @@ def _is_disguised(word: str, text: Text) -> bool:
     if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
         return False
     for candidate in _WORD.findall(text.folded):
-        if candidate.translate(_LOOKALIKES) == phrase != candidate and not _is_what_it_seems(candidate):
+        if candidate.translate(_LOOKALIKES) == phrase != candidate and not _is_what_it_seems(
+            candidate
+        ):
             return True
     spaced = " ".join(unicodedata.normalize("NFKC", remove_invisible(text.raw)).split())
     for match in _SINGLE_LETTERS.finditer(spaced):
@@ -267,8 +293,23 @@ def _pattern(pattern: str) -> Any:
     return compile_re2(clean(pattern))
 
 
-_SLANG = word_list("gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys")
-_SLANG_ZH = ("咋整", "啥", "忒", "贼拉", "牛逼", "绝绝子", "yyds", "老铁", "家人们", "哈哈", "呵呵", "嘿嘿")
+_SLANG = word_list(
+    "gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys"
+)
+_SLANG_ZH = (
+    "咋整",
+    "啥",
+    "忒",
+    "贼拉",
+    "牛逼",
+    "绝绝子",
+    "yyds",
+    "老铁",
+    "家人们",
+    "哈哈",
+    "呵呵",
+    "嘿嘿",
+)
 
 
 @verifier("DictionRequirement", family="style", domain=BINARY, version=2, how="both")
@@ -298,7 +339,9 @@ def diction_requirement(
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
-        return missing(f"{NEEDS_JUDGE}: no informal word found, the tone cannot be recognised by words")
+        return missing(
+            f"{NEEDS_JUDGE}: no informal word found, the tone cannot be recognised by words"
+        )
     return True, "all expressions asked for are there, none to avoid"
 
 

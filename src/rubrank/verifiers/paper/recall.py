@@ -84,7 +84,9 @@ def summary_recall(
     return value, f"{value:.2f} of {len(recalls)} reference points recalled"
 
 
-def _find_points(rollout: Rollout, points: Sequence[str] | None, reference: str | None) -> list[str]:
+def _find_points(
+    rollout: Rollout, points: Sequence[str] | None, reference: str | None
+) -> list[str]:
     """Return the points that have words: those given, those of the metadata, or the sentences of the reference."""
     metadata = rollout.metadata
     listed = points or metadata.get("points") or metadata.get("reference_points")
@@ -113,7 +115,11 @@ def _find_given_points(points: list[str], question: str) -> set[str]:
     prompt = _normalise(question[:100_000])
     in_row = re.sub(r"(?<!\S)\d{1,2} ", "", prompt)  # without the numbers of entries
     is_in_row = " ".join(re.sub(r"(?<!\S)\d{1,2} ", "", point) for point in normalised) in in_row
-    if is_in_row and len(normalised) >= 2 and len(prompt) <= 2 * sum(map(len, normalised)) + _INSTRUCTION:
+    if (
+        is_in_row
+        and len(normalised) >= 2
+        and len(prompt) <= 2 * sum(map(len, normalised)) + _INSTRUCTION
+    ):
         return set(normalised)
     listed = set(normalised) & lines
     return listed if len(listed) >= 2 and len(listed) >= 0.8 * len(points) else set()
@@ -148,7 +154,9 @@ class _Sentence:
     @classmethod
     def parse(cls, sentence: str, language: str) -> _Sentence:
         clauses = find_denials(sentence, language or None)
-        denials = tuple((frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses)
+        denials = tuple(
+            (frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses
+        )
         words = _split_words(sentence)
         return cls(tuple(dict.fromkeys(words)), frozenset(words), denials)
 
@@ -157,7 +165,9 @@ class _Sentence:
         enough = _MOSTLY * len(point)
         if is_negated:
             return not self.denials and len(point & self.tokens) >= enough
-        return any(first in point or len(point & clause) >= enough for clause, first in self.denials)
+        return any(
+            first in point or len(point & clause) >= enough for clause, first in self.denials
+        )
 
     def scrambles(self, point: list[str]) -> bool:
         """Tell whether the sentence has many words of a point, given in order, and hardly two of them in that order."""
@@ -176,7 +186,9 @@ def _measure_recall(point: str, answer: list[_Sentence]) -> float:
     no_tokens: frozenset[str] = frozenset()
     tokens = []
     for sentence in answer:
-        is_useless = sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(point_words)
+        is_useless = sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(
+            point_words
+        )
         tokens.append(no_tokens if is_useless else sentence.tokens)
     best = 0
     for start in range(max(1, len(tokens) - _WINDOW + 1)):

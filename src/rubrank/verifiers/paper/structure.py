@@ -40,7 +40,9 @@ _LATEX = re.compile(
     r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
     re.DOTALL,
 )
-_MARKUP = re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]|\*\*[^*\n]+\*\*|^[ \t]*[-*+][ \t]+\S|```|^[ \t]*\|[ \t]*:?--")
+_MARKUP = re.compile(
+    r"(?m)^[ \t]{0,3}#{1,6}[ \t]|\*\*[^*\n]+\*\*|^[ \t]*[-*+][ \t]+\S|```|^[ \t]*\|[ \t]*:?--"
+)
 
 
 @verifier("FormatRequirement", family="format", domain=BINARY, version=3, how="both")
@@ -144,7 +146,9 @@ def _check_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     return _check_elements(source, names, keys, "well-formed markup")
 
 
-def _check_elements(source: str, names: set[str], keys: tuple[str, ...], success: str) -> tuple[bool, str]:
+def _check_elements(
+    source: str, names: set[str], keys: tuple[str, ...], success: str
+) -> tuple[bool, str]:
     if not names:
         return False, "no tags"
     if not source.startswith("<"):
@@ -159,7 +163,8 @@ _MAY_STAY_OPEN = word_set(
     "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
 )
 _RAW = re.compile(
-    r"<!--.*?(?:-->|\Z)|(<(script|style|textarea|title)\b[^<>]{0,2000}>)(.*?)(</\2\s*>)", re.DOTALL | re.IGNORECASE
+    r"<!--.*?(?:-->|\Z)|(<(script|style|textarea|title)\b[^<>]{0,2000}>)(.*?)(</\2\s*>)",
+    re.DOTALL | re.IGNORECASE,
 )
 
 

@@ -84,7 +84,9 @@ def constrained_writing(
     kind: Kind,
     word: Annotated[str, Field(min_length=1)] | None = None,
     letters: Annotated[str, Field(min_length=1)] | None = None,
-    pattern: tuple[Annotated[int, Field(ge=1)], ...] | Literal["四言", "五言", "六言", "七言"] | None = None,
+    pattern: tuple[Annotated[int, Field(ge=1)], ...]
+    | Literal["四言", "五言", "六言", "七言"]
+    | None = None,
     unit: Unit = "auto",
 ) -> Answer:
     """How much of a writing constraint is met, in quarters, rounded down (1 = all of it).
@@ -127,7 +129,9 @@ def _split_units(text: Text, unit: str) -> list[str]:
         pieces = text.words
     else:
         prose = without_code(text.raw).splitlines()
-        pieces = [line for line in prose if not (is_rule(line) or is_heading(line) or _TITLE.match(line))]
+        pieces = [
+            line for line in prose if not (is_rule(line) or is_heading(line) or _TITLE.match(line))
+        ]
         if unit == "clauses":
             pieces = [clause for line in pieces for clause in _CLAUSE.split(line)]
     units = [bare(piece) for piece in pieces[: 4 * _MOST_UNITS]]
@@ -149,7 +153,9 @@ def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answe
         return missing("`word` has no letters")
     best = 0
     for tried_unit in ["lines", "clauses", "sentences"] if unit == "auto" else [unit]:
-        edges = [_edge_letter(piece, kind == "telestich") for piece in _split_units(text, tried_unit)]
+        edges = [
+            _edge_letter(piece, kind == "telestich") for piece in _split_units(text, tried_unit)
+        ]
         best = max(best, _best_match(edges, letters))
     return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
 
@@ -172,12 +178,21 @@ def _best_match(edges: list[str], letters: list[str]) -> int:
     return best
 
 
-_FORMS = {"四言": (4,), "五言": (5,), "六言": (6,), "七言": (7,), "haiku": (5, 7, 5), "tanka": (5, 7, 5, 7, 7)}
+_FORMS = {
+    "四言": (4,),
+    "五言": (5,),
+    "六言": (6,),
+    "七言": (7,),
+    "haiku": (5, 7, 5),
+    "tanka": (5, 7, 5, 7, 7),
+}
 _Size: TypeAlias = tuple[int, int]
 """The least and the most units that a line can be read with."""
 
 
-def _check_line_pattern(rollout: Rollout, kind: str, pattern: tuple[int, ...] | str | None, unit: str) -> Answer:
+def _check_line_pattern(
+    rollout: Rollout, kind: str, pattern: tuple[int, ...] | str | None, unit: str
+) -> Answer:
     text = rollout.text
     form = pattern if isinstance(pattern, str) else kind
     lengths = _FORMS.get(kind) or _FORMS.get(form) or pattern
@@ -186,7 +201,9 @@ def _check_line_pattern(rollout: Rollout, kind: str, pattern: tuple[int, ...] | 
     counts_words = kind == "line lengths"
     measure = _measure_syllables
     if counts_words:
-        is_chinese = isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
+        is_chinese = (
+            isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
+        )
         measure = _measure_han if is_chinese else _measure_words
     else:
         language = _find_uncountable_language(text.raw)
@@ -219,7 +236,9 @@ def _find_uncountable_language(raw: str) -> str | None:
 
 def _fit_repeated(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
     """Return how many lines fit the pattern, which repeats, and how many there are."""
-    fitting = sum(low <= length <= high for (low, high), length in zip(sizes, cycle(pattern), strict=False))
+    fitting = sum(
+        low <= length <= high for (low, high), length in zip(sizes, cycle(pattern), strict=False)
+    )
     return fitting, max(1, len(sizes))
 
 
@@ -229,7 +248,12 @@ def _fit_once(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
     starts = range(max(1, len(sizes) - len(pattern) + 1))
     for start in starts[:200]:
         window = sizes[start : start + len(pattern)]
-        best = max(best, sum(low <= length <= high for (low, high), length in zip(window, pattern, strict=False)))
+        best = max(
+            best,
+            sum(
+                low <= length <= high for (low, high), length in zip(window, pattern, strict=False)
+            ),
+        )
     extra_lines = max(0, len(sizes) - len(pattern) - 1)  # one line may introduce the poem
     return best, len(pattern) + extra_lines
 
@@ -260,7 +284,9 @@ def _measure_syllables(line: str) -> _Size:
         elif len(word) == 1:
             count = 1
         else:
-            count = count_syllables(unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode())
+            count = count_syllables(
+                unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode()
+            )
         low += count
         high += count
         if word.lower() in _AMBIGUOUS:
@@ -285,7 +311,9 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
         return _score_in_quarters(mirrored, half, "letter pairs mirror")
     if kind == "pangram":
         alphabet = chosen or set(string.ascii_lowercase)
-        return _score_in_quarters(len(alphabet & set(written)), len(alphabet), "letters of the alphabet occur")
+        return _score_in_quarters(
+            len(alphabet & set(written)), len(alphabet), "letters of the alphabet occur"
+        )
     if kind == "alliteration":
         return _check_alliteration(text, chosen)
     if not chosen:
@@ -316,4 +344,6 @@ def _check_alliteration(text: Text, chosen: set[str]) -> Answer:
     if not chosen:
         chosen = {max(sorted(set(first_letters)), key=first_letters.count)}
     fitting = sum(letter in chosen for letter in first_letters)
-    return _score_in_quarters(fitting, len(first_letters), f"words start with {''.join(sorted(chosen))!r}")
+    return _score_in_quarters(
+        fitting, len(first_letters), f"words start with {''.join(sorted(chosen))!r}"
+    )

@@ -54,7 +54,9 @@ def read_confidence(answer: str) -> float | None:
 
 
 @verifier("Calibration", family="truth", domain=UNIT, version=2, cost="process")
-def calibration(rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode = "normalised") -> Answer:
+def calibration(
+    rollout: Rollout, *, truth: Truth | None = None, mode: TruthMode = "normalised"
+) -> Answer:
     """1 − Brier score of the stated confidence: 1 − (confidence − right)², right by GroundTruthMatch.
 
     Confidence is the last "Confidence: 80%", <confidence>0.8</confidence>, "confidence": 0.8, "90% sure".
@@ -91,7 +93,9 @@ def abstention(rollout: Rollout, *, wanted: Literal["abstain", "answer"] | None 
     if expected is None and isinstance(answerable, bool):
         expected = "answer" if answerable else "abstain"
     if expected is None:
-        return missing("it is not stated whether there is an answer (`wanted`, metadata['answerable'])")
+        return missing(
+            "it is not stated whether there is an answer (`wanted`, metadata['answerable'])"
+        )
     answer = rollout.answer.strip()
     if not answer:
         return False, "an empty answer"

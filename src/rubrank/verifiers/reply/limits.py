@@ -25,7 +25,9 @@ _HOLDERS = ("usage", "metrics", "stats", "info", "extra_info")
 Limit = Annotated[float, Field(gt=0)]
 
 
-def _find_number(metadata: Mapping[str, Any], names: Mapping[str, float], key: str | None) -> float | None:
+def _find_number(
+    metadata: Mapping[str, Any], names: Mapping[str, float], key: str | None
+) -> float | None:
     """The first of the names that holds a number, in the row or in what it nests; `key` names another."""
     factors = {key: names.get(key, 1.0)} if key is not None else names
     for holder in (metadata, *(metadata.get(name) for name in _HOLDERS)):

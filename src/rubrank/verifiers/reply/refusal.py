@@ -27,7 +27,8 @@ _SURE_ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _HINT = re.compile(
-    r"\b(?:as an AI|I'd rather not|not comfortable|against my guidelines|unethical|illegal)\b", re.IGNORECASE
+    r"\b(?:as an AI|I'd rather not|not comfortable|against my guidelines|unethical|illegal)\b",
+    re.IGNORECASE,
 )
 _OPENING = 240  # characters in which a refusal shows itself
 _LONG = 150  # words after which an answer that began so has said something all the same

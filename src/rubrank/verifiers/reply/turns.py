@@ -36,7 +36,9 @@ def turn_repetition(rollout: Rollout, *, n: Annotated[int, Field(ge=1, le=20)] =
     if not runs:
         return missing(f"the answer has only {len(tokens)} words, runs of {n} are compared")
     repeated = len(runs & earlier)
-    return 1.0 - repeated / len(runs), f"{repeated} of {len(runs)} runs of {n} words were said before"
+    return 1.0 - repeated / len(
+        runs
+    ), f"{repeated} of {len(runs)} runs of {n} words were said before"
 
 
 def _list_runs(text: str, n: int) -> set[tuple[str, ...]]:

@@ -30,8 +30,18 @@ from typing import Literal, TypeAlias
 
 from rubrank.verifiers.shared.statements import find_statements
 
-Extractor: TypeAlias = Literal["answer_tag", "solution_tag", "boxed", "hash", "json", "stated", "last", "whole"]
-DEFAULT: tuple[Extractor, ...] = ("answer_tag", "solution_tag", "boxed", "hash", "json", "stated", "last")
+Extractor: TypeAlias = Literal[
+    "answer_tag", "solution_tag", "boxed", "hash", "json", "stated", "last", "whole"
+]
+DEFAULT: tuple[Extractor, ...] = (
+    "answer_tag",
+    "solution_tag",
+    "boxed",
+    "hash",
+    "json",
+    "stated",
+    "last",
+)
 TAIL = 20_000  # characters at the end of an answer in which its result is looked for
 _MOST = 5_000  # characters of a result
 
@@ -64,7 +74,9 @@ def _read_again(outer: AnswerReading, extractors: Sequence[Extractor]) -> Answer
     for name in ("boxed", "hash", "json", "stated"):
         result = _EXTRACTORS[name](outer.text) if name in extractors else None
         if result is not None:
-            return AnswerReading(_strip_markup(result), outer.how if name == "stated" else _HOW[name], True)
+            return AnswerReading(
+                _strip_markup(result), outer.how if name == "stated" else _HOW[name], True
+            )
     return outer
 
 
@@ -83,13 +95,15 @@ _COMMENT = re.compile(r"<!--[^>]{0,2000}-->")
 _TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf|textit|mbox|rm|operatorname)\s*\{([^{}]*)\}")
 _OPEN = {
     "answer": re.compile(
-        r"<\|?(?:begin_of_)?(?:final[_ -]?)?(?:answer|ans)\|?>|\[(?:FINAL[_ ]?)?ANSWER\]", re.IGNORECASE
+        r"<\|?(?:begin_of_)?(?:final[_ -]?)?(?:answer|ans)\|?>|\[(?:FINAL[_ ]?)?ANSWER\]",
+        re.IGNORECASE,
     ),
     "solution": re.compile(r"<\|?(?:begin_of_)?solution\|?>", re.IGNORECASE),
 }
 _CLOSE = {
     "answer": re.compile(
-        r"<\|?(?:/|end_of_)(?:final[_ -]?)?(?:answer|ans)\|?>|\[/(?:FINAL[_ ]?)?ANSWER\]", re.IGNORECASE
+        r"<\|?(?:/|end_of_)(?:final[_ -]?)?(?:answer|ans)\|?>|\[/(?:FINAL[_ ]?)?ANSWER\]",
+        re.IGNORECASE,
     ),
     "solution": re.compile(r"<\|?(?:/|end_of_)solution\|?>", re.IGNORECASE),
 }

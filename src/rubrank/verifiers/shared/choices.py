@@ -19,7 +19,13 @@ from functools import lru_cache
 
 from rubrank._plain import clean
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
-from rubrank.verifiers.shared.statements import RETRACTION, STATED, after_retraction, find_statements, is_denied
+from rubrank.verifiers.shared.statements import (
+    RETRACTION,
+    STATED,
+    after_retraction,
+    find_statements,
+    is_denied,
+)
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
 _OPEN = r"[(（\[【「<{\\$*_\"“'‘`\s]"
@@ -46,11 +52,15 @@ class Choice:
 
 
 # Cyrillic and Greek letters that look like Latin ones.
-_LOOKALIKES = dict(zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True))
+_LOOKALIKES = dict(
+    zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True)
+)
 _LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)")
 # Full-width and circled letters.
 _WIDE = {0x1F170: "A", 0x1F171: "B"}
-for _i, (_capital, _small) in enumerate(zip(string.ascii_uppercase, string.ascii_lowercase, strict=True)):
+for _i, (_capital, _small) in enumerate(
+    zip(string.ascii_uppercase, string.ascii_lowercase, strict=True)
+):
     _WIDE |= {ord("Ａ") + _i: _capital, ord("ａ") + _i: _small, ord("Ⓐ") + _i: _capital}
 
 
@@ -89,7 +99,9 @@ class _MentionFinder:
         self.options = options.upper()
         either = re.escape(self.options + self.options.lower())
         end = rf"(?![{_LATIN}]|['’][a-z]|\.[a-z])"
-        first = rf"(?<![{_LATIN}'’.°^/-]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}°^/-])[{either}]){end}"
+        first = (
+            rf"(?<![{_LATIN}'’.°^/-]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}°^/-])[{either}]){end}"
+        )
         later = rf"{_WORD}?{_OPEN}{{0,4}}[{either}]{end}"
         self._pattern = re.compile(
             rf"(?:{first}|(?<![{_LATIN}])(?P<run>[{re.escape(self.options)}]{{2,6}})(?![{_LATIN}]))"
@@ -162,7 +174,9 @@ _ARTICLE = re.compile(
 )
 
 
-def find_choice(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT) -> Choice:
+def find_choice(
+    text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT
+) -> Choice:
     """The options that the answer chooses."""
     finder = _finder(options)
     text = _plain_letters(clean(text[-TAIL:]), finder.options)
@@ -171,7 +185,11 @@ def find_choice(text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Ext
     if reading.explicit:
         # A marked result is a letter, begins with one, or states one.
         inside = reading.text
-        letters = _find_on_a_line(inside, finder) or _find_stated(inside, finder) or _find_called_right(inside, finder)
+        letters = (
+            _find_on_a_line(inside, finder)
+            or _find_stated(inside, finder)
+            or _find_called_right(inside, finder)
+        )
         # A marked value such as \\boxed{33.4} is no letter; "the correct option is B" beside it names one.
         if letters or not any(map(str.isalnum, inside)):
             return Choice(letters, reading.how)
@@ -218,7 +236,12 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             continue
         is_stated = is_stated or is_chosen_among
         is_chosen_among = False
-        if not is_stated or _is_word(text, mention) or _is_unit(text, mention) or _lists_options(text, mention, finder):
+        if (
+            not is_stated
+            or _is_word(text, mention)
+            or _is_unit(text, mention)
+            or _lists_options(text, mention, finder)
+        ):
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters
@@ -254,7 +277,9 @@ def _is_word(text: str, mention: _Mention) -> bool:
     return _ARTICLE.match(text, mention.after_first) is not None
 
 
-_MEASURED = re.compile(r"\d\s*(?:\\?,|~)?\s*(?:degrees?|deg\.?|°)?\s*(?:\\(?:text|mathrm|rm)\s*\{?)?\s*\Z")
+_MEASURED = re.compile(
+    r"\d\s*(?:\\?,|~)?\s*(?:degrees?|deg\.?|°)?\s*(?:\\(?:text|mathrm|rm)\s*\{?)?\s*\Z"
+)
 _NAMED = re.compile(
     r"\b(?:vitamin|hepatitis|plan|type|grade|class|group|point|phase|factor|schedule|team|side|line|curve|block|sample"
     r"|figure|appendix|section|part|step|table|model|company|city|person|case|example|direction)s?\s\Z",
@@ -265,30 +290,46 @@ _NAMED = re.compile(
 def _is_unit(text: str, mention: _Mention) -> bool:
     """Is the letter a unit (3 C, 40 °F, Btu/lb-F) or part of a name (vitamin C)?"""
     before = text[max(0, mention.start - 30) : mention.start]
-    return not mention.in_brackets and (_MEASURED.search(before) or _NAMED.search(before)) is not None
+    return (
+        not mention.in_brackets and (_MEASURED.search(before) or _NAMED.search(before)) is not None
+    )
 
 
 def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
     """Does a list of the options begin here: "A. ①② B. ①③ …"?"""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
-    if len(mention.letters) != 1 or sign not in (".", "．", "、", ":", "：", ")", "）") or place < 0:
+    if (
+        len(mention.letters) != 1
+        or sign not in (".", "．", "、", ":", "：", ")", "）")
+        or place < 0
+    ):
         return False
     following = finder.options[place + 1 : place + 2]
     next_option = rf"\s[(（]?{following}{re.escape(sign)}\s?[^\s]"
-    return bool(following) and re.search(next_option, text[mention.end : mention.end + 300]) is not None
+    return (
+        bool(following)
+        and re.search(next_option, text[mention.end : mention.end + 300]) is not None
+    )
 
 
 def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
     """Does the option before it stand in front of it, with the same sign: "A. ①② B. ①③"?"""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
-    if len(mention.letters) != 1 or sign not in (".", "．", "、", ":", "：", ")", "）") or place < 1:
+    if (
+        len(mention.letters) != 1
+        or sign not in (".", "．", "、", ":", "：", ")", "）")
+        or place < 1
+    ):
         return False
     before = text[max(0, mention.start - 300) : mention.start]
     # The second of two needs a list that begins a line or follows a heading: "It isn't A. It's B." is none.
     start = r"(?:^|[】:：])\s*" if place == 1 else r"(?<!\w)"
-    return re.search(f"{start}{finder.options[place - 1]}{re.escape(sign)}", before, re.MULTILINE) is not None
+    return (
+        re.search(f"{start}{finder.options[place - 1]}{re.escape(sign)}", before, re.MULTILINE)
+        is not None
+    )
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:
@@ -298,7 +339,9 @@ def _find_called_right(text: str, finder: _MentionFinder) -> str:
     for mention in finder.find_all(text):
         if is_denied(text, mention.start, mention.end):
             continue
-        if mention.first.islower() and mention.first not in "bcdefgh":  # more likely a word than an option
+        if (
+            mention.first.islower() and mention.first not in "bcdefgh"
+        ):  # more likely a word than an option
             continue
         if _RIGHT.match(text, mention.end):
             letters.update(mention.letters)
@@ -355,7 +398,11 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
         is_pronoun = mention.first == "I" and not mention.in_brackets
         if is_pronoun and re.match(r"[.):]\s", text[mention.end : mention.end + 2]) is None:
             continue
-        if _is_unit(text, mention) or _lists_options(text, mention, finder) or _ends_list(text, mention, finder):
+        if (
+            _is_unit(text, mention)
+            or _lists_options(text, mention, finder)
+            or _ends_list(text, mention, finder)
+        ):
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters

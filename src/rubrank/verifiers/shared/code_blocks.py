@@ -12,7 +12,9 @@ Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
 _PYTHON = ("", "python", "py", "python3", "python2")
 _DIFF = ("diff", "patch", "udiff")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)  # float() also reads 5_0 and ５０
+_NUMBER = re.compile(
+    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII
+)  # float() also reads 5_0 and ５０
 _LONGEST_BARE_CODE = 200_000  # characters
 
 
@@ -93,12 +95,16 @@ def same_output(expected: str, written: str, compare: Compare, tolerance: float)
     written_tokens = written.split()
     if len(expected_tokens) != len(written_tokens):
         return False
-    return all(_same_token(a, b, tolerance) for a, b in zip(expected_tokens, written_tokens, strict=True))
+    return all(
+        _same_token(a, b, tolerance) for a, b in zip(expected_tokens, written_tokens, strict=True)
+    )
 
 
 def _same_token(expected: str, written: str, tolerance: float) -> bool:
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(written)):
-        is_nan = expected.lower().strip("+-") == "nan"  # a calculation that failed is no result to reach
+        is_nan = (
+            expected.lower().strip("+-") == "nan"
+        )  # a calculation that failed is no result to reach
         return expected == written and not is_nan
     number = float(expected)
     return expected == written or abs(number - float(written)) <= tolerance * max(1.0, abs(number))

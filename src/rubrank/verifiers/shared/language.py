@@ -22,7 +22,9 @@ from rubrank.verifiers.shared.word_tables import read_table, read_words
 
 _MOST_CHARACTERS = 10_000  # looked at; more changes nothing but the time
 _MOST_LETTERS = 600  # handed to the statistics
-_NO_PROSE = re.compile(r"```[^`]*```|https?://\S+|www\.\S+|\S{1,64}@\S+|\\[A-Za-z]+|\b\w+(?:_\w+)+\b|\b\w+\(\)")
+_NO_PROSE = re.compile(
+    r"```[^`]*```|https?://\S+|www\.\S+|\S{1,64}@\S+|\\[A-Za-z]+|\b\w+(?:_\w+)+\b|\b\w+\(\)"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _IN_NAMES = re.compile(  # Casa de la Luna, La Cucina: they tell where a name is from
     r"(?<=[^\W_] )(?:(?:de|del|la|las|los|le|les|da|do|dos|di|du|des|von|van|der|den|al) ){1,3}(?=[A-ZÀ-Þ])"
@@ -47,10 +49,16 @@ def _letter_class(code_points: str) -> str:
 _LETTERS = {script: _letter_class(code_points) for script, code_points, _ in read_table("scripts")}
 _LANGUAGES_IN = {script: languages.split() for script, _, languages in read_table("scripts")}
 _ONLY_LANGUAGE = {script: codes[0] for script, codes in _LANGUAGES_IN.items() if len(codes) == 1}
-_SCRIPT_OF = {code: script for script, codes in _LANGUAGES_IN.items() for code in codes}  # others: Latin letters
+_SCRIPT_OF = {
+    code: script for script, codes in _LANGUAGES_IN.items() for code in codes
+}  # others: Latin letters
 _LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _LETTERS.items()))
-_PASSAGE = {script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()}
-_CHINESE, _JAPANESE = (re.compile(f"[{characters}]") for _, characters in read_table("han_characters"))
+_PASSAGE = {
+    script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()
+}
+_CHINESE, _JAPANESE = (
+    re.compile(f"[{characters}]") for _, characters in read_table("han_characters")
+)
 # What the statistics tell apart and we do not: label → code.
 _MERGED = {row[0]: row[1] for row in read_table("merged_languages")}
 _SMALL_WORDS: dict[str, list[str]] = {}  # word → the languages that have it

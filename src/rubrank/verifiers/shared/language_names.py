@@ -24,9 +24,15 @@ from rubrank.verifiers.shared.word_tables import read_words
 QUOTED = re.compile(
     '“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|«[^»]{1,2000}»|"[^"\n]{1,500}"|《[^》]{1,200}》'
 )
-_CODES = {name: code for code, names in read_words("language_names").items() for name in (code, *names)}
-_BY_LENGTH = sorted((name for name in _CODES if len(name) > 2 or not name.isascii()), key=len, reverse=True)
-_SPELLED = "|".join(re.escape(name).replace("\\-", "[ -]") for name in _BY_LENGTH if name < "\u3000")
+_CODES = {
+    name: code for code, names in read_words("language_names").items() for name in (code, *names)
+}
+_BY_LENGTH = sorted(
+    (name for name in _CODES if len(name) > 2 or not name.isascii()), key=len, reverse=True
+)
+_SPELLED = "|".join(
+    re.escape(name).replace("\\-", "[ -]") for name in _BY_LENGTH if name < "\u3000"
+)
 _DENSE = "|".join(name for name in _BY_LENGTH if name >= "\u3000")  # in scripts without spaces
 NAMED = re.compile(rf"(?<![^\W\d_一-鿿])(?:{_SPELLED})(?![^\W\d_一-鿿])|{_DENSE}")
 
@@ -99,12 +105,23 @@ _ABOUT = re.compile(  # questions about a language, not for it
     r"|learn\w*|stud(?:y|ying|ies)|proficien\w+|fluen\w+)\b|怎么说|怎么读|语法|是什么意思|学习|词汇",
     re.IGNORECASE,
 )
-_OF_PAIR = {"英": "en", "中": "zh", "汉": "zh", "日": "ja", "韩": "ko", "法": "fr", "德": "de", "俄": "ru"}
+_OF_PAIR = {
+    "英": "en",
+    "中": "zh",
+    "汉": "zh",
+    "日": "ja",
+    "韩": "ko",
+    "法": "fr",
+    "德": "de",
+    "俄": "ru",
+}
 _NOT = re.compile(
-    r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b", re.IGNORECASE
+    r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b",
+    re.IGNORECASE,
 )
 _STATED = re.compile(  # the material tells what was: "the letter was written in French"
-    r"\b(?:was|were|(?:has|have|had) been|originally|wrote|spoke|said|published|released|sang)\b", re.IGNORECASE
+    r"\b(?:was|were|(?:has|have|had) been|originally|wrote|spoke|said|published|released|sang)\b",
+    re.IGNORECASE,
 )
 _IF = re.compile(
     r"\b(?:if|when|whenever|unless|otherwise|depending|in case|either|optionally|si|wenn|falls|sonst|se|caso|cuando)\b"
@@ -119,11 +136,14 @@ _PART = re.compile(
     r"|先|再|然后|随后|最后|接着|同时|分别|另外|此外|并(?:将|把|用|给|附|以)|对照|双语|单词|词语|短语|关键词|标题|书名|名字|名称|术语",
     re.IGNORECASE,
 )
-_MORE = re.compile(r"\b(?:explain|explanation|comment|notes?|glossary|why)\b|解释|说明|讲解|注释", re.IGNORECASE)
+_MORE = re.compile(
+    r"\b(?:explain|explanation|comment|notes?|glossary|why)\b|解释|说明|讲解|注释", re.IGNORECASE
+)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LONG = 3_000
-_END = 800  # characters of the beginning and the end of a long prompt in which a request is looked for
+# characters of the beginning and the end of a long prompt in which a request is looked for
+_END = 800
 _MOST_CHARACTERS = 20_000  # characters of a prompt in which an instruction is looked for
 
 
@@ -148,7 +168,9 @@ def language_code(name: str) -> str:
 
 def named_languages(text: str) -> frozenset[str]:
     """All languages whose names occur."""
-    return frozenset(language_code(name).split("-")[0] for name in NAMED.findall(text[:_MOST_CHARACTERS].lower()))
+    return frozenset(
+        language_code(name).split("-")[0] for name in NAMED.findall(text[:_MOST_CHARACTERS].lower())
+    )
 
 
 def target_languages(prompt: str) -> set[str]:
@@ -167,11 +189,15 @@ def find_request(prompt: str) -> Request:
     instructions = QUOTED.sub(" ", "\n".join(split_code(unquoted)[0]))
     if not NAMED.search(instructions.lower()) and "译" not in instructions:
         return Request()
-    if len(instructions) > _LONG:  # mostly material, which may speak of any language: requests stand at the ends
+    if (
+        len(instructions) > _LONG
+    ):  # mostly material, which may speak of any language: requests stand at the ends
         instructions = f"{instructions[:_END]}\n\n{instructions[-_END:]}"
     paragraphs = _BLANK.split(instructions)
     # If one paragraph asks for a translation, the others are what is to be translated, and may speak of any language.
-    translating = [p for p in paragraphs if any(_find_targets(p, pattern) for pattern in _TRANSLATING)]
+    translating = [
+        p for p in paragraphs if any(_find_targets(p, pattern) for pattern in _TRANSLATING)
+    ]
     if not translating and _ABOUT.search(instructions):
         return Request(possible=named_languages(instructions))
     requested: set[str] = set()
@@ -179,7 +205,11 @@ def find_request(prompt: str) -> Request:
     asks_for_more = False
     for paragraph in translating or paragraphs:
         for sentence in filter(None, _SENTENCE.split(paragraph)):
-            targets = {code for pattern in (*_TRANSLATING, *_TARGETS) for code in _find_targets(sentence, pattern)}
+            targets = {
+                code
+                for pattern in (*_TRANSLATING, *_TARGETS)
+                for code in _find_targets(sentence, pattern)
+            }
             # What stands behind a colon is to be translated, and says nothing about the language.
             before_colon = re.split("[:：]", sentence, maxsplit=1)[0]
             if targets and (_IF.search(before_colon) or _PART.search(before_colon)):

@@ -180,7 +180,9 @@ def find_accepted(rollout: Rollout) -> Accepted:
     user_turns = [m.content for m in rollout.prompt if m.role == "user"]
     everything = "\n\n".join((rules, *user_turns))[:50_000]
     written_in, sure = find_prompt_languages(rollout.question)
-    if len(rollout.prompt) > 1:  # rules in Chinese may be answered in Chinese, whatever the question is in
+    if (
+        len(rollout.prompt) > 1
+    ):  # rules in Chinese may be answered in Chinese, whatever the question is in
         written_anywhere, all_sure = find_prompt_languages(everything)
         sure = sure and (all_sure or bool(written_in))
         written_in |= written_anywhere
@@ -218,7 +220,12 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
             continue
         elif script not in _SHARED_SCRIPTS:
             languages.add(detect_language(letters)[0])
-        elif script != "Latin" or n >= 0.1 * total or n >= 40 or len(_QUOTED_WORDS.findall(prompt)) >= 2:
+        elif (
+            script != "Latin"
+            or n >= 0.1 * total
+            or n >= 40
+            or len(_QUOTED_WORDS.findall(prompt)) >= 2
+        ):
             more, certain = _find_languages_of_script(letters, script)
             languages |= more
             sure = sure and certain
@@ -226,7 +233,9 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
 
 
 _SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
-_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")  # words to be used: 包含关键词"love"和"you"
+_QUOTED_WORDS = re.compile(
+    "[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]"
+)  # words to be used: 包含关键词"love"和"you"
 
 
 def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool]:

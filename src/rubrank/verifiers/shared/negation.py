@@ -38,7 +38,9 @@ _CHINESE_ADVERB = re.compile(
     "(?![区區方点點址产產铁鐵下上球图圖位名板])"
 )
 # The words that "without" denies: small words, then one word, or a name of several ("without any hesitation").
-_NEXT_WORDS = re.compile(r"\s*(?:[^\W\d_]{1,3}\s+){0,2}(?:[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*){0,3}|[\w'’-]+)")
+_NEXT_WORDS = re.compile(
+    r"\s*(?:[^\W\d_]{1,3}\s+){0,2}(?:[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*){0,3}|[\w'’-]+)"
+)
 _NEXT_CHARACTERS = re.compile(r"\w{1,2}")
 _LAST_WORDS = re.compile(r"\S+\s*\Z")
 _LAST_CHARACTERS = re.compile(r"[^はがをにでともの\s]{1,8}[はがをにでとも]?\Z")
@@ -54,7 +56,10 @@ def _pattern(language: str, kind: str) -> re.Pattern[str] | None:
     if not phrases:
         return None
     phrases.sort(key=len, reverse=True)
-    sources = [re.escape(phrase).replace(r"\ \*\ ", r" \w{1,20} ").replace(r"\*", r"\w{0,20}") for phrase in phrases]
+    sources = [
+        re.escape(phrase).replace(r"\ \*\ ", r" \w{1,20} ").replace(r"\*", r"\w{0,20}")
+        for phrase in phrases
+    ]
     alternatives = "|".join(sources).replace("'", "['’]")
     if language in _UNSPACED:
         return re.compile(alternatives)
@@ -127,7 +132,9 @@ def _find_without(clause: str, language: str) -> tuple[int, int, str] | None:
     """Where "without" and its words begin and end, and what they deny."""
     without = _pattern(language, "without")
     if without and (cue := without.search(clause)):
-        next_words = (_NEXT_CHARACTERS if language == "zh" else _NEXT_WORDS).match(clause, cue.end())
+        next_words = (_NEXT_CHARACTERS if language == "zh" else _NEXT_WORDS).match(
+            clause, cue.end()
+        )
         end = next_words.end() if next_words else cue.end()
         return cue.start(), end, clause[cue.end() : end]
     without_behind = _pattern(language, "without behind")

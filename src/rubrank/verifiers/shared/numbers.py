@@ -52,7 +52,8 @@ _AFTER = re.compile(
 )
 # x^2, x_1, H2O, B12: no numbers of their own; USD5 and Rs500 are.
 _GLUED = re.compile(
-    r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z", re.I
+    r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z",
+    re.I,
 )
 _UNIT_WITH_POWER = re.compile(r"(.+?)(?:\^(\d))?")
 _PER = re.compile(r"\s*(?:per|pro|par|por|на)\s+([^\W\d_]+)")  # 72 kilometres per hour
@@ -108,14 +109,22 @@ def dimension_of(unit: str) -> str:
 
 @cache
 def _scale_words() -> dict[str, float]:
-    return {word: float(factor) for factor, words in read_words("large_numbers").items() for word in words}
+    return {
+        word: float(factor)
+        for factor, words in read_words("large_numbers").items()
+        for word in words
+    }
 
 
 @cache
 def _number_pattern() -> re.Pattern[str]:
-    spelled = sorted((word for word in _scale_words() if word not in "만억천"), key=len, reverse=True)
+    spelled = sorted(
+        (word for word in _scale_words() if word not in "만억천"), key=len, reverse=True
+    )
     # 千 before the name of a unit belongs to it: 千米, 千克.
-    scale = rf"(?:千(?![米克瓦帕焦伏赫卡])|[万萬亿億百兆])+|[만억천]+(?=\D)|(?:{'|'.join(spelled)})\b"
+    scale = (
+        rf"(?:千(?![米克瓦帕焦伏赫卡])|[万萬亿億百兆])+|[만억천]+(?=\D)|(?:{'|'.join(spelled)})\b"
+    )
     return re.compile(
         r"(?P<sign>(?<![\w)])[-–+±]\s?|\b(?:minus|negative|moins|menos|meno|минус)\s|[负負]|マイナス)?"
         r"(?P<money>[$€£¥₹]\s?)?(?P<sign2>(?<=[$€£¥₹])-)?(?:"
@@ -142,11 +151,21 @@ def _number_pattern() -> re.Pattern[str]:
 def prepare(text: str) -> str:
     """The text in which numbers are looked for: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
     text = spell_powers(_BEFORE_FRACTION_SIGN.sub(" ", text))
-    text = unicodedata.normalize("NFKC", text).replace("−", "-").replace("⁄", "/").replace("\u00ad", "")
-    text = re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text).replace("٫", ".").replace("٬", ",")
+    text = (
+        unicodedata.normalize("NFKC", text)
+        .replace("−", "-")
+        .replace("⁄", "/")
+        .replace("\u00ad", "")
+    )
+    text = (
+        re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text).replace("٫", ".").replace("٬", ",")
+    )
     if text.isascii():
         return text
-    return "".join(str(unicodedata.decimal(char)) if char > "\x7f" and char.isdecimal() else char for char in text)
+    return "".join(
+        str(unicodedata.decimal(char)) if char > "\x7f" and char.isdecimal() else char
+        for char in text
+    )
 
 
 def read_numbers(text: str) -> list[Number]:
@@ -175,7 +194,11 @@ def read_numbers(text: str) -> list[Number]:
 
 
 def _continues(previous: Number, number: Number) -> bool:
-    return previous.end == number.start and previous.written[-1:] in "万萬亿億만억" and not previous.unit
+    return (
+        previous.end == number.start
+        and previous.written[-1:] in "万萬亿億만억"
+        and not previous.unit
+    )
 
 
 def _read_value(match: re.Match[str]) -> float | None:

@@ -13,15 +13,40 @@ from rubrank.verifiers.shared.word_tables import read_table
 
 # ---- Chinese, Japanese, Korean ------------------------------------------------------------------------------------
 
-_DIGIT_FORMS = ("零〇○", "一壹壱弌幺", "二贰貳弐兩两", "三叁參参", "四肆", "五伍", "六陆陸", "七柒漆", "八捌", "九玖")
+_DIGIT_FORMS = (
+    "零〇○",
+    "一壹壱弌幺",
+    "二贰貳弐兩两",
+    "三叁參参",
+    "四肆",
+    "五伍",
+    "六陆陸",
+    "七柒漆",
+    "八捌",
+    "九玖",
+)
 _DIGITS = {form: digit for digit, forms in enumerate(_DIGIT_FORMS) for form in forms}
-_TENS = {"十": 10, "拾": 10, "廿": 20, "卅": 30, "卌": 40, "百": 100, "佰": 100, "陌": 100, "千": 1000, "仟": 1000}
+_TENS = {
+    "十": 10,
+    "拾": 10,
+    "廿": 20,
+    "卅": 30,
+    "卌": 40,
+    "百": 100,
+    "佰": 100,
+    "陌": 100,
+    "千": 1000,
+    "仟": 1000,
+}
 _MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8, "兆": 10**12}
 HAN_SCALES = {**_TENS, **_MYRIADS}
 HAN_DIGITS = "".join(_DIGITS)
 HAN = f"[{HAN_DIGITS}{''.join(HAN_SCALES)}]"
 
-_SINO_KOREAN_DIGITS = {form: digit for digit, form in enumerate("영일이삼사오육칠팔구")} | {"공": 0, "륙": 6}
+_SINO_KOREAN_DIGITS = {form: digit for digit, form in enumerate("영일이삼사오육칠팔구")} | {
+    "공": 0,
+    "륙": 6,
+}
 _SINO_KOREAN_SCALES = {"십": "十", "백": "百", "천": "千", "만": "万", "억": "亿"}
 SINO_KOREAN = f"[{''.join(_SINO_KOREAN_DIGITS)}{''.join(_SINO_KOREAN_SCALES)}]"
 _KOREAN_TENS = {
@@ -91,7 +116,9 @@ def _read_han_with_scales(numeral: str) -> float:
             digit = 0
             after_zero = False
     # 一百二 is 120 and 三万五 is 35,000, but 一百零二 is 102.
-    is_short = digit and not after_zero and scale > 10 and len(numeral) > 1 and numeral[-2] in HAN_SCALES
+    is_short = (
+        digit and not after_zero and scale > 10 and len(numeral) > 1 and numeral[-2] in HAN_SCALES
+    )
     if is_short:
         digit = digit * scale // 10
     return float(total + section + digit)

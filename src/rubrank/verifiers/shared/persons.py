@@ -17,9 +17,12 @@ _PRONOUN = re.compile(
     r"|(?<![自忘无大小真本])我|咱"
 )
 _WORD_BEFORE = re.compile(r"([^\W_]+)[ \t]+\Z")
-_NUMERAL_AFTER = re.compile(r"[ \t]*(?:[.)][ \t]+[A-Z]|[:,)]?[ \t]*(?:and|through|to|–|-)?[ \t]*(?:II|III|IV|V)\b)")
+_NUMERAL_AFTER = re.compile(
+    r"[ \t]*(?:[.)][ \t]+[A-Z]|[:,)]?[ \t]*(?:and|through|to|–|-)?[ \t]*(?:II|III|IV|V)\b)"
+)
 _MINE_BEFORE = re.compile(
-    r"\b(?:an?|the|coal|gold|salt|land|iron|copper|silver|diamond|this|that|each|old|abandoned|data)\s\Z", re.IGNORECASE
+    r"\b(?:an?|the|coal|gold|salt|land|iron|copper|silver|diamond|this|that|each|old|abandoned|data)\s\Z",
+    re.IGNORECASE,
 )
 
 
@@ -28,7 +31,9 @@ def find_first_person(text: str) -> str | None:
     for pronoun in _PRONOUN.finditer(text):
         if pronoun[0] == "I" and _is_roman_one(text, pronoun):
             continue
-        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(text, max(0, pronoun.start() - 15), pronoun.start()):
+        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(
+            text, max(0, pronoun.start() - 15), pronoun.start()
+        ):
             continue  # a coal mine
         return pronoun[0]
     return None

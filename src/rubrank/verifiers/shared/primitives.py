@@ -145,7 +145,9 @@ _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：�
 
 def fold(piece: str) -> str:
     """The piece as it is compared: without case, without punctuation around it unless it is nothing else."""
-    return _fold_word(piece) if len(piece) < 32 else _fold_word.__wrapped__(piece)  # words repeat; long pieces do not
+    return (
+        _fold_word(piece) if len(piece) < 32 else _fold_word.__wrapped__(piece)
+    )  # words repeat; long pieces do not
 
 
 @lru_cache(maxsize=4096)
@@ -181,12 +183,16 @@ def count_like(level: Level, source: str) -> TextMeasure:
     """How many units hold a match of the pattern."""
     like = pattern(source)
     name = f"{plural(level)} like /{source}/"
-    return TextMeasure(name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level)))
+    return TextMeasure(
+        name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level))
+    )
 
 
 def distinct(level: Level) -> TextMeasure:
     """How many different units there are."""
-    return TextMeasure(f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)}))
+    return TextMeasure(
+        f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)})
+    )
 
 
 def at(level: Level, place: int) -> TextMeasure:
@@ -218,7 +224,9 @@ def index_of(level: Level, target: str) -> TextMeasure:
     return TextMeasure(f"place of {target!r} among the {plural(level)}", find_place)
 
 
-def _over(name: str, level: Level, inner: TextMeasure, reduce: Callable[[list[float]], float]) -> TextMeasure:
+def _over(
+    name: str, level: Level, inner: TextMeasure, reduce: Callable[[list[float]], float]
+) -> TextMeasure:
     def value(text: Text) -> Value:
         numbers = [v for v in map(inner, parts(text, level)) if isinstance(v, int | float)]
         return reduce(numbers) if numbers else None
@@ -251,12 +259,17 @@ def average(level: Level, inner: TextMeasure) -> TextMeasure:
 
 def number(relation: Relation, asked: float) -> Test:
     """A number in a relation to the one asked for."""
-    return Test(f"{relation} {asked:g}", lambda value: not isinstance(value, str) and compares(value, relation, asked))
+    return Test(
+        f"{relation} {asked:g}",
+        lambda value: not isinstance(value, str) and compares(value, relation, asked),
+    )
 
 
 def between(low: float, high: float) -> Test:
     """A number from low to high, both included."""
-    return Test(f"{low:g} to {high:g}", lambda value: not isinstance(value, str) and low <= value <= high)
+    return Test(
+        f"{low:g} to {high:g}", lambda value: not isinstance(value, str) and low <= value <= high
+    )
 
 
 def equals(target: str) -> Test:
@@ -277,12 +290,17 @@ def one_of(targets: Sequence[str]) -> Test:
 
 def contains(targets: Sequence[str]) -> Test:
     """Every target stands in the piece as a word or phrase."""
-    return Test(f"with {list(targets)}", lambda value: all(count_word(str(value), word) for word in targets))
+    return Test(
+        f"with {list(targets)}", lambda value: all(count_word(str(value), word) for word in targets)
+    )
 
 
 def lacks(targets: Sequence[str]) -> Test:
     """No target stands in the piece as a word or phrase."""
-    return Test(f"without {list(targets)}", lambda value: not any(count_word(str(value), word) for word in targets))
+    return Test(
+        f"without {list(targets)}",
+        lambda value: not any(count_word(str(value), word) for word in targets),
+    )
 
 
 def starts(targets: Sequence[str]) -> Test:

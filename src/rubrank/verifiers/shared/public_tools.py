@@ -75,5 +75,6 @@ def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
     if tokenizer is None:
         return ()
     return tuple(
-        (token.surface, token.part_of_speech.partition(",")[0]) for token in tokenizer.tokenize(clean(text[:_MOST]))
+        (token.surface, token.part_of_speech.partition(",")[0])
+        for token in tokenizer.tokenize(clean(text[:_MOST]))
     )

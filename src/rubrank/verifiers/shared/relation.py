@@ -24,7 +24,9 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "exactly": operator.eq,
     "more than": operator.gt,
     "less than": operator.lt,
-    "around": lambda count, asked: abs(count - asked) <= max(1.0, round(0.1 * asked)),  # "around 100": 90 to 110
+    "around": lambda count, asked: (
+        abs(count - asked) <= max(1.0, round(0.1 * asked))
+    ),  # "around 100": 90 to 110
 }
 
 

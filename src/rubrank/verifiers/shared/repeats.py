@@ -54,10 +54,14 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     lengths = np.diff(edges) + k - 1
     candidates = (distances[starts] > 0) & (lengths >= least)
     repeats = []
-    for start, length in zip(starts[candidates].tolist(), lengths[candidates].tolist(), strict=True):
+    for start, length in zip(
+        starts[candidates].tolist(), lengths[candidates].tolist(), strict=True
+    ):
         distance = int(distances[start])
         earlier = start - distance
-        if text[start : start + length] == text[earlier : earlier + length]:  # no mere clash of hashes
+        if (
+            text[start : start + length] == text[earlier : earlier + length]
+        ):  # no mere clash of hashes
             repeats.append(Repeat(start, length, distance))
     return repeats
 
@@ -128,7 +132,8 @@ _OFTEN = (
 )
 _SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"  # what is to be said, quoted or not
 _IMPERATIVE = (
-    r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)|can you|could you|only|must|to|{})\s+)"
+    r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)"
+    r"|can you|could you|only|must|to|{})\s+)"
 )
 _VERB = "(?:say|write|type|print|recite|chant|sing|output|copy|include|insert|put)"
 _QUOTED = '"[^"\n]{1,300}"|“[^”\n]{1,300}”|(?>\'[^\\n]{1,300}?\'(?!\\w))|‘[^’\\n]{1,300}’'
@@ -154,7 +159,8 @@ _ASKED = re.compile(
     ),
     re.IGNORECASE,
 )
-_INSTRUCTION = 4_000  # characters of the beginning and the end of a prompt: an instruction stands there
+# characters of the beginning and the end of a prompt: an instruction stands there
+_INSTRUCTION = 4_000
 
 
 @lru_cache(maxsize=256)  # all rollouts of a query have its prompt

@@ -59,9 +59,27 @@ WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
 # the users, hosts and name servers of the machine.
 _SYSTEM_FOLDERS = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"),
-    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
-    *("/etc/locale.alias", "/etc/locale.conf", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/timezone"),
-    *("/etc/java", "/etc/java-*", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies"),
+    *(
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/localtime",
+    ),
+    *(
+        "/etc/locale.alias",
+        "/etc/locale.conf",
+        "/etc/mime.types",
+        "/etc/nsswitch.conf",
+        "/etc/timezone",
+    ),
+    *(
+        "/etc/java",
+        "/etc/java-*",
+        "/etc/ssl/openssl.cnf",
+        "/etc/pki/tls/openssl.cnf",
+        "/etc/crypto-policies",
+    ),
 )
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
@@ -107,7 +125,9 @@ class Limits:
         for name in self.__slots__:
             value = getattr(self, name)
             if not value > 0:
-                raise InvalidInput("Limits", name, "more than 0", repr(value), "Leave it out for the default.")
+                raise InvalidInput(
+                    "Limits", name, "more than 0", repr(value), "Leave it out for the default."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,10 @@ class Result:
         """How the run ended, in words."""
         if self.ended == "signal" and self.code is not None:
             number = -self.code
-            limits_by_signal = {int(signal.SIGXCPU): " (processor time)", int(signal.SIGXFSZ): " (file size)"}
+            limits_by_signal = {
+                int(signal.SIGXCPU): " (processor time)",
+                int(signal.SIGXFSZ): " (file size)",
+            }
             return f"killed by {signal.Signals(number).name}{limits_by_signal.get(number, '')}"
         words = {"timeout": "out of time", "output": "wrote too much", "killed": "killed"}
         return words.get(self.ended, f"exit code {self.code}")
@@ -167,7 +190,9 @@ def run(
     descriptors = list(channel)
     try:
         limits = limits or Limits()
-        contents = {safe_name(name): _encode_for_json(content) for name, content in (files or {}).items()}
+        contents = {
+            safe_name(name): _encode_for_json(content) for name, content in (files or {}).items()
+        }
         tool = _choose_namespace_tool(os.environ.get(WITHOUT, ""), os.geteuid())
         open_walls = allowed() if allow is None else allow
         with make_folder("run") as directory:
@@ -198,10 +223,18 @@ def safe_name(name: str) -> str:
     parts = path.parts
     leads_out = path.is_absolute() or ".." in parts or "\\" in name
     # isprintable comes first: names with lone surrogates cannot be encoded.
-    is_writable = name.isprintable() and len(name) <= 1000 and all(len(os.fsencode(part)) <= 255 for part in parts)
+    is_writable = (
+        name.isprintable()
+        and len(name) <= 1000
+        and all(len(os.fsencode(part)) <= 255 for part in parts)
+    )
     if not parts or leads_out or not is_writable:
         raise InvalidInput(
-            "sandbox.run", "files", "relative names without '..'", repr(name[:200]), "Name it 'folder/file.py'."
+            "sandbox.run",
+            "files",
+            "relative names without '..'",
+            repr(name[:200]),
+            "Name it 'folder/file.py'.",
         )
     return str(path)
 
@@ -221,13 +254,23 @@ def _encode_for_json(content: str | bytes) -> str:
 
 
 def _build_header(
-    command: Sequence[str], directory: str, limits: Limits, open_walls: Collection[str], keep: Sequence[str]
+    command: Sequence[str],
+    directory: str,
+    limits: Limits,
+    open_walls: Collection[str],
+    keep: Sequence[str],
 ) -> dict[str, Any]:
     """Everything that the launcher needs to know, except "files", "channel" and "trusted"."""
-    program = sys.executable if command[0] == "python" else shutil.which(command[0], path=_SYSTEM_PATH)
+    program = (
+        sys.executable if command[0] == "python" else shutil.which(command[0], path=_SYSTEM_PATH)
+    )
     if program is None:
         raise InvalidInput(
-            "sandbox.run", "command", "a program of this machine", repr(command[0]), "Give its absolute path."
+            "sandbox.run",
+            "command",
+            "a program of this machine",
+            repr(command[0]),
+            "Give its absolute path.",
         )
     uid = None
     if os.geteuid() == 0:
@@ -308,7 +351,9 @@ def _read_outcome(outcome: LauncherOutcome) -> Result:
         raise NoIsolation(*report["open"])
     if report.get("files"):
         remedy = "Give fewer or smaller files, or raise Limits.disk."
-        raise InvalidInput("sandbox.run", "files", "files that can be written", report["error"], remedy)
+        raise InvalidInput(
+            "sandbox.run", "files", "files that can be written", report["error"], remedy
+        )
     if "error" in report:
         raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
     if outcome.crashed:
@@ -316,7 +361,9 @@ def _read_outcome(outcome: LauncherOutcome) -> Result:
         raise SandboxFailed(f"the sandbox could not start the command: {last_line[:300]}")
     ended = outcome.stopped or report.get("ended", "killed")
     code = None if outcome.stopped else report.get("code")
-    return Result(ended, code, outcome.stdout, outcome.stderr, outcome.seconds, tuple(report.get("walls", ())))
+    return Result(
+        ended, code, outcome.stdout, outcome.stderr, outcome.seconds, tuple(report.get("walls", ()))
+    )
 
 
 # --- bubblewrap: makes namespaces on machines where an ordinary user may not ----------------------------------------

@@ -45,7 +45,11 @@ def list_features(sentence: str, language: str) -> Iterator[str]:
 
 @cache
 def _read_weights(language: str) -> dict[str, float]:
-    return {feature: float(weight) for code, feature, weight in read_table("sentence_ends") if code == language}
+    return {
+        feature: float(weight)
+        for code, feature, weight in read_table("sentence_ends")
+        if code == language
+    }
 
 
 def is_cut(sentence: str, language: str) -> bool | None:
@@ -53,4 +57,7 @@ def is_cut(sentence: str, language: str) -> bool | None:
     weights = _read_weights(language)
     if not weights:
         return None
-    return sum(weights.get(feature, 0.0) for feature in list_features(sentence, language)) > weights[THRESHOLD]
+    return (
+        sum(weights.get(feature, 0.0) for feature in list_features(sentence, language))
+        > weights[THRESHOLD]
+    )

@@ -25,7 +25,9 @@ _WORDS = read_words("answer_words")
 _NOUN = "|".join(_longest_first(_WORDS["noun"]))
 _COPULAS = frozenset(_WORDS["copula"])
 _SMALL_WORD = "|".join(map(re.escape, _longest_first((*_WORDS["copula"], *_WORDS["filler"]))))
-_PHRASE = "|".join(re.escape(phrase) for phrase in _longest_first(row[0] for row in read_table("answer_phrases")))
+_PHRASE = "|".join(
+    re.escape(phrase) for phrase in _longest_first(row[0] for row in read_table("answer_phrases"))
+)
 _MARK = r"[*_`\"'”’)\]】」』#]"
 _COLON = r"(?:[:：=＝→⇒—–]|:\s?-)"
 # A noun, a few small words, and then a colon or a word for "is".

@@ -179,7 +179,10 @@ def find_half_name(code: str) -> str | None:
         return None
     if last_line == last_name and last_name not in _STATEMENTS:
         return f"a name without a statement: {last_name!r}"
-    longer = next((name for name in earlier if name.startswith(last_name) and len(name) > len(last_name) + 1), None)
+    longer = next(
+        (name for name in earlier if name.startswith(last_name) and len(name) > len(last_name) + 1),
+        None,
+    )
     if longer and len(last_name) >= 2:
         return f"half a name at the end: {last_name!r}, {longer!r} before"
     return None
@@ -212,7 +215,10 @@ _RAW = ("script", "style")
 def find_unclosed_markup(text: str) -> str | None:
     """The element that a document of HTML or XML leaves open, or the tag that breaks off."""
     text = text[:_LONGEST].strip()
-    if not re.match(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", text, re.IGNORECASE) or text.count("<") < 3:
+    if (
+        not re.match(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", text, re.IGNORECASE)
+        or text.count("<") < 3
+    ):
         return None
     half_tag = _HALF_TAG.search(text, text.rfind("<"))
     if half_tag:
@@ -252,7 +258,9 @@ _COMMAND = re.compile(r"\\[a-zA-Z]+\{")
 def find_unclosed_formula(text: str) -> str | None:
     """The formula or environment of LaTeX that is open at the end."""
     text = text[-_LONGEST:]
-    has_round_marks = "\\)" in text or _COMMAND_NAME.search(text, text.rfind("\\(") + 2)  # "\\(name)" is Swift
+    has_round_marks = "\\)" in text or _COMMAND_NAME.search(
+        text, text.rfind("\\(") + 2
+    )  # "\\(name)" is Swift
     formulas = _Stack()
     for mark in _FORMULA_MARK.finditer(text):
         sign = mark[0]
@@ -271,7 +279,9 @@ def find_unclosed_formula(text: str) -> str | None:
         else:
             formulas.open(sign)
     last_line = text.rstrip().rpartition("\n")[2].replace("\\$", "")
-    if formulas.names and not _ends_sentence(last_line):  # else the mark was forgotten: the text goes on
+    if formulas.names and not _ends_sentence(
+        last_line
+    ):  # else the mark was forgotten: the text goes on
         return f"{formulas.names[-1]!r} never closes"
     if last_line.count("$") % 2:
         before, _, formula = last_line.rpartition("$")

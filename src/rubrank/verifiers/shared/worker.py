@@ -94,7 +94,9 @@ _pools: dict[int, ProcessPool] = {}
 _pools_lock = threading.Lock()
 
 
-def call(function: str, arguments: list[Any], *, seconds: float, wall_seconds: float | None = None) -> Any:
+def call(
+    function: str, arguments: list[Any], *, seconds: float, wall_seconds: float | None = None
+) -> Any:
     """Run `module:function(*arguments)` in a worker and return its result. Raises `WorkerFailed`.
 
     seconds: processor time. wall_seconds: time after which the worker is killed; None: 6 × seconds + 20.
@@ -106,13 +108,19 @@ def call(function: str, arguments: list[Any], *, seconds: float, wall_seconds: f
             future = pool.schedule(_run, args=(function, arguments, seconds), timeout=wall)
             return future.result()
         except (BrokenProcessPool, RuntimeError):  # idle workers died before the call began
-            future = _healthy_pool(broken=pool).schedule(_run, args=(function, arguments, seconds), timeout=wall)
+            future = _healthy_pool(broken=pool).schedule(
+                _run, args=(function, arguments, seconds), timeout=wall
+            )
             return future.result()
     except FutureTimeout:
-        raise WorkerFailed(f"no result within {seconds:g} s of computing; the worker was ended") from None
+        raise WorkerFailed(
+            f"no result within {seconds:g} s of computing; the worker was ended"
+        ) from None
     except ProcessExpired as death:
         if death.exitcode == -signal.SIGXCPU:
-            raise WorkerFailed(f"no result within {seconds:g} s of computing; the worker was ended") from None
+            raise WorkerFailed(
+                f"no result within {seconds:g} s of computing; the worker was ended"
+            ) from None
         raise WorkerFailed("the worker process died") from None
     except WorkerFailed:
         raise
@@ -151,7 +159,9 @@ def _raise_out_of_time(*_: object) -> None:
 def _run(function: str, arguments: list[Any], seconds: float) -> Any:
     """In the worker: import the function, then call it under the limit on processor time."""
     module, _, name = function.partition(":")
-    target = getattr(importlib.import_module(module), name)  # before the timer starts: imports are not part of the call
+    target = getattr(
+        importlib.import_module(module), name
+    )  # before the timer starts: imports are not part of the call
     signal.signal(signal.SIGPROF, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     # The signal waits until native code returns (powers of large integers, SQLite). If that takes too long, the kernel
@@ -159,7 +169,9 @@ def _run(function: str, arguments: list[Any], seconds: float) -> Any:
     used = resource.getrusage(resource.RUSAGE_SELF)
     most_cpu = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
     with suppress(ValueError, OSError):  # the caller's own hard limit is lower
-        resource.setrlimit(resource.RLIMIT_CPU, (most_cpu, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (most_cpu, resource.getrlimit(resource.RLIMIT_CPU)[1])
+        )
     try:
         return target(*arguments)
     except _OutOfTime:

@@ -44,7 +44,9 @@ def check_citations(
     """
     sources = _find_sources(material, rollout)
     if not sources:
-        return missing("no material: give `material`, or metadata['material'], 'context', 'documents' or 'sources'")
+        return missing(
+            "no material: give `material`, or metadata['material'], 'context', 'documents' or 'sources'"
+        )
     folded_sources = [_fold(source) for source in sources]
     answer = rollout.text.shown.raw
     citations: list[tuple[str, bool]] = []  # what is cited, and whether the material bears it out
@@ -106,7 +108,10 @@ def _find_sources(material: str | tuple[str, ...] | None, rollout: Rollout) -> l
         return []
     if isinstance(sources, str):
         return [sources]
-    return [str(source.get("text", source)) if isinstance(source, dict) else str(source) for source in sources]
+    return [
+        str(source.get("text", source)) if isinstance(source, dict) else str(source)
+        for source in sources
+    ]
 
 
 def _fold(text: str) -> str:

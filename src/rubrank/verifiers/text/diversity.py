@@ -21,7 +21,10 @@ _LONGEST = 20_000  # tokens of an answer that are looked at
 
 @verifier("GroupDiversity", family="style", domain=UNIT, version=1)
 def group_diversity(
-    group: Group, *, n: Annotated[int, Field(ge=1, le=10)] = 2, against: Literal["all", "nearest"] = "all"
+    group: Group,
+    *,
+    n: Annotated[int, Field(ge=1, le=10)] = 2,
+    against: Literal["all", "nearest"] = "all",
 ) -> Sequence[Answer]:
     """1 minus the similarity with the other rollouts of the query: the mean over all of them, or with the nearest.
 
@@ -44,7 +47,9 @@ def _find_grams(text: str, n: int) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*(tokens[i:] for i in range(n)), strict=False))
 
 
-def _compare_with_others(i: int, all_grams: Sequence[frozenset[tuple[str, ...]]], against: str) -> Answer:
+def _compare_with_others(
+    i: int, all_grams: Sequence[frozenset[tuple[str, ...]]], against: str
+) -> Answer:
     if len(all_grams) < 2:
         return missing("there is no other rollout of the query to compare with")
     grams = all_grams[i]
@@ -62,4 +67,7 @@ def _compare_with_others(i: int, all_grams: Sequence[frozenset[tuple[str, ...]]]
     else:
         similarity = sum(similarities) / len(similarities)
         others_compared = f"{len(similarities)}"
-    return 1.0 - similarity, f"similarity {similarity:.2f} with {others_compared} others of the query"
+    return (
+        1.0 - similarity,
+        f"similarity {similarity:.2f} with {others_compared} others of the query",
+    )

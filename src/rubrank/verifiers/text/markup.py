@@ -22,13 +22,19 @@ _FENCES = {
     "cron": ("cron", "crontab"),
 }
 # HTML5 lets these end without a tag of their own.
-_OPTIONAL = word_set("li dt dd p option tr td th thead tbody tfoot colgroup rt rp optgroup html head body")
+_OPTIONAL = word_set(
+    "li dt dd p option tr td th thead tbody tfoot colgroup rt rp optgroup html head body"
+)
 _VOID = word_set("area base br col embed hr img input link meta source track wbr")
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
 _TAG_NAME = re.compile(r"</?[A-Za-z]")
 # A > within the quotes of an attribute does not end the tag.
-_TAG = re.compile(r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>")
-_RAW_TEXT = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
+_TAG = re.compile(
+    r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>"
+)
+_RAW_TEXT = {
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")
+}
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _DIAGRAM = re.compile(
     r"(?:graph|flowchart)\s+(?:TB|TD|BT|RL|LR)\b|sequenceDiagram\b|classDiagram\b|stateDiagram(?:-v2)?\b|erDiagram\b"
@@ -43,7 +49,16 @@ _CRON_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
     (1, 12, _MONTHS),
     (0, 7, _DAYS),
 )
-_SHORTCUTS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@reboot")
+_SHORTCUTS = (
+    "@yearly",
+    "@annually",
+    "@monthly",
+    "@weekly",
+    "@daily",
+    "@midnight",
+    "@hourly",
+    "@reboot",
+)
 
 
 @verifier("ValidMarkup", family="format", domain=BINARY, version=1)
@@ -63,7 +78,12 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
         return missing("the answer is empty")
     if not markup.strip():
         return False, f"no {kind} in the answer"
-    checks = {"html": _check_html, "latex": _check_latex, "mermaid": _check_mermaid, "cron": _check_cron}
+    checks = {
+        "html": _check_html,
+        "latex": _check_latex,
+        "mermaid": _check_mermaid,
+        "cron": _check_cron,
+    }
     problem = checks[kind](markup)
     return problem is None, problem or f"well-formed {kind}"
 
@@ -94,7 +114,11 @@ def _check_html(text: str) -> str | None:
         if not open_tags:
             return f"</{name}> closes nothing"
         if open_tags[-1] != name:
-            return f"</{name}> crosses <{open_tags[-1]}>" if name in open_tags else f"</{name}> closes nothing"
+            return (
+                f"</{name}> crosses <{open_tags[-1]}>"
+                if name in open_tags
+                else f"</{name}> closes nothing"
+            )
         open_tags.pop()
     unclosed = [tag for tag in open_tags if tag not in _OPTIONAL]
     if unclosed:
@@ -225,4 +249,9 @@ def _is_cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
             numbers.append(int(end))
         else:
             return False
-    return len(numbers) <= 2 and numbers == sorted(numbers) and low <= numbers[0] and numbers[-1] <= high
+    return (
+        len(numbers) <= 2
+        and numbers == sorted(numbers)
+        and low <= numbers[0]
+        and numbers[-1] <= high
+    )

@@ -11,7 +11,9 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 Kind = Literal["email", "card", "iban", "phone", "ip", "us_ssn", "cn_id"]
-_EMAIL = re.compile(r"(?<![\w.+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w])")
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w])"
+)
 _CARD = re.compile(r"(?<![\w.-])(?:\d[ -]?){12,18}\d(?![\w.-]?\d)")
 _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
 _PHONE = re.compile(
@@ -21,8 +23,18 @@ _PHONE = re.compile(
 )
 _IP = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)")
 _SSN = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
-_CN_ID = re.compile(r"(?<!\w)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?!\w)")
-_EXAMPLES = ("example.com", "example.org", "example.net", ".example", ".invalid", ".test", "localhost")
+_CN_ID = re.compile(
+    r"(?<!\w)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?!\w)"
+)
+_EXAMPLES = (
+    "example.com",
+    "example.org",
+    "example.net",
+    ".example",
+    ".invalid",
+    ".test",
+    "localhost",
+)
 
 
 def passes_luhn(digits: str) -> bool:

@@ -65,7 +65,9 @@ def _count_overlap(left: Sequence[Any], right: Sequence[Any]) -> int:
 
 
 @verifier("TokenF1", family="similarity", domain=UNIT, version=1)
-def token_f1(rollout: Rollout, *, references: References | None = None, whole: bool = False) -> Answer:
+def token_f1(
+    rollout: Rollout, *, references: References | None = None, whole: bool = False
+) -> Answer:
     """F1 of the tokens that the answer shares with a reference; the best of several references.
 
     The answer's result is read first ("The answer is …", \\boxed …); `whole` takes the entire answer.
@@ -85,7 +87,9 @@ def token_f1(rollout: Rollout, *, references: References | None = None, whole: b
     best = 0.0
     for text in texts if tokens else ():
         reference = tokenize(text)
-        best = max(best, _measure_f1(_count_overlap(tokens, reference), len(tokens), len(reference)))
+        best = max(
+            best, _measure_f1(_count_overlap(tokens, reference), len(tokens), len(reference))
+        )
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
@@ -133,13 +137,21 @@ def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
     """The sentences that state something: no comments, addresses, questions, denials, nor lists of too many entries."""
     outside, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
     code_lines = [line for _, code in blocks for line in _COMMENT.sub(" ", code).splitlines()]
-    entries = [line for line in outside if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
-    lines = outside if len(entries) <= most_entries else [line for line in outside if line not in entries]
+    entries = [
+        line for line in outside if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1
+    ]
+    lines = (
+        outside
+        if len(entries) <= most_entries
+        else [line for line in outside if line not in entries]
+    )
     sentences = _drop_runs_of_short_lines(lines, most_entries)
     statements = []
     for sentence in [*sentences, *code_lines]:
         statement = _ADDRESS.sub(" ", sentence)
-        if statement.rstrip("*_\"'”’)） ").endswith(("?", "？")) or _is_list(statement, most_entries):
+        if statement.rstrip("*_\"'”’)） ").endswith(("?", "？")) or _is_list(
+            statement, most_entries
+        ):
             continue
         for clause, _ in find_denials(statement):
             statement = statement.replace(clause, " ")
@@ -152,9 +164,13 @@ def _drop_runs_of_short_lines(lines: Sequence[str], most_entries: int) -> list[s
     texts = ["\n".join(lines)]
     if sum(0 < len(tokenize(line)) <= _SHORT_ENTRY for line in lines) > most_entries:
         texts = list(lines)  # a word in each line: not the lines of a paragraph
-    sentences = [sentence for text in texts for sentence in split_sentences(text) if tokenize(sentence)]
+    sentences = [
+        sentence for text in texts for sentence in split_sentences(text) if tokenize(sentence)
+    ]
     kept_sentences: list[str] = []
-    for is_short, run in groupby(sentences, key=lambda sentence: len(tokenize(sentence)) <= _SHORT_ENTRY):
+    for is_short, run in groupby(
+        sentences, key=lambda sentence: len(tokenize(sentence)) <= _SHORT_ENTRY
+    ):
         run_sentences = list(run)
         if not is_short or len(run_sentences) <= most_entries:
             kept_sentences += run_sentences
@@ -168,7 +184,11 @@ def _is_list(statement: str, most_entries: int) -> bool:
     if short_entries > most_entries:
         return True
     has_small_words = not _SMALL_WORDS.isdisjoint(tokens)
-    if len(tokens) < max(_BAG, 2 * most_entries) or has_small_words or _HAS_UNSPACED.search(statement):
+    if (
+        len(tokens) < max(_BAG, 2 * most_entries)
+        or has_small_words
+        or _HAS_UNSPACED.search(statement)
+    ):
         return False
     # The small words of Polish, Russian, Hindi … are not in the table. Their sentences are not names in a row.
     language, sure = detect_language(statement)
@@ -182,7 +202,10 @@ def _is_stated(reference: str, statements: Sequence[str]) -> bool:
     tokens = _join_tokens(reference)
     for statement in statements:
         if tokens in _join_tokens(statement):
-            places = [match.span() for match in re.finditer(re.escape(reference), statement, re.IGNORECASE)]
+            places = [
+                match.span()
+                for match in re.finditer(re.escape(reference), statement, re.IGNORECASE)
+            ]
             masked = mask_expressions(statement)
             if not places or not all(is_denied(masked, start, end) for start, end in places):
                 return True
@@ -253,7 +276,10 @@ def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: 
 
 @verifier("ChrF", family="similarity", domain=UNIT, version=1)
 def chrf(
-    rollout: Rollout, *, references: References | None = None, beta: Annotated[float, Field(gt=0, le=10)] = 2.0
+    rollout: Rollout,
+    *,
+    references: References | None = None,
+    beta: Annotated[float, Field(gt=0, le=10)] = 2.0,
 ) -> Answer:
     """chrF: F-score of character n-grams (1 to 6, without spaces) against a reference, the best of several.
 
@@ -303,9 +329,15 @@ def _load_model(path: str) -> Any:
 
 
 @verifier(
-    "EmbeddingSimilarity", family="similarity", domain=UNIT, version=1, needs=lambda _: ("model2vec", "embeddings")
+    "EmbeddingSimilarity",
+    family="similarity",
+    domain=UNIT,
+    version=1,
+    needs=lambda _: ("model2vec", "embeddings"),
 )
-def embedding_similarity(rollout: Rollout, *, model: str, references: References | None = None) -> Answer:
+def embedding_similarity(
+    rollout: Rollout, *, model: str, references: References | None = None
+) -> Answer:
     """Cosine of static embeddings (model2vec; `model` is a folder or a name on the hub) with the nearest reference.
 
     Passes (1): the reference itself.
@@ -397,7 +429,10 @@ def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
 
 @verifier("Bleu", family="similarity", domain=UNIT, version=1)
 def bleu(
-    rollout: Rollout, *, references: References | None = None, order: Annotated[int, Field(ge=1, le=8)] = 4
+    rollout: Rollout,
+    *,
+    references: References | None = None,
+    order: Annotated[int, Field(ge=1, le=8)] = 4,
 ) -> Answer:
     """Sentence BLEU against the references: n-grams up to `order`, the brevity penalty, add-one smoothing from 2 on.
 
@@ -431,6 +466,9 @@ def _measure_bleu(tokens: list[str], references: list[list[str]], order: int) ->
         if common + smoothing == 0:
             return 0.0
         logarithms.append(math.log((common + smoothing) / (grams.total() + smoothing)))
-    nearest = min((len(reference) for reference in references), key=lambda size: (abs(size - len(tokens)), size))
+    nearest = min(
+        (len(reference) for reference in references),
+        key=lambda size: (abs(size - len(tokens)), size),
+    )
     brevity = min(1.0, math.exp(1 - nearest / len(tokens)))
     return brevity * math.exp(sum(logarithms) / len(logarithms))

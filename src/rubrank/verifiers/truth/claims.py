@@ -106,7 +106,9 @@ _DOUBT = re.compile(
 
 def claims(answer: str, truth: str, question: str = "") -> bool:
     """Does the first or the last sentence claim the truth, and nothing take it back?"""
-    sentences = [sentence for sentence in split_sentences(answer) if any(map(str.isalnum, sentence))]
+    sentences = [
+        sentence for sentence in split_sentences(answer) if any(map(str.isalnum, sentence))
+    ]
     if not sentences or _numbers_another(answer[:4000], truth, question):
         return False
     if _sentence_claims(sentences[-1], truth, question):
@@ -129,9 +131,17 @@ def _numbers_another(answer: str, truth: str, question: str) -> bool:
         return False
     question_words = {word for word, _, _ in _split_words(question)}
     numbered = [(_fold_accents(noun), number) for noun, number in _NUMBERED.findall(answer)]
-    nouns = [noun for noun, number in numbered if number == truth and any(_share_stem(noun, w) for w in question_words)]
+    nouns = [
+        noun
+        for noun, number in numbered
+        if number == truth and any(_share_stem(noun, w) for w in question_words)
+    ]
     for noun, number in numbered:
-        if number != truth and number not in question_words and any(_share_stem(noun, other) for other in nouns):
+        if (
+            number != truth
+            and number not in question_words
+            and any(_share_stem(noun, other) for other in nouns)
+        ):
             return True
     return False
 
@@ -143,7 +153,9 @@ def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
         return False
     if truth.isdigit() and question and _has_rival_number(sentence, [truth], question):
         return False
-    if truth.isdigit() and re.search(rf"(?<!\d){truth}\.\s[^\W\d_]", sentence):  # "3. března": a day or an ordinal
+    if truth.isdigit() and re.search(
+        rf"(?<!\d){truth}\.\s[^\W\d_]", sentence
+    ):  # "3. března": a day or an ordinal
         return False
     # The truth as whole words; its own words may be joined by hyphens.
     left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
@@ -259,7 +271,9 @@ def _number_words(language: str) -> dict[str, str]:
 
 
 def _fold_accents(word: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFKD", word.casefold()) if char.isalnum())
+    return "".join(
+        char for char in unicodedata.normalize("NFKD", word.casefold()) if char.isalnum()
+    )
 
 
 _NUMBERED = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # section 107
@@ -269,7 +283,9 @@ _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]{1,2}\b)?")
 # Languages whose nouns and names change their endings: Paříž, v Paříži.
 _INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
 # What stands between the parts of a list.
-_PARTS = re.compile(r"\s*[,;、，]\s*(?:(?:and|und|et|y|e|a|и)\s)?\s*|\s+(?:and|und|et|y|a|и)\s+|\s*[和与及]\s*")
+_PARTS = re.compile(
+    r"\s*[,;、，]\s*(?:(?:and|und|et|y|e|a|и)\s)?\s*|\s+(?:and|und|et|y|a|и)\s+|\s*[和与及]\s*"
+)
 
 
 def _mentions(sentences: list[str], truth: str, question: str) -> bool:
@@ -285,7 +301,9 @@ def _mentions(sentences: list[str], truth: str, question: str) -> bool:
             continue
         if any(_answers_with(sentence, form, question, language) for sentence in sentences):
             return True
-    return bool(question.strip()) and any(_lists_parts(sentence, truth, language) for sentence in sentences)
+    return bool(question.strip()) and any(
+        _lists_parts(sentence, truth, language) for sentence in sentences
+    )
 
 
 def _lists_parts(sentence: str, truth: str, language: str) -> bool:
@@ -314,7 +332,9 @@ def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
     spelled = [match[0] for match in _WORD.finditer(truth)]
     words = [word for word, _, _ in _split_words(truth, language)]
     forms = [words]
-    is_name = len(words) == len(spelled) >= 2 and all(word[0].isupper() and word.isalpha() for word in spelled)
+    is_name = len(words) == len(spelled) >= 2 and all(
+        word[0].isupper() and word.isalpha() for word in spelled
+    )
     if is_name and len(words) >= 3 and not _FULL_NAME_ASKED.search(question):
         forms.append([words[0], words[-1]])
     if is_name and question.strip() and _find_words(question[-20_000:], words[:1], language):
@@ -325,7 +345,9 @@ def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
 def _join_digits(text: str) -> str:
     """The text with 7 000 as 7000, and 2nd as 2."""
     text = re.sub(
-        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)", lambda m: m[1] + re.sub(r"\D", "", m[2]), text
+        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)",
+        lambda m: m[1] + re.sub(r"\D", "", m[2]),
+        text,
     )
     return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
 
@@ -333,7 +355,11 @@ def _join_digits(text: str) -> str:
 def _answers_with(sentence: str, truth_words: list[str], question: str, language: str) -> bool:
     places = _find_words(sentence, truth_words, language)
     # Without a question, only the subject of the sentence counts: "Lady Gaga performed …".
-    if places and not question.strip() and not (_START.fullmatch(sentence[: places[0][0]]) and places[0][1] > 3):
+    if (
+        places
+        and not question.strip()
+        and not (_START.fullmatch(sentence[: places[0][0]]) and places[0][1] > 3)
+    ):
         return False
     if places and not question.strip() and not _VERB.match(sentence, places[0][1]):
         return False
@@ -342,9 +368,18 @@ def _answers_with(sentence: str, truth_words: list[str], question: str, language
     start, end = places[0]
     before = sentence[:start]
     after = sentence[end:]
-    if is_denied(sentence, start, end) or _NOT.match(after) or _is_hedged(before, after) or _RELATED.search(before):
+    if (
+        is_denied(sentence, start, end)
+        or _NOT.match(after)
+        or _is_hedged(before, after)
+        or _RELATED.search(before)
+    ):
         return False
-    clause = re.split(r"[,;:，；：]\s", before)[-1] + sentence[start:end] + re.split(r"[,;:，；：。.]", after)[0]
+    clause = (
+        re.split(r"[,;:，；：]\s", before)[-1]
+        + sentence[start:end]
+        + re.split(r"[,;:，；：。.]", after)[0]
+    )
     if _NEGATION.search(clause):
         return False
     is_number = re.fullmatch(r"\d+(?:[.,]\d+)?", sentence[start:end]) is not None
@@ -412,7 +447,9 @@ def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) ->
     clause = sentence[start : end if end >= 0 else len(sentence)]
     clause_words = [word for word, _, _ in _split_words(clause)]
     long_words = [word for word in question_words if len(word) >= 4]
-    repeated = [word for word in long_words if any(_share_stem(word, other) for other in clause_words)]
+    repeated = [
+        word for word in long_words if any(_share_stem(word, other) for other in clause_words)
+    ]
     return clause if len(repeated) >= 3 and len(repeated) >= 0.6 * len(long_words) else sentence
 
 
@@ -445,9 +482,15 @@ def _find_words(text: str, truth_words: list[str], language: str = "") -> list[t
     places = []
     n = len(truth_words)
     last = truth_words[-1]
-    endings = {last} if last.isdigit() or len(last) < 3 else {last, f"{last}s", f"{last}es", last.removesuffix("s")}
+    endings = (
+        {last}
+        if last.isdigit() or len(last) < 3
+        else {last, f"{last}s", f"{last}es", last.removesuffix("s")}
+    )
     is_date = (
-        n == 3 and sum(word.isdigit() for word in truth_words) == 2 and any(len(word) == 4 for word in truth_words)
+        n == 3
+        and sum(word.isdigit() for word in truth_words) == 2
+        and any(len(word) == 4 for word in truth_words)
     )
     for i in range(len(words) - n + 1):
         row = [word for word, _, _ in words[i : i + n]]
@@ -464,7 +507,9 @@ def _share_stem(word: str, other: str) -> bool:
         return True
     if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
         return False
-    same_letters = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False))
+    same_letters = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(word, other, strict=False)
+    )
     stem = sum(1 for _ in same_letters)
     longer = max(len(word), len(other))
     # Czech June (červen, června) and July (červenec, července) share more than their stem.

@@ -56,12 +56,19 @@ def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
             first = int(part["a"])
             second = int(part["b"])
             is_month_first = second > 12 or (order == "mdy" and first <= 12)
-            year, month, day = int(part["y3"]), *((first, second) if is_month_first else (second, first))
+            year, month, day = (
+                int(part["y3"]),
+                *((first, second) if is_month_first else (second, first)),
+            )
         else:
             number = next(n for n in "1245" if part[f"y{n}"])
             year = int(part[f"y{number}"])
             written_month = part[f"m{number}"]
-            month = int(written_month) if written_month.isdigit() else _months()[written_month.casefold()]
+            month = (
+                int(written_month)
+                if written_month.isdigit()
+                else _months()[written_month.casefold()]
+            )
             day = int(re.sub(r"\D", "", part[f"d{number}"]))
         try:
             dates.append(datetime.date(year, month, day))
@@ -71,7 +78,9 @@ def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
 
 
 @verifier("DateMatch", family="truth", domain=BINARY, version=2)
-def date_match(rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0) -> Answer:
+def date_match(
+    rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0
+) -> Answer:
     """The answer's date is the true one, however it is written; `days`: so far off it may be.
 
     Reads 1944-06-05, 5.6.1944, 5/6/1944 (by `order`), June 5, 1944, 5 June 1944, 5 de junio de 1944,
@@ -89,7 +98,10 @@ def date_match(rollout: Rollout, *, truth: str | None = None, order: Order = "dm
     if not dates:
         return False, f"no date in the answer, {expected[0]} expected"
     if len(set(dates)) > 1:
-        return False, f"several dates: {dates[0]} and {next(date for date in dates if date != dates[0])}"
+        return (
+            False,
+            f"several dates: {dates[0]} and {next(date for date in dates if date != dates[0])}",
+        )
     distance = min(abs((dates[0] - date).days) for date in expected)
     return distance <= days, f"{dates[0]}, {expected[0]} expected"
 
@@ -118,7 +130,9 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     source = text.shown.raw[-20_000:]
     parts = [part for part in re.split(f"({_FORMAT_PART.pattern})", format) if part]
     pattern = "".join(f"({_PARTS[part]})" if part in _PARTS else re.escape(part) for part in parts)
-    fields = [part[0] for part in parts if part in _PARTS]  # "Y", "M" or "D", in the order of the groups
+    fields = [
+        part[0] for part in parts if part in _PARTS
+    ]  # "Y", "M" or "D", in the order of the groups
     matches = list(re.finditer(rf"(?<![A-Za-z0-9-]){pattern}(?![A-Za-z0-9-])", source))
     for match in matches:
         values = dict(zip(fields, match.groups(), strict=True))

@@ -28,7 +28,10 @@ _DELIMITED = re.compile(
     r"|\\\[(?P<square>(?:[^\\]|\\(?!\])){1,2000}+)\\\]|\\\((?P<round>(?:[^\\]|\\(?!\))){1,2000}+)\\\)"
 )
 # What may stand between two formulas that are one result: "$1$ and $2$".
-_JOINT = re.compile(r"[\s*_]*(?:,|;|、|，|或|和|(?:,\s*)?(?:and|or|und|oder|et|ou|y|o|e)(?=\s))?[\s*_]*", re.IGNORECASE)
+_JOINT = re.compile(
+    r"[\s*_]*(?:,|;|、|，|或|和|(?:,\s*)?(?:and|or|und|oder|et|ou|y|o|e)(?=\s))?[\s*_]*",
+    re.IGNORECASE,
+)
 _FUNCTION_NAMES = word_set("""
     sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi theta alpha beta gcd lcm max min
     mod inf infty frac dfrac tfrac cdot times choose
@@ -83,7 +86,9 @@ def find_formula(text: str, *, whole: bool) -> str:
 
 def find_last_formula(answer: str) -> str:
     """The last formula of an answer that marks no result: in its last sentence, else the nearest one before."""
-    lines = [line for line in _ENVIRONMENT.sub("\n", answer).splitlines() if any(map(str.isalnum, line))]
+    lines = [
+        line for line in _ENVIRONMENT.sub("\n", answer).splitlines() if any(map(str.isalnum, line))
+    ]
     for line in reversed(lines[-_MOST_LINES:]):
         for sentence in reversed(split_sentences(line)[-_MOST_LINES:]):
             formula = find_count(sentence) or find_formula(sentence, whole=False)
@@ -170,7 +175,9 @@ _SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
 _SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
 _REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
-_BASE = re.compile(r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z")
+_BASE = re.compile(
+    r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z"
+)
 _BASES = {
     "two": 2,
     "three": 3,
@@ -289,11 +296,17 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         return True
     if core and "," not in core and core.strip("(){}") == true_core.strip("(){}"):
         return True
-    if true_value is not None and value is not None and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12):
+    if (
+        true_value is not None
+        and value is not None
+        and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12)
+    ):
         return True
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
         return _squash(core) == _squash(true_core)
-    if _is_equation(core) != _is_equation(true_core) and "," not in core + true_core:  # "x^2 + y^2 = 1" is not 1
+    if (
+        _is_equation(core) != _is_equation(true_core) and "," not in core + true_core
+    ):  # "x^2 + y^2 = 1" is not 1
         return False
     if re.search(r"\d:\d", true_core + core):  # a time of day or a ratio, which a fraction is not
         return False
@@ -320,7 +333,12 @@ def _is_equation(core: str) -> bool:
 
 
 def _units_agree(left: str, right: str) -> bool:
-    if left == right or not left or not right or "unit" in (left.rstrip("^23"), right.rstrip("^23")):
+    if (
+        left == right
+        or not left
+        or not right
+        or "unit" in (left.rstrip("^23"), right.rstrip("^23"))
+    ):
         return True
     sizes = units()
     return left in sizes and sizes[left] == sizes.get(right)
@@ -329,13 +347,19 @@ def _units_agree(left: str, right: str) -> bool:
 def _same_quantity(truth: Formula, result: Formula) -> bool:
     """Are they the same quantity in different units, such as 5 km and 5000 m?"""
     sizes = units()
-    if truth.unit not in sizes or result.unit not in sizes or sizes[truth.unit][1] != sizes[result.unit][1]:
+    if (
+        truth.unit not in sizes
+        or result.unit not in sizes
+        or sizes[truth.unit][1] != sizes[result.unit][1]
+    ):
         return False
     true_value = evaluate(truth.core)
     value = evaluate(result.core)
     if true_value is None or value is None:
         return False
-    return math.isclose(value * sizes[result.unit][0], true_value * sizes[truth.unit][0], rel_tol=1e-9)
+    return math.isclose(
+        value * sizes[result.unit][0], true_value * sizes[truth.unit][0], rel_tol=1e-9
+    )
 
 
 def _same_share(true_value: float, value: float, truth_has_sign: bool) -> bool:

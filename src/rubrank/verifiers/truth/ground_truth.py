@@ -19,12 +19,23 @@ from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import find_choice, find_option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.truth.claims import claims, normalise
-from rubrank.verifiers.truth.formulas import compare_formulas, find_formula, find_last_formula, has_prose, read_formula
+from rubrank.verifiers.truth.formulas import (
+    compare_formulas,
+    find_formula,
+    find_last_formula,
+    has_prose,
+    read_formula,
+)
 from rubrank.verifiers.truth.quantities import is_close, read_quantity
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_SPELLINGS = {"normalized": "normalised", "mathematical": "math", "mathematics": "math", "number": "numeric"}
+_SPELLINGS = {
+    "normalized": "normalised",
+    "mathematical": "math",
+    "mathematics": "math",
+    "number": "numeric",
+}
 Mode: TypeAlias = Annotated[
     Literal["exact", "normalised", "numeric", "choice", "set", "math"],
     BeforeValidator(lambda name: _SPELLINGS.get(name, name) if isinstance(name, str) else name),
@@ -52,7 +63,14 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("math_verify", "math") if params.mode == "math" else None
 
 
-@verifier("GroundTruthMatch", family="presence", domain=BINARY, version=6, cost="process", needs=_find_needs)
+@verifier(
+    "GroundTruthMatch",
+    family="presence",
+    domain=BINARY,
+    version=6,
+    cost="process",
+    needs=_find_needs,
+)
 def ground_truth_match(
     rollout: Rollout,
     *,
@@ -122,7 +140,12 @@ def _compare_numbers(case: _Case, tolerance: float) -> Answer:
     is_marked = reading.explicit and reading.how != "the last statement"
     quantity = read_quantity(reading.text, listed=is_marked, last=not reading.explicit)
     how = reading.how
-    if quantity.number is None and not quantity.problem and not is_marked and "last" in case.extractors:
+    if (
+        quantity.number is None
+        and not quantity.problem
+        and not is_marked
+        and "last" in case.extractors
+    ):
         quantity = read_quantity(case.answer[-5000:], listed=False, last=True)
         how = "the last number"
     if quantity.number is None:
@@ -165,7 +188,11 @@ def _read_letters(truth: str, options: str) -> str:
 def _find_option(text: str, option_texts: dict[str, str]) -> str:
     """The letter of the only option with this text."""
     wording = normalise(text) if text else ""
-    letters = [letter for letter, option in option_texts.items() if wording and normalise(option) == wording]
+    letters = [
+        letter
+        for letter, option in option_texts.items()
+        if wording and normalise(option) == wording
+    ]
     return letters[0] if len(letters) == 1 else ""
 
 

@@ -39,7 +39,9 @@ def _chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _write_plainly(text: str) -> str:
     """The text without LaTeX, with Chinese numerals and units as digits and symbols: 六十千米每小时 → 60 km/h."""
-    text = " ".join(unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-").split())
+    text = " ".join(
+        unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-").split()
+    )
     text = _TIMES.sub(" × ", text).replace("**", "^")
     if not text.isascii():
         pattern, names = _chinese_units()
@@ -49,7 +51,9 @@ def _write_plainly(text: str) -> str:
             text,
         )
         text = re.sub(rf"(?<=\d) ?({pattern.pattern})", lambda match: f" {names[match[1]]}", text)
-        text = re.sub(rf"(?<=[A-Za-z])(?:每|/)({pattern.pattern})", lambda match: f"/{names[match[1]]}", text)
+        text = re.sub(
+            rf"(?<=[A-Za-z])(?:每|/)({pattern.pattern})", lambda match: f"/{names[match[1]]}", text
+        )
     return re.sub(r"\s+", " ", _LATEX.sub(" ", text))
 
 
@@ -89,7 +93,9 @@ def read_measurement(text: str) -> Measurement | None:
     if last is None:
         return None
     words_behind = (last[2] or "").strip()
-    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", words_behind)[0].rstrip(". ")
+    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", words_behind)[0].rstrip(
+        ". "
+    )
     return Measurement(_read_number(last[1]), unit, last[1])
 
 
@@ -171,14 +177,25 @@ def _convert(value: float, unit: str, target: str) -> float:
     except Exception:  # pint raises many kinds for what is no unit
         raise LookupError(f"the truth's unit {target[:30]!r} is not known") from None
     try:
-        return float(registry.Quantity(value, registry.parse_units(_spell_unit(unit))).to(target_unit).magnitude)
+        return float(
+            registry.Quantity(value, registry.parse_units(_spell_unit(unit)))
+            .to(target_unit)
+            .magnitude
+        )
     except Exception:
         raise ValueError(f"{unit[:30]!r} cannot be turned into {target[:30]!r}") from None
 
 
 def _spell_unit(unit: str) -> str:
     """The unit as pint writes it."""
-    unit = spell_powers(unit).replace("{", "").replace("}", "").replace("·", "*").replace("μ", "µ").strip()
+    unit = (
+        spell_powers(unit)
+        .replace("{", "")
+        .replace("}", "")
+        .replace("·", "*")
+        .replace("μ", "µ")
+        .strip()
+    )
     unit = re.sub(r"\^\s+", "^", unit)
     unit = re.sub(r"(?<=[a-zA-Z])\s(?=[a-zA-Z]+\^)", "*", unit)  # m s^-2
     names = {"°C": "degC", "°F": "degF", "%": "percent", "°": "degree"}

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
-from rubrank.verifiers.shared.numbers import Number, dimension_of, measure_unit, prepare, read_numbers
+from rubrank.verifiers.shared.numbers import (
+    Number,
+    dimension_of,
+    measure_unit,
+    prepare,
+    read_numbers,
+)
 from rubrank.verifiers.shared.numerals import read_korean, read_number_words
 from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
 from rubrank.verifiers.truth.formulas import find_count, find_formula
@@ -39,7 +45,9 @@ _UNEQUAL = re.compile(
 _EQUALS = re.compile(r"=|≡|\\equiv(?![a-zA-Z])")
 _NEARLY = re.compile(r"≈|\\approx(?![a-zA-Z])|≃|≐|\\simeq(?![a-zA-Z])|~=")
 _RANGE = re.compile(r"[\s$*_]*(?:-|–|—|~|～|to|through|bis|à|至|到|до|から)[\s$*_]*", re.IGNORECASE)
-_BETWEEN = re.compile(r"\b(?:between|from|entre|zwischen|tra|между)\s*[$*_]*\Z|介于\Z|在\Z", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\b(?:between|from|entre|zwischen|tra|между)\s*[$*_]*\Z|介于\Z|在\Z", re.IGNORECASE
+)
 _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNORECASE)
 _DECIMALS = re.compile(r"\d[.,](\d+)")
 
@@ -56,7 +64,9 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     unequal = _UNEQUAL.search(text)
     if unequal and (listed or not last):
         return Quantity(None, f"“{unequal[0]}” is no equation")
-    exact_part = _NEARLY.split(text)[-1]  # 3.14159 ≈ 3.14: what is only nearly equal contradicts nothing
+    exact_part = _NEARLY.split(text)[
+        -1
+    ]  # 3.14159 ≈ 3.14: what is only nearly equal contradicts nothing
     sides = _EQUALS.split(exact_part)
     problem = _find_contradiction(sides)
     if problem:
@@ -86,7 +96,9 @@ def _find_contradiction(sides: list[str]) -> str:
     last, last_value = values[-1]
     for side, value in values[:-1]:
         room = 1e-9 * abs(last_value)
-        if math.isfinite(value + last_value) and not (value.is_integer() and last_value.is_integer()):
+        if math.isfinite(value + last_value) and not (
+            value.is_integer() and last_value.is_integer()
+        ):
             decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
             room = 10.0 ** -max(map(len, decimals), default=0)
         if abs(value - last_value) > room or math.isinf(value):
@@ -125,7 +137,9 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
 def _is_sum(text: str, number: Number) -> bool:
     """Is there more to compute than the number itself?"""
     rest = text[: number.start] + text[number.end :]
-    return re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None and not re.search(r"\^\{?\\?circ|[mM]\^", rest)
+    return re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None and not re.search(
+        r"\^\{?\\?circ|[mM]\^", rest
+    )
 
 
 _VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
@@ -150,7 +164,9 @@ _FORMULA_AFTER = re.compile(
 def _is_in_formula(text: str, number: Number) -> bool:
     """Is the number only a part of a formula: x + 7y, 3(x + 1), \\frac{a}{3}, f(3), x > 3?"""
     start = number.start
-    while text[start : start + 1] in "+-–−± ":  # the sign is read with the number, and may be an operator
+    while (
+        text[start : start + 1] in "+-–−± "
+    ):  # the sign is read with the number, and may be an operator
         start += 1
     if _FORMULA_BEFORE.search(text[max(0, start - 60) : start]):
         return True
@@ -161,10 +177,14 @@ def _is_in_formula(text: str, number: Number) -> bool:
     if after is None:
         return False
     # A comma makes a pair only in brackets: "(3, 4)", but "We had 3, 4 of them red".
-    return not after[0].lstrip().startswith(",") or re.search(r"[(\[{]\s*\Z", text[:start]) is not None
+    return (
+        not after[0].lstrip().startswith(",") or re.search(r"[(\[{]\s*\Z", text[:start]) is not None
+    )
 
 
-def _find_alternative(text: str, numbers: list[Number], chosen: Number, listed: bool) -> Number | None:
+def _find_alternative(
+    text: str, numbers: list[Number], chosen: Number, listed: bool
+) -> Number | None:
     """Another number that is offered beside the chosen one, as an alternative, a range or (if `listed`) a list."""
     for left, right in itertools.pairwise(numbers):
         if chosen not in (left, right) or math.isclose(left.value, right.value, rel_tol=1e-9):
@@ -206,9 +226,13 @@ def is_close(number: Number, true: Number, tolerance: float) -> bool:
     readings = [number.value]
     if true.percent and not number.percent:
         readings.append(number.value / 100)
-    if number.percent and not true.percent and abs(true.value) >= 1:  # "what percentage": 50 stands for 50%
+    if (
+        number.percent and not true.percent and abs(true.value) >= 1
+    ):  # "what percentage": 50 stands for 50%
         readings.append(100 * number.value)
     if bool(number.unit) != bool(true.unit):  # one of them leaves the unit out: compare as written
         factor, _ = measure_unit(number.unit or true.unit) or (1.0, "")
         readings.append(number.value / factor if number.unit else number.value * factor)
-    return any(math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings)
+    return any(
+        math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings
+    )

@@ -23,8 +23,12 @@ from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 _SEPARATOR = re.compile(r"[,，、;；|\n>]|(?<=\s)(?:and|or)(?=\s)|和|与|以及|→")
 _MOST_ENTRIES = 2_000
 _FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
-_LABEL = re.compile(r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?")  # - **Apple**: a fruit
-_INTRODUCTION = re.compile(r"\A(?:[^:：]{0,60}[:：]|[^,，;；|\n>:：]{0,60}\s(?:are|were|include))\s")
+_LABEL = re.compile(
+    r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?"
+)  # - **Apple**: a fruit
+_INTRODUCTION = re.compile(
+    r"\A(?:[^:：]{0,60}[:：]|[^,，;；|\n>:：]{0,60}\s(?:are|were|include))\s"
+)
 
 
 def read_entries(answer: str) -> list[str]:
@@ -65,7 +69,9 @@ def set_match(
     Missing: no truth.
     Not covered: entries that are equal only in meaning; prose around entries that are not a list.
     """
-    truths = tuple(map(str, truth)) if truth is not None else find_truths(None, rollout.metadata).values
+    truths = (
+        tuple(map(str, truth)) if truth is not None else find_truths(None, rollout.metadata).values
+    )
     expected = {normalise(entry) for entry in truths} - {""}
     if not expected:
         return missing("no truth is known")
@@ -73,7 +79,11 @@ def set_match(
     right = len(expected & actual)
     precision = right / len(actual) if actual else 0.0
     recall = right / len(expected)
-    scores = {"precision": precision, "recall": recall, "f1": 2.0 * right / (len(actual) + len(expected))}
+    scores = {
+        "precision": precision,
+        "recall": recall,
+        "f1": 2.0 * right / (len(actual) + len(expected)),
+    }
     return scores[measure], f"{right} right of {len(actual)} named, {len(expected)} expected"
 
 
@@ -99,7 +109,9 @@ def rank_by_ndcg(
     if not gains and ranking:
         gains = {entry: float(len(ranking) - place) for place, entry in enumerate(ranking)}
     if not isinstance(gains, dict) or not any(gain > 0 for gain in gains.values()):
-        return missing("no relevance is known: give `relevance` or `ranking`, or metadata['relevance']")
+        return missing(
+            "no relevance is known: give `relevance` or `ranking`, or metadata['relevance']"
+        )
     gain_of = {normalise(str(entry)): float(gain) for entry, gain in gains.items()}
     entries = list(dict.fromkeys(normalise(entry) for entry in read_entries(rollout.answer)))[:top]
     score = _sum_gains([gain_of.get(entry, 0.0) for entry in entries])

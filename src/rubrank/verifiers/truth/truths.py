@@ -25,7 +25,16 @@ NAMES = word_list("""
     correct_answer answer answers answerKey answer_key target targets label solution expected expected_output correct
     reference
 """)
-HOLDERS = ("reward_model", "reward_spec", "extra_info", "info", "metadata", "label", "ground_truth", "answer")
+HOLDERS = (
+    "reward_model",
+    "reward_spec",
+    "extra_info",
+    "info",
+    "metadata",
+    "label",
+    "ground_truth",
+    "answer",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,10 @@ def find_truths(truth: Truth | None, metadata: Mapping[str, Any]) -> Truths:
             if values:
                 return Truths(values, f"{prefix}{name}")
     keys = ", ".join(sorted(map(str, metadata))[:12]) or "nothing"
-    return Truths((), f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {keys}")
+    return Truths(
+        (),
+        f"looked for {', '.join(NAMES[:12])} … also in {', '.join(HOLDERS[:4])}; the data hold {keys}",
+    )
 
 
 def _read_mapping(value: Any) -> Mapping[str, Any] | None:
@@ -84,6 +96,8 @@ def _read_text(text: str) -> tuple[str, ...]:
     if text[:1] == "[" and text[-1:] == "]" and '"' in text:
         with contextlib.suppress(ValueError, RecursionError):
             return _read_values(json.loads(text))
-    if len(text) > 12 and ("####" in text or "\\boxed" in text or "</answer>" in text):  # a worked solution
+    if len(text) > 12 and (
+        "####" in text or "\\boxed" in text or "</answer>" in text
+    ):  # a worked solution
         text = read_answer(text, ("answer_tag", "boxed", "hash")).text or text
     return (text,) if text else ()

@@ -71,7 +71,9 @@ class RunSummary:
         return plain
 
 
-def read_groups(records: Iterable[GroupRecord], measure: bool = True) -> Iterator[tuple[GroupArrays, dict[str, Any]]]:
+def read_groups(
+    records: Iterable[GroupRecord], measure: bool = True
+) -> Iterator[tuple[GroupArrays, dict[str, Any]]]:
     """Every record as arrays, with what was measured on its responses: words and Markdown, if `measure`."""
     remaining = iter(records)
     while some := list(islice(remaining, _MEASURED_TOGETHER)):
@@ -105,7 +107,9 @@ def _measure_responses(records: list[GroupRecord]) -> list[dict[str, np.ndarray]
             measured.append({})
             continue
         rows = slice(start, start + record.size)
-        measured.append({name: np.asarray(values[rows], dtype=float) for name, values in columns.items()})
+        measured.append(
+            {name: np.asarray(values[rows], dtype=float) for name, values in columns.items()}
+        )
         start += record.size
     return measured
 

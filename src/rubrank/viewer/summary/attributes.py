@@ -59,7 +59,13 @@ class GammaSummary:
         if weights.sum() > 0.0:
             share = weights / weights.sum()
             # Half widths add up like γ itself, which makes the common one an upper bound.
-            self._add_point(record, _ALL_CRITERIA, share @ gamma, share[used] @ half[used], share[used] @ groups[used])
+            self._add_point(
+                record,
+                _ALL_CRITERIA,
+                share @ gamma,
+                share[used] @ half[used],
+                share[used] @ groups[used],
+            )
         if record.taken is not None and record.mean_contrasts is not None:
             before, after = _values_around_mean(group, shape)
             for k in np.flatnonzero(used):
@@ -68,19 +74,29 @@ class GammaSummary:
         if record.taken is not None:
             taken_out = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
             for d, attribute in enumerate(record.attribute_names):
-                self._taken.setdefault(attribute, Moments()).merge(Moments(int(used.sum()), float(taken_out[d])))
+                self._taken.setdefault(attribute, Moments()).merge(
+                    Moments(int(used.sum()), float(taken_out[d]))
+                )
 
     def result(self) -> dict[str, Any]:
         """Points by step, for the criteria that most groups have."""
         attributes = list(self._attributes)
         criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
         points = {
-            f"{d}|{k}": [[step, *point.as_tuple()] for step, point in self._merge_steps(attribute, criterion)]
+            f"{d}|{k}": [
+                [step, *point.as_tuple()] for step, point in self._merge_steps(attribute, criterion)
+            ]
             for d, attribute in enumerate(attributes)
             for k, criterion in enumerate(criteria)
         }
-        taken_means = [self._taken[name].mean if name in self._taken else None for name in attributes]
-        shares = [(name, 1.0 - after / before) for name, (before, after) in self._squares.items() if after < before]
+        taken_means = [
+            self._taken[name].mean if name in self._taken else None for name in attributes
+        ]
+        shares = [
+            (name, 1.0 - after / before)
+            for name, (before, after) in self._squares.items()
+            if after < before
+        ]
         shares.sort(key=lambda share: -share[1])
         return {
             "attributes": attributes,
@@ -108,7 +124,12 @@ class GammaSummary:
         return merged
 
     def _add_point(
-        self, record: GroupRecord, criterion: str, gamma: np.ndarray, half: np.ndarray, groups: np.ndarray
+        self,
+        record: GroupRecord,
+        criterion: str,
+        gamma: np.ndarray,
+        half: np.ndarray,
+        groups: np.ndarray,
     ) -> None:
         for d, attribute in enumerate(record.attribute_names):
             point = self._points.setdefault((attribute, criterion, record.step), _GammaPoint())
@@ -140,7 +161,9 @@ class _GammaPoint:
         return self.gamma.mean, self.gamma.half_width, n
 
 
-def _values_around_mean(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _values_around_mean(
+    group: GroupArrays, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
     """(G, K) before and after control, minus their group's mean: utilities, or scores of a rule without utilities."""
     record = group.record
     if record.utilities is not None and record.values is not None:
@@ -148,7 +171,9 @@ def _values_around_mean(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.
         after = to_array(record.values, before.shape) / np.array(record.scale or 1.0)
     else:
         scores = group.scores[:, : group.ranked].T
-        before = np.array([c.cleanness(column) for c, column in zip(record.ranked, scores, strict=True)]).T
+        before = np.array(
+            [c.cleanness(column) for c, column in zip(record.ranked, scores, strict=True)]
+        ).T
         assert record.mean_contrasts is not None
         assert record.taken is not None
         contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
@@ -203,7 +228,8 @@ class CorrelationSummary:
         table = [[self._moments.get((name, rule), Moments()) for rule in rules] for name in names]
         return {
             "attributes": [
-                {"name": name, "measured": self._measured[name], "mean": self._means[name].mean} for name in names
+                {"name": name, "measured": self._measured[name], "mean": self._means[name].mean}
+                for name in names
             ],
             "rules": rules,
             "r": [[moments.mean for moments in row] for row in table],

@@ -119,7 +119,9 @@ class _CriterionRow:
             "groups": counts["groups"],
             "rollouts": counts["rollouts"],
             "mean": present.mean() if len(present) else None,
-            "distribution": make_distribution(present, (criterion.domain.low, criterion.domain.high)),
+            "distribution": make_distribution(
+                present, (criterion.domain.low, criterion.domain.high)
+            ),
             "compared_groups": counts["compared_groups"],
             "missing": counts["missing"],
             "missing_reasons": self.missing_reasons.most_common(),
@@ -152,7 +154,9 @@ class _RewardRegression:
     def add(self, group: GroupArrays) -> None:
         if len(self._places) > _MOST_IN_REGRESSION or not group.record.size:
             return
-        at = [self._places.setdefault(name, len(self._places)) for name in group.names[: group.ranked]]
+        at = [
+            self._places.setdefault(name, len(self._places)) for name in group.names[: group.ranked]
+        ]
         size = len(self._with_reward)
         if len(self._places) > size:
             growth = 2 * len(self._places) - size

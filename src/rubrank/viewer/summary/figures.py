@@ -65,7 +65,9 @@ _MOST_VALUES = 12
 _BINS = 20
 
 
-def make_distribution(values: np.ndarray, bounds: tuple[float, float] | None = None) -> dict[str, Any]:
+def make_distribution(
+    values: np.ndarray, bounds: tuple[float, float] | None = None
+) -> dict[str, Any]:
     """Numbers as bars: one per value if there are at most twelve values, otherwise 20 bins. NaN is left out.
 
         0, 0.5, 0.5, 1              {"values": [0, 0.5, 1], "counts": [1, 2, 1]}

@@ -92,7 +92,9 @@ class GroupArrays:
     @cached_property
     def _signs_and_compared(self) -> tuple[np.ndarray, np.ndarray]:
         i, j = list_pairs(self.record.size)
-        direction = np.array([1.0 if c.direction == "higher" else -1.0 for c in self.record.criteria])
+        direction = np.array(
+            [1.0 if c.direction == "higher" else -1.0 for c in self.record.criteria]
+        )
         margin = np.array([c.margin for c in self.record.criteria])
         difference = ((self.scores[i] - self.scores[j]) * direction).T
         compared = ~np.isnan(difference)

@@ -61,7 +61,9 @@ class Overview:
             for error in record.error or ():
                 self._error.add(error)
         self._judging.add(record.metadata)
-        for key, value in _flatten({k: v for k, v in record.metadata.items() if k not in _JUDGE_KEYS}):
+        for key, value in _flatten(
+            {k: v for k, v in record.metadata.items() if k not in _JUDGE_KEYS}
+        ):
             if key in self._metadata or len(self._metadata) < _MOST_KEYS:
                 self._metadata.setdefault(key, _MetadataValues()).add(value)
 
@@ -92,7 +94,10 @@ class Overview:
             "agreement_groups": self._agreement.n,
             "error": self._error.mean,
             "judging": self._judging.result(),
-            "metadata": [values.as_dict(key, self._counts["groups"]) for key, values in self._metadata.items()],
+            "metadata": [
+                values.as_dict(key, self._counts["groups"])
+                for key, values in self._metadata.items()
+            ],
         }
 
 
@@ -101,7 +106,9 @@ def count_gated(group: GroupArrays) -> tuple[int, int]:
     gate = group.record.gate
     assert gate is not None
     stopped = len(gate.passed) - sum(gate.passed)
-    softened = sum(passed and factor < 1.0 for passed, factor in zip(gate.passed, gate.factor, strict=True))
+    softened = sum(
+        passed and factor < 1.0 for passed, factor in zip(gate.passed, gate.factor, strict=True)
+    )
     return stopped, softened
 
 
@@ -123,17 +130,25 @@ class _JudgingSums:
             part = metadata.get(key)
             if not isinstance(part, Mapping):
                 continue
-            self._sums[key].update({str(name): value for name, value in part.items() if _is_number(value)})
+            self._sums[key].update(
+                {str(name): value for name, value in part.items() if _is_number(value)}
+            )
             failures = part.get("failures")
             if isinstance(failures, Mapping):
-                self._failures.update({str(why)[:120]: n for why, n in failures.items() if _is_number(n)})
+                self._failures.update(
+                    {str(why)[:120]: n for why, n in failures.items() if _is_number(n)}
+                )
 
     def result(self) -> dict[str, Any] | None:
         """None if no record says anything about judges."""
         if not any(self._sums.values()):
             return None
         # Both count what was asked; the groups' own counts win, because a batch may have been cut into several files.
-        return {**self._sums["judging"], **self._sums["judges"], "failures": dict(self._failures.most_common())}
+        return {
+            **self._sums["judging"],
+            **self._sums["judges"],
+            "failures": dict(self._failures.most_common()),
+        }
 
 
 class _MetadataValues:
@@ -197,7 +212,9 @@ class GateSummary:
             return
         stopped, softened = count_gated(group)
         touched = int(stopped > 0 or softened > 0)
-        self._counts.update(rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched)
+        self._counts.update(
+            rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched
+        )
         self._lost += float((group.ranking - group.reward).sum())
         for k in range(group.ranked, len(record.criteria)):
             if record.criteria[k].layer != "watch":
@@ -209,10 +226,13 @@ class GateSummary:
         criterion = record.criteria[k]
         hard = criterion.layer == "global_quality"
         row = self._criteria.setdefault(
-            criterion.name, {"hard": hard, "asked": 0, "hit": 0, "missing": 0, "reasons": ReasonCounts()}
+            criterion.name,
+            {"hard": hard, "asked": 0, "hit": 0, "missing": 0, "reasons": ReasonCounts()},
         )
         if hard:
-            hit = np.array([criterion.name in names for names in record.gate.stopped_by], dtype=bool)
+            hit = np.array(
+                [criterion.name in names for names in record.gate.stopped_by], dtype=bool
+            )
         else:
             with np.errstate(invalid="ignore"):
                 hit = criterion.cleanness(group.scores[:, k]) < 1.0
@@ -227,10 +247,14 @@ class GateSummary:
         """All counts are 0 if no group has a gate."""
         rollouts = self._counts["rollouts"]
         criteria = [
-            {"name": name, **row, "reasons": row["reasons"].most_common()} for name, row in self._criteria.items()
+            {"name": name, **row, "reasons": row["reasons"].most_common()}
+            for name, row in self._criteria.items()
         ]
         return {
-            **{name: self._counts[name] for name in ("rollouts", "groups", "stopped", "softened", "touched")},
+            **{
+                name: self._counts[name]
+                for name in ("rollouts", "groups", "stopped", "softened", "touched")
+            },
             "lost": self._lost / rollouts if rollouts else None,
             "criteria": criteria,
         }
@@ -275,13 +299,19 @@ class RuleSummary:
             for rewards in self._rewards.values()
             if len(rewards) == len(names) and len({len(reward) for reward in rewards.values()}) == 1
         ]
-        result: dict[str, Any] = {"names": names, "groups": len(complete), "all_groups": len(self._rewards)}
+        result: dict[str, Any] = {
+            "names": names,
+            "groups": len(complete),
+            "all_groups": len(self._rewards),
+        }
         if len(names) < 2 or not complete:
             return {**result, **{measure: [] for measure in (*self._MEASURES, "no_signal", "mean")}}
         starts = np.concatenate([[0], np.cumsum([len(rewards[names[0]]) for rewards in complete])])
         by_rule = [np.concatenate([rewards[name] for rewards in complete]) for name in names]
         orders = [rank_rewards(reward, starts) for reward in by_rule]
-        with_signal = [sum(int(block.any((1, 2)).sum()) for block in order.signs) for order in orders]
+        with_signal = [
+            sum(int(block.any((1, 2)).sum()) for block in order.signs) for order in orders
+        ]
         return {
             **result,
             **{measure: compare_rules(orders, measure).tolist() for measure in self._MEASURES},

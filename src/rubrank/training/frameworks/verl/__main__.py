@@ -26,14 +26,19 @@ try:
 except ImportError as error:
     if __name__ != "__main__":
         raise
-    print(f"rubrank: this command needs verl 0.9.1: pip install 'rubrank[verl]' ({error})", file=sys.stderr)
+    print(
+        f"rubrank: this command needs verl 0.9.1: pip install 'rubrank[verl]' ({error})",
+        file=sys.stderr,
+    )
     sys.exit(EXIT_CODE)
 
 
 def find_own_error(error: BaseException | None) -> RubrankError | None:
     """The error of rubrank that another process raised; None if it is not an error of rubrank."""
     while error is not None:
-        cause = getattr(error, "cause", None)  # Ray's errors have the class of the original, and hold it here
+        cause = getattr(
+            error, "cause", None
+        )  # Ray's errors have the class of the original, and hold it here
         if isinstance(error, RubrankError) and cause is None:
             return error
         error = cause

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rubrank.errors import JudgeOutage, JudgingFailed
 
 if TYPE_CHECKING:
-    _Trainer: TypeAlias = Any  # the next class in the method resolution order: one of verl's trainers
+    # the next class in the method resolution order: one of verl's trainers
+    _Trainer: TypeAlias = Any
 else:
     _Trainer = object
 
@@ -83,7 +84,9 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     try:
         with _rewound(trainer, step, loader):
             trainer._save_checkpoint()
-    except Exception as error:  # the run ends because of the judges, and that is what must be reported
+    except (
+        Exception
+    ) as error:  # the run ends because of the judges, and that is what must be reported
         return f"{folder} could not be saved: {type(error).__name__}: {error}"
     return f"Saved {folder}: {command} resumes from there."
 
@@ -116,9 +119,8 @@ class SavesFirst(_Trainer):
     _done_step = 0  # the last whole step; if a step has several updates, some of the next may be in the weights
     _loader_state: Any = None
     _is_sampling = False
-    _sample_again = (
-        False  # from a checkpoint: the prompts in its queue may not have been judged, even if marked as done
-    )
+    # from a checkpoint: the prompts in its queue may not have been judged, even if marked as done
+    _sample_again = False
 
     def fit(self, agent_loop_manager: Any) -> None:
         """verl's `fit`, which saves before it ends because of the judges."""
@@ -145,7 +147,9 @@ class SavesFirst(_Trainer):
             raise fault
 
     def _save_last_step(self) -> str:
-        if self._is_sampling:  # the servers release the GPU memory in which the checkpoint is assembled
+        if (
+            self._is_sampling
+        ):  # the servers release the GPU memory in which the checkpoint is assembled
             with suppress(Exception):
                 super().on_sample_end()
         self._sample_again = True
@@ -153,7 +157,9 @@ class SavesFirst(_Trainer):
             return save_step(self, self._done_step, self._loader_state)
         try:
             self._put_prompts_back()
-        except Exception as error:  # the run ends because of the judges, and that is what must be reported
+        except (
+            Exception
+        ) as error:  # the run ends because of the judges, and that is what must be reported
             loss = f"{type(error).__name__}: {error}"
             return f"{save_step(self, self._done_step)} Prompts in flight could not be saved, and are lost: {loss}."
         return save_step(self, self._done_step)
@@ -200,7 +206,9 @@ class SavesFirst(_Trainer):
         if self.trainer_mode != "sync" and (uids := list(_queued_prompts())):
             self._remember_prompts(tq.kv_batch_get(keys=uids, partition_id=partition_id))
             if self._sample_again:  # workers may have continued while the checkpoint was saved
-                tq.kv_batch_put(keys=uids, partition_id=partition_id, tags=self._pending_tags(len(uids)))
+                tq.kv_batch_put(
+                    keys=uids, partition_id=partition_id, tags=self._pending_tags(len(uids))
+                )
         self._sample_again = False
         return int(super()._reissue_inflight_prompts(partition_id))
 
@@ -212,7 +220,9 @@ class SavesFirst(_Trainer):
         from tensordict.tensorclass import NonTensorData  # type: ignore[import-not-found, unused-ignore]
 
         # Values that all rows share, such as the step, are set anew by the run that continues, as when verl saves.
-        row_fields = [name for name, values in batch.items() if not isinstance(values, NonTensorData)]
+        row_fields = [
+            name for name, values in batch.items() if not isinstance(values, NonTensorData)
+        ]
         rows = batch.select(*row_fields)
         for i, uid in enumerate(rows["uid"]):
             self._issued[str(uid)] = (rows, i)
@@ -228,10 +238,15 @@ class SavesFirst(_Trainer):
         for batch, rows in rows_of_batch.values():
             fields = tu.index_select_tensor_dict(batch, rows)
             uids = [str(uid) for uid in fields["uid"]]
-            tq.kv_batch_put(keys=uids, partition_id="train", fields=fields, tags=self._pending_tags(len(uids)))
+            tq.kv_batch_put(
+                keys=uids, partition_id="train", fields=fields, tags=self._pending_tags(len(uids))
+            )
 
     def _pending_tags(self, number: int) -> list[dict[str, Any]]:
-        return [{"is_prompt": True, "status": "pending", "global_steps": self.global_steps} for _ in range(number)]
+        return [
+            {"is_prompt": True, "status": "pending", "global_steps": self.global_steps}
+            for _ in range(number)
+        ]
 
 
 def _queued_prompts() -> Iterator[str]:

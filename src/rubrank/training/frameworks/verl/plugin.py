@@ -53,7 +53,11 @@ def _register_modes() -> None:
     try:
         importlib.import_module(_TRAINER)
     except ImportError as error:
-        warnings.warn(f"rubrank's modes of verl's trainer are not available: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"rubrank's modes of verl's trainer are not available: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def install() -> None:

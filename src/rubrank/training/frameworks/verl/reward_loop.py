@@ -32,7 +32,14 @@ from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
 from rubrank.training.frameworks.verl.scores import SingleGrader
-from rubrank.training.frameworks.verl.settings import OWNER, ResponseReader, Settings, is_held_out, plain, step_of
+from rubrank.training.frameworks.verl.settings import (
+    OWNER,
+    ResponseReader,
+    Settings,
+    is_held_out,
+    plain,
+    step_of,
+)
 from rubrank.training.shapes.barrier import Barrier
 
 try:
@@ -65,13 +72,23 @@ class _RubricManager(RewardManagerBase):
         super().__init__(config, tokenizer, compute_score)
         if config.reward.reward_model.enable:
             remedy = "Use models as judges: rubrank.judges."
-            raise InvalidInput("verl", "reward.reward_model.enable", "false with rubrank's managers", "true", remedy)
+            raise InvalidInput(
+                "verl",
+                "reward.reward_model.enable",
+                "false with rubrank's managers",
+                "true",
+                remedy,
+            )
         self.settings = Settings.of(config)
 
     async def _read(self, data: Any) -> tuple[dict[str, Any], Rollout, Any]:
         """The row, its rollout and its own rubric; of several outputs the last one counts, as in verl."""
         item = data[-1:][0]
-        row = {name: plain(value) for name, value in item.non_tensor_batch.items() if name != "multi_modal_data"}
+        row = {
+            name: plain(value)
+            for name, value in item.non_tensor_batch.items()
+            if name != "multi_modal_data"
+        }
         ids = item.batch["responses"]
         length = row.get("response_len")
         if length is None:
@@ -88,7 +105,9 @@ class RubricScores(_RubricManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.settings.fusing:
-            allowed = "rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores"
+            allowed = (
+                "rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores"
+            )
             got = f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false"
             remedy = "No component would fuse the scores. RubricBarrier works with any trainer."
             raise InvalidInput("verl", "trainer.v1.trainer_mode", allowed, got, remedy)
@@ -129,7 +148,9 @@ class RubricBarrier(_RubricManager):
         row, rollout, rubric = await self._read(data)
         if "uid" not in row:
             remedy = "Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy."
-            raise InvalidInput("RubricBarrier", "uid", "passed by verl", ", ".join(sorted(row)), remedy)
+            raise InvalidInput(
+                "RubricBarrier", "uid", "passed by verl", ", ".join(sorted(row)), remedy
+            )
         step = step_of(row, getattr(data, "meta_info", None))
         if step is None:
             refuse_late_controls(self.engine, "RubricBarrier")
@@ -148,7 +169,9 @@ class SingleScorer:
     def __init__(self, settings: Settings, processes: int = 1) -> None:
         engine = settings.single_engine()
         judges = engine.judges
-        self.is_complete = judges is None or all(judge.kind not in COMPARES for judge in judges.judges)
+        self.is_complete = judges is None or all(
+            judge.kind not in COMPARES for judge in judges.judges
+        )
         if not self.is_complete:
             engine.judges = None
         elif judges is not None:
@@ -178,7 +201,9 @@ def check_workers(config: Any) -> None:
     if config.reward.num_workers < needed:
         allowed = f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once"
         got = str(config.reward.num_workers)
-        raise InvalidInput("verl", "reward.num_workers", allowed, got, "A worker takes 1,000 calls at a time.")
+        raise InvalidInput(
+            "verl", "reward.num_workers", allowed, got, "A worker takes 1,000 calls at a time."
+        )
 
 
 def has_queue() -> bool:
@@ -210,7 +235,9 @@ def check_held_out(config: Any) -> None:
         if "extra_info" in frame.collect_schema():
             rows = frame.select("extra_info").collect().to_dicts()
         if not all(is_held_out(row) for row in rows):
-            allowed = "rows whose extra_info.split is not 'train', because verl has no TransferQueue here"
+            allowed = (
+                "rows whose extra_info.split is not 'train', because verl has no TransferQueue here"
+            )
             remedy = "Write it, as recipes/verl/make.py does; or trainer.val_before_train=false trainer.test_freq=-1."
             raise InvalidInput("verl", "data.val_files", allowed, f"{path} has others", remedy)
 
@@ -241,7 +268,13 @@ class BarrierActor:
         self._fault: Fault | None = None
 
     async def reward(
-        self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int, held_out: bool = False
+        self,
+        uid: str,
+        rollout: Rollout,
+        rubric: Any,
+        session: Any,
+        step: int,
+        held_out: bool = False,
     ) -> tuple[float, dict[str, Any]]:
         """The reward of one rollout within its group, or by itself in validation; and what is logged with it."""
         partition = await self.partitions.find(uid)
@@ -249,7 +282,9 @@ class BarrierActor:
             reward, info, _ = await self.scorer.score(rollout, rubric)
             return reward, info
         try:
-            sample = await self.barrier.score(uid, rollout, step=step, rubric=rubric, member=session)
+            sample = await self.barrier.score(
+                uid, rollout, step=step, rubric=rubric, member=session
+            )
         except (JudgeOutage, JudgingFailed) as error:
             if not isinstance(self._fault, JudgeOutage):  # an outage is the graver fault
                 self._fault = error

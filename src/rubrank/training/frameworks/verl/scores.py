@@ -184,7 +184,9 @@ def add_outage(text: str, outage: JudgeOutage) -> str:
 # -------------------------------------------------------------------------------------------------------------- trainer
 
 
-def unpack_groups(groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine) -> Graded:
+def unpack_groups(
+    groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine
+) -> Graded:
     """The scores of whole groups from the texts of their rollouts.
 
     Raises JudgeOutage if a rollout met one, and JudgingFailed if more answers are missing than `most_missing` allows.
@@ -215,13 +217,17 @@ def _unpack_scores(
         if rollout["criteria"] != names:
             allowed = f"the trainer's {names}"
             remedy = "Start reward workers and trainer with the same files and the same rubrank."
-            raise InvalidInput(f"group {group.id!r}", "criteria", allowed, str(rollout["criteria"]), remedy)
+            raise InvalidInput(
+                f"group {group.id!r}", "criteria", allowed, str(rollout["criteria"]), remedy
+            )
     scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)  # None becomes NaN
     reasons = tuple(tuple(rollout["reasons"]) for rollout in rollouts)
     return GroupScores(group.id, criteria, scores, reasons)
 
 
-def _unpack_judgments(groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine) -> Judgments | None:
+def _unpack_judgments(
+    groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine
+) -> Judgments | None:
     """The usage of all judges; None if none was called."""
     from rubrank.judges.client.usage import Account
     from rubrank.judges.step import check_judgments

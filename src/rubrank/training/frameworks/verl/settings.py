@@ -83,7 +83,11 @@ class Settings:
         """An engine that scores single rollouts: the gated weighted mean of the criteria, without records."""
         reward = self.reward
         # Only options of grading: the others are of a rule that ranks groups.
-        options = {name: getattr(reward, name) for name in _GRADING_OPTIONS if name in reward.model_fields_set}
+        options = {
+            name: getattr(reward, name)
+            for name in _GRADING_OPTIONS
+            if name in reward.model_fields_set
+        }
         # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
         gate = reward.gate.model_copy(update={"lift": 0.0})
         return RewardConfig(rule="weighted-mean+", gate=gate, attributes=(), **options).engine()
@@ -102,7 +106,9 @@ class Settings:
             if rubric is _ABSENT:
                 allowed = f"a place in the row, which has {', '.join(sorted(row)) or 'nothing'}"
                 remedy = "Such as extra_info.rubric."
-                raise InvalidInput(OWNER, "rubric_column", allowed, repr(self.rubric_column), remedy)
+                raise InvalidInput(
+                    OWNER, "rubric_column", allowed, repr(self.rubric_column), remedy
+                )
             return rubric
         for place in _RUBRIC_PLACES:
             rubric = _get_at(row, place)
@@ -110,16 +116,23 @@ class Settings:
                 return rubric
         for holder in (row, row.get("extra_info") or {}):
             if holder.get("instruction_id_list") is not None:
-                return {name: holder[name] for name in INSTRUCTION_COLUMNS if holder.get(name) is not None}
+                return {
+                    name: holder[name]
+                    for name in INSTRUCTION_COLUMNS
+                    if holder.get(name) is not None
+                }
         return None
 
     def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
         """Check the rubric of every row before anything is loaded; returns how many rows there are."""
         return engine.check_rubrics(
-            (self.own_rubric(plain(row)), f"{where}, row {number}") for number, row in enumerate(rows, start=1)
+            (self.own_rubric(plain(row)), f"{where}, row {number}")
+            for number, row in enumerate(rows, start=1)
         )
 
-    def rollout(self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any) -> Rollout:
+    def rollout(
+        self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any
+    ) -> Rollout:
         """The rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`.
 
         The contents of `extra_info` and `reward_model`, except rubrics, and the columns of the settings are metadata.
@@ -133,7 +146,12 @@ class Settings:
         metadata |= {name: row[name] for name in self.columns if row.get(name) is not None}
         metadata = {name: value for name, value in metadata.items() if value is not None}
         return rollout_of(
-            row["raw_prompt"], response, metadata=metadata, where=where, thinking=self.reward.thinking, **options
+            row["raw_prompt"],
+            response,
+            metadata=metadata,
+            where=where,
+            thinking=self.reward.thinking,
+            **options,
         )
 
 

@@ -78,8 +78,12 @@ class RubricAdvantage(SavesFirst):
     def __init__(self, config: Any) -> None:
         self.fuses = not waits_in_barrier(config)
         with open_dict(config):
-            config.trainer.v1.trainer_mode = self.base_mode  # verl compares the mode with its own names
-            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True})
+            config.trainer.v1.trainer_mode = (
+                self.base_mode
+            )  # verl compares the mode with its own names
+            config.rubrank = OmegaConf.merge(
+                config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
+            )
         self.settings = Settings.of(config)
         self.engine = self.settings.engine()
         is_scaled = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
@@ -134,7 +138,11 @@ class RubricAdvantage(SavesFirst):
         columns_to_read = ["uid", "responses", "raw_prompt", "extra_fields", *self.settings.fields]
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=columns_to_read)
         responses = list(data["responses"].unbind())
-        columns = {name: [plain(value) for value in data[name]] for name in data.keys() if name != "responses"}  # noqa: SIM118
+        columns = {
+            name: [plain(value) for value in data[name]]
+            for name in data.keys()  # noqa: SIM118
+            if name != "responses"
+        }
         rows_of_session: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
             session_name, _, _ = key.rpartition("_")
@@ -157,8 +165,13 @@ class RubricAdvantage(SavesFirst):
 
     def _grade(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
         """The scores from the queue if every rollout has brought them, else made here."""
-        texts = [[session.scores for session in group if session.scores is not None] for group in members]
-        if all(len(group_texts) == len(group) for group_texts, group in zip(texts, members, strict=True)):
+        texts = [
+            [session.scores for session in group if session.scores is not None] for group in members
+        ]
+        if all(
+            len(group_texts) == len(group)
+            for group_texts, group in zip(texts, members, strict=True)
+        ):
             return unpack_groups(groups, texts, self.engine)
         return self.engine.grade(groups)
 
@@ -190,7 +203,9 @@ class RubricAdvantage(SavesFirst):
             self._sample_again = bool(state.pop("sample_again", False))
             self.engine.load_state_dict(state)
         elif self.engine.remembers:
-            raise RubrankError(f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run.")
+            raise RubrankError(
+                f"{path} is missing: it has the state of {self.engine.rule.name!r}. Start a new run."
+            )
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
 
 

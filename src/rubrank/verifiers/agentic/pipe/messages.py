@@ -23,7 +23,12 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 MOST_BYTES = 32 << 20  # of one frame
-DATA, NEW, END, DEAD = b"D", b"N", b"E", b"X"  # kinds of frames: a message; start, end a child; the child is dead
+DATA, NEW, END, DEAD = (
+    b"D",
+    b"N",
+    b"E",
+    b"X",
+)  # kinds of frames: a message; start, end a child; the child is dead
 HEAD = struct.Struct("=cI")
 _EXACT_IN_JSON = 1 << 53
 _MOST_ITEMS = 10_000  # of an iterator
@@ -124,9 +129,17 @@ _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "frozenset": (frozenset, list, frozenset),
     "dict": (dict, _flatten, _pair_up),
     "default dict": (collections.defaultdict, _flatten, _pair_up),
-    "ordered dict": (collections.OrderedDict, _flatten, lambda state: collections.OrderedDict(_pair_up(state))),
+    "ordered dict": (
+        collections.OrderedDict,
+        _flatten,
+        lambda state: collections.OrderedDict(_pair_up(state)),
+    ),
     "counter": (collections.Counter, _flatten, lambda state: collections.Counter(_pair_up(state))),
-    "deque": (collections.deque, lambda v: [v.maxlen, *v], lambda state: collections.deque(state[1:], state[0])),
+    "deque": (
+        collections.deque,
+        lambda v: [v.maxlen, *v],
+        lambda state: collections.deque(state[1:], state[0]),
+    ),
     "large int": (int, hex, lambda state: int(state, 16)),
     "float": (float, repr, float),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
@@ -134,7 +147,11 @@ _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "complex": (complex, lambda v: [v.real, v.imag], lambda state: complex(*state)),
     "range": (range, lambda v: [v.start, v.stop, v.step], lambda state: range(*state)),
     "decimal": (decimal.Decimal, str, decimal.Decimal),
-    "fraction": (fractions.Fraction, lambda v: [v.numerator, v.denominator], lambda state: fractions.Fraction(*state)),
+    "fraction": (
+        fractions.Fraction,
+        lambda v: [v.numerator, v.denominator],
+        lambda state: fractions.Fraction(*state),
+    ),
     "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
     "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
@@ -145,7 +162,9 @@ _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
 }
 _TAGS = {kind: tag for tag, (kind, _, _) in _CODECS.items()}
-_REBUILD: dict[str, Callable[[Any], Any]] = {tag: rebuild for tag, (_, _, rebuild) in _CODECS.items()} | {
+_REBUILD: dict[str, Callable[[Any], Any]] = {
+    tag: rebuild for tag, (_, _, rebuild) in _CODECS.items()
+} | {
     "named tuple": _rebuild_named_tuple,
     "array": _rebuild_array,
     "type": _rebuild_builtin,
@@ -185,9 +204,14 @@ def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
         return ["type", type_name]
     if isinstance(value, tuple) and hasattr(kind, "_fields") and kind.__bases__ == (tuple,):
         return _encode_state("named tuple", [kind.__name__, list(kind._fields), *value], refer)
-    if kind.__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "-") in _NUMBERS:
+    if (
+        kind.__module__ == "numpy"
+        and getattr(getattr(value, "dtype", None), "kind", "-") in _NUMBERS
+    ):
         if type(value).__name__ == "ndarray":
-            return _encode_state("array", [value.dtype.str, list(value.shape), value.tobytes()], refer)
+            return _encode_state(
+                "array", [value.dtype.str, list(value.shape), value.tobytes()], refer
+            )
         return encode(value.item(), refer)
     if isinstance(value, Iterator) and kind.__module__ in ("builtins", "itertools"):
         items = list(itertools.islice(value, _MOST_ITEMS + 1))
@@ -256,7 +280,9 @@ def run_test(job: dict[str, Any], scope: dict[str, Any], entry_points: list[Any]
         result = getattr(test, function)()
         for name in ("teardown_method", "tearDown"):
             getattr(test, name, lambda: None)()
-    if isinstance(result, types.CoroutineType):  # an async test that is not awaited would always pass
+    if isinstance(
+        result, types.CoroutineType
+    ):  # an async test that is not awaited would always pass
         import asyncio
 
         asyncio.run(result)

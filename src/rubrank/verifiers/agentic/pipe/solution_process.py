@@ -104,7 +104,9 @@ class Session:
         if isinstance(value, types.ModuleType):
             return ["module", value.__name__]
         if isinstance(value, type) and issubclass(value, BaseException):
-            bases = [self.encode(base) for base in value.__bases__ if issubclass(base, BaseException)]
+            bases = [
+                self.encode(base) for base in value.__bases__ if issubclass(base, BaseException)
+            ]
             return ["error class", self.number(value), value.__name__, bases]
         return ["remote", self.number(value), "class" if isinstance(value, type) else "object"]
 
@@ -142,13 +144,19 @@ class Session:
     def import_module(self, message: dict[str, Any]) -> dict[str, Any]:
         """Import a module of the files: its number, whether it is a package, its names."""
         module = importlib.import_module(message["module"])
-        names = [name for name in getattr(module, "__all__", None) or vars(module) if isinstance(name, str)]
+        names = [
+            name
+            for name in getattr(module, "__all__", None) or vars(module)
+            if isinstance(name, str)
+        ]
         return {"ok": [self.number(module), hasattr(module, "__path__"), names]}
 
     def get(self, message: dict[str, Any]) -> dict[str, Any]:
         """Read an attribute."""
         value = getattr(self.objects[message["at"]], message["name"])
-        if isinstance(value, enum.Enum):  # `Level.LOW` is more than the number it may hold: it has a name
+        if isinstance(
+            value, enum.Enum
+        ):  # `Level.LOW` is more than the number it may hold: it has a name
             return {"ok": self.refer(value)}
         return {"ok": self.encode(value)}
 
@@ -161,7 +169,9 @@ class Session:
         """Call a function, a method or a class. Changes of the arguments go back if it returns None."""
         args = self.decode(message["args"])
         kwargs = self.decode(message["kwargs"])
-        can_change = any(not isinstance(argument, _SCALARS) for argument in (*args, *kwargs.values()))
+        can_change = any(
+            not isinstance(argument, _SCALARS) for argument in (*args, *kwargs.values())
+        )
         before = self.encode([args, kwargs]) if can_change else None
         result = self.objects[message["at"]](*args, **kwargs)
         answer = {"ok": self.encode(result)}

@@ -45,8 +45,14 @@ from rubrank.verifiers.shared.sandboxes.children import run_in_fork, run_jobs, w
 _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
 _NEEDS_OBJECTS = os.urandom(16).hex()
-_SILENT_ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit")  # they would cut `map` and `all` short
-_LIBRARIES = frozenset({"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"})
+_SILENT_ERRORS = (
+    "StopIteration",
+    "StopAsyncIteration",
+    "GeneratorExit",
+)  # they would cut `map` and `all` short
+_LIBRARIES = frozenset(
+    {"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"}
+)
 _ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "scipy"}
 
 
@@ -87,16 +93,22 @@ class Client:
                 answer = json.loads(payload)
                 if isinstance(answer, dict):
                     return answer
-            self.dead = payload.decode("utf-8", "replace") if kind == DEAD else "it sent what is no message"
+            self.dead = (
+                payload.decode("utf-8", "replace") if kind == DEAD else "it sent what is no message"
+            )
         except Gone as error:
             self.dead = str(error)
         except (ValueError, RecursionError):
             self.dead = "it sent what is no message"
         raise Gone(self.dead)
 
-    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], of_class: bool) -> Any:
+    def call(
+        self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], of_class: bool
+    ) -> Any:
         """Call a function of the solution; what it did to its arguments in place is done here, too."""
-        answer = self.request("call", at=number, args=self.encode(list(args)), kwargs=self.encode(kwargs))
+        answer = self.request(
+            "call", at=number, args=self.encode(list(args)), kwargs=self.encode(kwargs)
+        )
         if "args" in answer:
             new_args, new_kwargs = self.decode(answer["args"], of_class)
             for old, new in zip(args, new_args, strict=True):
@@ -144,7 +156,9 @@ class Client:
             self.remotes[key] = Remote(self, number, is_class, of_class)
         return self.remotes[key]
 
-    def _rebuild_error(self, kind: Any, builtin: str, arguments: list[Any], text: str) -> BaseException:
+    def _rebuild_error(
+        self, kind: Any, builtin: str, arguments: list[Any], text: str
+    ) -> BaseException:
         if builtin in _SILENT_ERRORS:
             return RuntimeError(f"the solution raised {builtin}: {text}")
         try:
@@ -197,7 +211,9 @@ class Remote:
         """The exception for what plain data does not allow."""
         if self._of_class:
             return self._client.need_objects(f"it uses {what} on an object of the solution")
-        return TypeError(f"{what}: the solution returned an object; only its methods and attributes can be used")
+        return TypeError(
+            f"{what}: the solution returned an object; only its methods and attributes can be used"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it in the solution's process."""
@@ -249,7 +265,11 @@ class Module(types.ModuleType):
 
     def __init__(self, name: str, client: Client, number: int, names: list[Any]) -> None:
         super().__init__(name)
-        public = [n for n in names if isinstance(n, str) and not n.startswith("_") and not hasattr(builtins, n)]
+        public = [
+            n
+            for n in names
+            if isinstance(n, str) and not n.startswith("_") and not hasattr(builtins, n)
+        ]
         self.__dict__.update(_client=client, _number=number, __all__=public)
 
     def __getattr__(self, name: str) -> Any:
@@ -264,7 +284,9 @@ class Module(types.ModuleType):
             super().__setattr__(name, value)
         else:
             client = self.__dict__["_client"]
-            client.request("set", at=self.__dict__["_number"], name=name, value=client.encode(value))
+            client.request(
+                "set", at=self.__dict__["_number"], name=name, value=client.encode(value)
+            )
 
 
 def mark_class(name: str, value: Any) -> Any:
@@ -289,8 +311,12 @@ class Finder:
         file = self.request["local"].get(name)
         if file is None:
             return None
-        folders = [os.path.abspath(os.path.dirname(file))] if file.endswith("/__init__.py") else None
-        return importlib.util.spec_from_file_location(name, os.path.abspath(file), submodule_search_locations=folders)
+        folders = (
+            [os.path.abspath(os.path.dirname(file))] if file.endswith("/__init__.py") else None
+        )
+        return importlib.util.spec_from_file_location(
+            name, os.path.abspath(file), submodule_search_locations=folders
+        )
 
     def _hides_library(self, top: str) -> bool:
         if top in self.request["given"]:
@@ -317,7 +343,9 @@ def select_names(names: dict[str, Any], source: str) -> dict[str, Any]:
 
     `select(x)` may well be the solution's function, but `math.isclose(x, y)` means the library, or nothing.
     """
-    library_names = {name for name in names if name in sys.stdlib_module_names or name in _LIBRARIES}
+    library_names = {
+        name for name in names if name in sys.stdlib_module_names or name in _LIBRARIES
+    }
     used_as_modules: set[str] = set()
     if library_names:
         import ast
@@ -352,7 +380,9 @@ def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -
     sys.meta_path.insert(0, Finder(client, request))
     names = client.decode(client.request("load").get("ok"))
     try:
-        run_test(job, select_names(names, job["source"]), [names[name] for name in job.get("with", [])])
+        run_test(
+            job, select_names(names, job["source"]), [names[name] for name in job.get("with", [])]
+        )
     except Exception:
         if not client.needs_objects:
             raise
@@ -362,7 +392,9 @@ def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -
         raise Gone(client.dead)
 
 
-def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int) -> None:
+def run_in_child(
+    request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int
+) -> None:
     """In the child: set up the streams, run the test, and write the word if it passes."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     for descriptor, place in ((nowhere, 0), (output, 1), (output, 2)):

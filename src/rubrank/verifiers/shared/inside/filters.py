@@ -31,21 +31,57 @@ _FORBIDDEN = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "userfaultfd"),
     # namespaces, mounts and files by handle
     *("unshare", "setns", "pivot_root", "chroot", "mount", "umount2", "mount_setattr"),
-    *("open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "name_to_handle_at", "open_by_handle_at"),
+    *(
+        "open_tree",
+        "move_mount",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "name_to_handle_at",
+        "open_by_handle_at",
+    ),
     # calls that bypass these filters
     *("io_uring_setup", "io_uring_enter", "io_uring_register"),
     # keys, kernel log, counters, quotas and programs for the kernel
-    *("keyctl", "add_key", "request_key", "syslog", "perf_event_open", "quotactl", "quotactl_fd", "bpf"),
+    *(
+        "keyctl",
+        "add_key",
+        "request_key",
+        "syslog",
+        "perf_event_open",
+        "quotactl",
+        "quotactl_fd",
+        "bpf",
+    ),
     *("init_module", "finit_module", "kexec_load"),
     # Landlock does not restrict watching: the names of files in foreign folders would be seen when they change
     *("inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_init", "fanotify_mark"),
     # memory that no limit counts, or that outlives its process
-    *("memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop"),
+    *(
+        "memfd_create",
+        "memfd_secret",
+        "shmget",
+        "shmat",
+        "shmctl",
+        "semget",
+        "semop",
+        "semctl",
+        "semtimedop",
+    ),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
 )
 # Calls that reach other processes of the same user.
 _OTHER_PROCESSES = (
-    *("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", "ioprio_set", "migrate_pages", "move_pages", "kcmp"),
+    *(
+        "rt_sigqueueinfo",
+        "rt_tgsigqueueinfo",
+        "pidfd_send_signal",
+        "ioprio_set",
+        "migrate_pages",
+        "move_pages",
+        "kcmp",
+    ),
     *("process_madvise", "process_mrelease"),
 )
 # Calls that change modes, owners, times or attributes of files, which Landlock allows. They succeed without any effect,
@@ -59,11 +95,19 @@ _FILE_MARKS = (
 # libraries fall back to older ones. Only those that are known to be harmless are allowed.
 _FIRST_NEW_CALL = 451
 _HARMLESS_NEW_CALLS = ("map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "mseal")
-_FCNTL_OWNER = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send any signal to any process
+_FCNTL_OWNER = (
+    8,
+    10,
+    15,
+)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send any signal to any process
 _IOCTL_REFUSED = (
     *(0x8901, 0x8902),  # FIOSETOWN, SIOCSPGRP: the same by another call
     *(0x5412, 0x541C),  # TIOCSTI, TIOCLINUX: they type into a terminal
-    *(0x40086602, 0x40046602, 0x401C5820),  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: flags of files that can only be read
+    *(
+        0x40086602,
+        0x40046602,
+        0x401C5820,
+    ),  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: flags of files that can only be read
     *(0x40087602, 0x40047602, 0x40806685),  # FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
 )
 _READ_AND_TRUNCATE = 0o1000  # O_RDONLY | O_TRUNC
@@ -107,7 +151,12 @@ def _refuse_only(number: int, index: int, *values: int) -> list[bytes]:
 
 def _begin(machine: Machine) -> list[bytes]:
     """Kill the process if it calls in the way of another architecture, then load the number of the system call."""
-    steps = [_step(_LOAD, 4), _step(_EQUAL, machine.arch, 1, 0), _step(_RETURN, 0x80000000), _step(_LOAD, 0)]
+    steps = [
+        _step(_LOAD, 4),
+        _step(_EQUAL, machine.arch, 1, 0),
+        _step(_RETURN, 0x80000000),
+        _step(_LOAD, 0),
+    ]
     if machine.arch == 0xC000003E:
         # x86-64 has a second set of numbers (x32) for the same calls, which would bypass our lists.
         steps += [_step(_AT_LEAST, 0x40000000, 0, 1), _REFUSE]
@@ -118,20 +167,30 @@ def program(machine: Machine) -> bytes:
     """The filter for all untrusted code."""
     number = machine.number
     steps = _begin(machine)
-    harmless = [part for call in machine.numbers(_HARMLESS_NEW_CALLS) for part in _when(call, _ALLOW)]
+    harmless = [
+        part for call in machine.numbers(_HARMLESS_NEW_CALLS) for part in _when(call, _ALLOW)
+    ]
     new_calls = [*harmless, _fail_with(_ENOSYS)]
     steps += [_step(_AT_LEAST, _FIRST_NEW_CALL, 0, len(new_calls)), *new_calls]
     for call in machine.numbers(_FORBIDDEN):
         steps += _when(call, _REFUSE)
     # clone3, whose flags a filter cannot see: the C library falls back to clone.
     steps += _when(number("clone3"), _fail_with(_ENOSYS))
-    steps += _when(number("clone"), _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW)
+    steps += _when(
+        number("clone"), _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW
+    )
     steps += _refuse_only(number("fcntl"), 1, *_FCNTL_OWNER)
     steps += _refuse_only(number("ioctl"), 1, *_IOCTL_REFUSED)
     # Unix socket pairs of kind 1 (streams) and 5 (packets, used by Rust) are allowed: they cannot be connected to
     # anything else.
     kinds = [part for kind in (1, 5) for part in (_step(_EQUAL, kind, 0, 1), _ALLOW)]
-    pair = [_load_argument(0), _step(_EQUAL, 1, 0, 2 + len(kinds)), _load_argument(1), _step(_MASK, 0xF), *kinds]
+    pair = [
+        _load_argument(0),
+        _step(_EQUAL, 1, 0, 2 + len(kinds)),
+        _load_argument(1),
+        _step(_MASK, 0xF),
+        *kinds,
+    ]
     steps += _when(number("socketpair"), *pair, _REFUSE)
     return b"".join([*steps, _ALLOW])
 
@@ -148,7 +207,13 @@ def own_user_program(machine: Machine, protect_content: bool) -> bytes:
         steps += _when(call, _REFUSE)
     for call in machine.numbers(_FILE_MARKS):
         steps += _when(call, _fail_with(0))
-    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
+    for name in (
+        "prlimit64",
+        "sched_setaffinity",
+        "sched_setscheduler",
+        "sched_setparam",
+        "sched_setattr",
+    ):
         steps += _allow_only(number(name), 0, 0)  # process 0 means the caller itself
     only_itself = [
         _load_argument(0),
@@ -163,7 +228,12 @@ def own_user_program(machine: Machine, protect_content: bool) -> bytes:
     if protect_content:
         steps += _when(number("truncate"), _REFUSE)
         steps += _when(number("openat2"), _fail_with(_ENOSYS))
-        cuts = [_step(_MASK, _ACCESS_AND_TRUNCATE), _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1), _REFUSE, _ALLOW]
+        cuts = [
+            _step(_MASK, _ACCESS_AND_TRUNCATE),
+            _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1),
+            _REFUSE,
+            _ALLOW,
+        ]
         steps += _when(number("openat"), _load_argument(2), *cuts)
         for call in machine.numbers(["open"]):
             steps += _when(call, _load_argument(1), *cuts)
@@ -184,5 +254,7 @@ def install(code: bytes) -> bool:
     """Apply the program to this process and all its future children. False if the kernel has no filters."""
     code = code.replace(struct.pack("=I", _OWN_PID), struct.pack("=I", os.getpid()))
     buffer = ctypes.create_string_buffer(code, len(code))
-    header = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
+    header = ctypes.create_string_buffer(
+        struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+    )
     return libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), header, 0, 0) == 0

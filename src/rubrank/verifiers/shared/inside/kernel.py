@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-NEW_ANY = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x02000000 | 0x00000080  # and cgroup, time
+NEW_ANY = (
+    NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x02000000 | 0x00000080
+)  # and cgroup, time
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
 PR_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 MOUNT_SETATTR = 442
@@ -151,7 +153,11 @@ class Machine:
 
     def numbers(self, calls: Iterable[str]) -> list[int]:
         """The numbers of those system calls that this architecture has."""
-        return [self.number(call) for call in calls if call in _NEW_NUMBERS or _NUMBERS[call][self.column] is not None]
+        return [
+            self.number(call)
+            for call in calls
+            if call in _NEW_NUMBERS or _NUMBERS[call][self.column] is not None
+        ]
 
 
 _MACHINES = {"x86_64": Machine(0xC000003E, 0), "aarch64": Machine(0xC00000B7, 1)}

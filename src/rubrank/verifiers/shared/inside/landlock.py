@@ -19,7 +19,9 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446  # system calls
 # Rights.
 _EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
-_FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL  # the others make sense for folders only
+_FILE_RIGHTS = (
+    _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
+)  # the others make sense for folders only
 # Versions of Landlock from which on it can restrict cutting files, sockets and signals.
 FIRST_WITH_TRUNCATION = 3
 _FIRST_WITH_NETWORK = 4
@@ -29,7 +31,10 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 # `task`, lists the sockets of the machine, and `mountinfo` its disks.
 SYSTEM_INFORMATION = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu"),
-    *(f"/proc/self/{name}" for name in ("cgroup", "cmdline", "comm", "environ", "fd", "limits", "maps")),
+    *(
+        f"/proc/self/{name}"
+        for name in ("cgroup", "cmdline", "comm", "environ", "fd", "limits", "maps")
+    ),
     *(f"/proc/self/{name}" for name in ("smaps", "stat", "statm", "status")),
 )
 
@@ -51,7 +56,9 @@ def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> 
     if confines_signals:
         fields.append(3)  # abstract sockets and signals
     data = struct.pack(f"={len(fields)}Q", *fields)
-    rules = checked(libc.syscall(_CREATE, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)), "landlock")
+    rules = checked(
+        libc.syscall(_CREATE, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)), "landlock"
+    )
     for path in (*readable, *SYSTEM_INFORMATION):
         _grant(rules, path, (_EXECUTE | _READ | _LIST) & all_rights)
     for path in DEVICES:

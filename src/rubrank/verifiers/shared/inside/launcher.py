@@ -28,7 +28,13 @@ import time
 from typing import Any
 
 from rubrank.verifiers.shared.inside import filters, landlock, namespaces
-from rubrank.verifiers.shared.inside.kernel import PR_SET_PDEATHSIG, PR_SUBREAPER, drop_everything, machine, prctl
+from rubrank.verifiers.shared.inside.kernel import (
+    PR_SET_PDEATHSIG,
+    PR_SUBREAPER,
+    drop_everything,
+    machine,
+    prctl,
+)
 
 WALLS = ("network", "signals", "memory", "files")
 SIGNAL_FILTER = "RUBRANK_SIGNAL_FILTER"
@@ -93,13 +99,19 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)  # out of the way of the command's descriptors 3, 4, …
+        writer = fcntl.fcntl(
+            writer, fcntl.F_DUPFD_CLOEXEC, 10
+        )  # out of the way of the command's descriptors 3, 4, …
         try:
             become_command(header, walls, writer)
         except WallsOpen as error:
             os.write(writer, json.dumps({"open": list(error.args)}).encode() + b"\n")
-        except BaseException as error:  # whatever happens, this process must not go on as a second init
-            os.write(writer, json.dumps({"error": f"{header['command'][0]}: {error}"}).encode() + b"\n")
+        except (
+            BaseException
+        ) as error:  # whatever happens, this process must not go on as a second init
+            os.write(
+                writer, json.dumps({"error": f"{header['command'][0]}: {error}"}).encode() + b"\n"
+            )
         os._exit(126)
     os.close(writer)
     status: dict[str, Any] = {}
@@ -130,13 +142,17 @@ def become_command(header: dict[str, Any], walls: list[str], writer: int) -> Non
     os.write(writer, json.dumps({"walls": new_walls}).encode() + b"\n")
     # The command's descriptors become 3, 4, …. Copy all of them to numbers from 10 on first, so that dup2 overwrites
     # none that is still needed. The copies close at exec.
-    channel = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in header["channel"]]
+    channel = [
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10) for descriptor in header["channel"]
+    ]
     for place, descriptor in enumerate(channel, 3):
         os.dup2(descriptor, place)
     os.execve(header["command"][0], header["command"], environment)
 
 
-def restrict_itself(header: dict[str, Any], walls: list[str], environment: dict[str, str]) -> list[str]:
+def restrict_itself(
+    header: dict[str, Any], walls: list[str], environment: dict[str, str]
+) -> list[str]:
     """Apply the mechanisms that need no namespace, Landlock and system call filters. Returns those that worked.
 
     For a trusted command, the filter of signals goes to `environment` instead (see SIGNAL_FILTER).
@@ -196,7 +212,9 @@ def count_other_processes(walls: list[str]) -> int:
 
     The kernel counts all processes of a user. From Linux 5.14 on, it counts each user namespace for itself.
     """
-    kernel = tuple(int(part) for part in platform.release().replace("-", ".").split(".")[:2] if part.isdigit())
+    kernel = tuple(
+        int(part) for part in platform.release().replace("-", ".").split(".")[:2] if part.isdigit()
+    )
     if sys.platform != "linux" or ("user" in walls and kernel >= (5, 14)):
         return 0
     count = 0
@@ -230,7 +248,10 @@ def find_descendants() -> set[int]:
     """All living processes below this one. Orphans are among them, because this process is a subreaper."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as file:
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError),
+            open(f"/proc/{name}/stat") as file,
+        ):
             state, parent = file.read().rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 children.setdefault(int(parent), []).append(int(name))

@@ -33,7 +33,17 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 163
 _FDCWD, _RECURSIVE, _DETACH = -100, 0x8000, 2
 CPUS = "/sys/devices/system/cpu"  # how many processors there are
 # What the kernel tells everybody about the machine, and no program needs.
-MASKED = ("cmdline", "config.gz", "diskstats", "kallsyms", "key-users", "keys", "modules", "partitions", "timer_list")
+MASKED = (
+    "cmdline",
+    "config.gz",
+    "diskstats",
+    "kallsyms",
+    "key-users",
+    "keys",
+    "modules",
+    "partitions",
+    "timer_list",
+)
 
 
 def become(uid: int) -> None:
@@ -43,7 +53,9 @@ def become(uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if sys.platform == "linux":
-        prctl(PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root, and `enter` could not write uid_map
+        prctl(
+            PR_SET_DUMPABLE, 1
+        )  # otherwise /proc/self belongs to root, and `enter` could not write uid_map
 
 
 def enter(header: dict[str, Any]) -> list[str]:
@@ -74,7 +86,13 @@ def enter(header: dict[str, Any]) -> list[str]:
 
 
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    arguments = (source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode())
+    arguments = (
+        source.encode(),
+        target.encode(),
+        kind.encode(),
+        ctypes.c_ulong(flags),
+        data.encode(),
+    )
     checked(libc.mount(*arguments), f"mount {target}")
 
 
@@ -149,6 +167,11 @@ def _make_read_only(root: str) -> None:
     """Make every mount in the new root read-only in one call (Linux 5.12)."""
     attributes = struct.pack("=QQQQ", _RDONLY, 0, 0, 0)
     result = libc.syscall(
-        MOUNT_SETATTR, _FDCWD, root.encode(), ctypes.c_uint(_RECURSIVE), attributes, ctypes.c_size_t(len(attributes))
+        MOUNT_SETATTR,
+        _FDCWD,
+        root.encode(),
+        ctypes.c_uint(_RECURSIVE),
+        attributes,
+        ctypes.c_size_t(len(attributes)),
     )
     checked(result, "mount_setattr")

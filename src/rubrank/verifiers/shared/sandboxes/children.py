@@ -31,7 +31,9 @@ def run_jobs(run_job: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
     """Run the jobs of the request on standard input, and write one JSON line for each; with `stop`, until one fails."""
     request = json.loads(sys.stdin.buffer.read())
     sys.path.insert(0, os.getcwd())
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)  # no other process can read our memory
+    ctypes.CDLL(None).prctl(
+        _PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0
+    )  # no other process can read our memory
     sys.dont_write_bytecode = True
     channel = os.dup(1)
     request["channel"] = channel
@@ -64,7 +66,9 @@ def run_in_fork(body: Callable[[bytes, int, int], None], seconds: float) -> tupl
     os.close(output_writer)
     status = bytearray()
     output = bytearray()
-    in_time = _read_pipes({status_reader: status, output_reader: output}, time.monotonic() + seconds)
+    in_time = _read_pipes(
+        {status_reader: status, output_reader: output}, time.monotonic() + seconds
+    )
     kill_group(pid)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.close(status_reader)

@@ -43,7 +43,9 @@ class Check:
     @property
     def open(self) -> tuple[str, ...]:
         """Walls that did not hold. "reading" is not a wall: some mechanisms let code read what the user may read."""
-        return tuple(name for name, held in self.holds.items() if not held and name in sandbox.WALLS)
+        return tuple(
+            name for name, held in self.holds.items() if not held and name in sandbox.WALLS
+        )
 
     @property
     def safe(self) -> bool:
@@ -68,17 +70,28 @@ def check() -> Check:
     except RubrankError as error:
         return Check({}, (), str(error), _describe_machine())
     except ValueError:
-        return Check({}, result.walls, f"the attacks did not report: {result.why}", _describe_machine())
+        return Check(
+            {}, result.walls, f"the attacks did not report: {result.why}", _describe_machine()
+        )
     return Check(dict(sorted(holds.items())), result.walls, "", _describe_machine())
 
 
 @contextmanager
 def _start_target() -> Iterator[tuple[int, Path, int]]:
     """The process id, file and port of a target."""
-    with tempfile.TemporaryDirectory(prefix="target-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="target-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
         file = Path(folder) / "file"
         file.write_text(_SECRET)
-        command = [sys.executable, "-I", "-S", "-c", "import time; print(flush=True); time.sleep(60)"]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            "import time; print(flush=True); time.sleep(60)",
+        ]
         target = subprocess.Popen(command, env={"SECRET": _SECRET}, stdout=subprocess.PIPE)
         assert target.stdout is not None
         try:
@@ -95,7 +108,9 @@ def _is_alive(pid: int) -> bool:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    state = status.rpartition(")")[2].split()[0]  # the name before it, in brackets, may contain anything
+    state = status.rpartition(")")[2].split()[
+        0
+    ]  # the name before it, in brackets, may contain anything
     return state in ("S", "R", "D")
 
 
