@@ -100,10 +100,10 @@ def test_order_of_the_batch_and_other_groups_do_not_matter():
     options = {"adjust": attenuate(0.5, "uniform"), "seed": 3, "pool": "group"}
     together = fuse(scores, groups=labels, attributes=attributes, **options)
     backwards = fuse(scores[::-1], groups=labels[::-1], attributes=attributes[::-1], **options)
-    assert np.array_equal(backwards[::-1], together)
+    np.testing.assert_allclose(backwards[::-1], together, rtol=0, atol=1e-12)
     for g, label in enumerate(labels):
         alone = fuse(scores[g : g + 1], groups=[label], attributes=attributes[g : g + 1], **options)
-        assert np.array_equal(alone[0], together[g])
+        np.testing.assert_allclose(alone[0], together[g], rtol=0, atol=1e-12)
 
 
 def test_scattered_rollouts_draw_as_their_group_does():
@@ -130,7 +130,7 @@ def test_the_type_that_holds_a_label_does_not_matter(labels):
     assert np.array_equal(fuse(scores, attributes=attributes, groups=labels, **options), expected)
     rows = [label for label in labels for _ in range(8)]
     flat = fuse(scores.reshape(24, -1), groups=rows, attributes=attributes.reshape(24, -1), **options)
-    assert np.array_equal(flat.reshape(3, 8), expected)
+    np.testing.assert_allclose(flat.reshape(3, 8), expected, rtol=0, atol=1e-12)
 
 
 def test_labels_of_mixed_types_keep_their_types():
@@ -138,7 +138,7 @@ def test_labels_of_mixed_types_keep_their_types():
     options = {"adjust": attenuate(0.5, "uniform"), "pool": "group"}
     cube = fuse(scores, attributes=attributes, groups=[1, "a"], **options)
     rows = fuse(scores.reshape(16, -1), attributes=attributes.reshape(16, -1), groups=[1] * 8 + ["a"] * 8, **options)
-    assert np.array_equal(rows.reshape(2, 8), cube)
+    np.testing.assert_allclose(rows.reshape(2, 8), cube, rtol=0, atol=1e-12)
 
 
 def test_the_type_that_holds_a_seed_or_a_name_does_not_matter():
@@ -208,8 +208,8 @@ def test_the_letter_is_utilities_plus_what_is_kept():
     expected = control.fitted_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
     np.testing.assert_allclose(control.values_MK, expected, atol=1e-12)
     fitted = utilities(scores, attributes=attributes, pool="group")
-    assert np.array_equal(control.fitted_MK.reshape(scores.shape), fitted.utilities)
-    assert np.array_equal(control.gamma_NKD, fitted.gamma)
+    np.testing.assert_allclose(control.fitted_MK.reshape(scores.shape), fitted.utilities, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(control.gamma_NKD, fitted.gamma, rtol=0, atol=1e-12)
 
 
 def test_keeping_all_of_a_length_bias_rewards_length_more_than_removing_it():

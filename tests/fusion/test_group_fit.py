@@ -95,8 +95,8 @@ def test_a_fit_does_not_depend_on_its_neighbours(jobs):
     for g in range(jobs):
         rows = slice(7 * g, 7 * (g + 1))
         alone = utilities(data.scores_MK[rows], attributes=data.attributes_MD[rows], pool="group")
-        assert np.array_equal(alone.utilities, u[rows])
-        assert np.array_equal(alone.gamma, gamma[g])
+        np.testing.assert_allclose(alone.utilities, u[rows], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(alone.gamma, gamma[g], rtol=0, atol=1e-12)
 
 
 def test_margins_of_each_group():
@@ -113,7 +113,7 @@ def test_margins_of_each_group():
 def test_groups_too_large_for_the_compiled_fit():
     data = observed([likelihood.LARGEST_GROUP + 1, 4], K=2, missing=0.0)
     for ours, theirs in zip(fitted(BradleyTerry(), data, "group"), fitted(Plain(), data, "group"), strict=True):
-        assert np.array_equal(ours, theirs)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------- when it gives up

@@ -51,7 +51,7 @@ def same(one, other):
     assert [g.id for g in one.groups] == [g.id for g in other.groups]
     for a, b in zip(one.groups, other.groups, strict=True):
         assert a.criteria == b.criteria
-        assert a.scores.tobytes() == b.scores.tobytes()
+        np.testing.assert_array_equal(a.scores, b.scores)
         assert a.reasons == b.reasons
         assert set(a.outcomes) == set(b.outcomes)
         assert all(np.array_equal(a.outcomes[k], b.outcomes[k], equal_nan=True) for k in a.outcomes)

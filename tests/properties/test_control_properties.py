@@ -59,11 +59,12 @@ def test_attenuate_one_is_remove_where_the_coefficient_is_positive(bias, seed, D
     batch = ScoreBatch.of_arrays(scores, attributes=attributes)
     removed = RLVR2(adjust="remove", pool=pool)(batch)
     weakened = RLVR2(adjust=attenuate(1.0, "fixed"), pool=pool)(batch)
-    assert np.array_equal(weakened.taken, np.maximum(removed.taken, 0.0))
-    assert np.array_equal(removed.taken, np.broadcast_to(removed.shrunk, removed.taken.shape) * telling(batch))
+    np.testing.assert_allclose(weakened.taken, np.maximum(removed.taken, 0.0), rtol=0, atol=1e-12)
+    shrunk = np.broadcast_to(removed.shrunk, removed.taken.shape)
+    np.testing.assert_allclose(removed.taken, shrunk * telling(batch), rtol=0, atol=1e-12)
     positive = (removed.shrunk[0] >= 0.0).all(1)
     values = [found.fit.values_MK[:, positive] for found in (removed, weakened)]
-    assert np.array_equal(*values)
+    np.testing.assert_allclose(*values, rtol=0, atol=1e-12)
 
 
 def telling(batch):
