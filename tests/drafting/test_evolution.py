@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from drafting.scripted import MOON, SUN, files, item, judge_by_words, reply, script, write_rows
+from drafting.scripted_writers import MOON, SUN, files, item, judge_by_words, reply, script, write_rows
 from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from drafting.scripted import (
+from drafting.scripted_writers import (
     LONG,
     MENTIONS_MOON,
     MOON,

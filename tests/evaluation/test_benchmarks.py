@@ -12,6 +12,7 @@ from rubrank.evaluation.benchmarks.judged_questions import read_grade
 from rubrank.evaluation.benchmarks.longproc import solves
 from rubrank.evaluation.benchmarks.open_ended import read_label
 from rubrank.evaluation.runs import score_rows
+from rubrank.evaluation.table import capability_table
 
 
 def judge(*texts):
@@ -232,6 +233,15 @@ def test_helmet_is_the_mean_of_category_means():
     ndcg = (1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3))
     wanted = {"icl": 100.0, "longqa": 200 / 3, "rag": 50.0, "rerank": 100 * ndcg, "summ": 200 / 3}
     assert run.metrics == pytest.approx({"score": sum(wanted.values()) / 5, **wanted})
+
+
+def test_a_setting_is_noted_only_if_an_item_depends_on_it():
+    reranking = {"id": 4, "dataset": "rerank", "qrel": {"1": 2, "2": 1}, "output": "2 > 1"}
+    question = {"id": 5, "dataset": "narrativeqa", "question": "q", "answer": ["a"], "output": "a"}
+    helmet = find_benchmark("helmet", longqa="rouge")
+    for rows, is_noted in (([reranking], False), ([reranking, question], True)):
+        note = capability_table([score_rows(rows, helmet)]).rows[0].notes["helmet"]
+        assert ("longqa rouge" in note) is is_noted
 
 
 def test_arena_hard_counts_strong_labels_three_times():

@@ -46,6 +46,14 @@ class Setting:
     allowed: tuple[Any, ...] = ()
     """Empty: any value of the default's type."""
     help: str = ""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the items that it changes, such as {"dataset": "narrativeqa"}; empty: all items."""
+
+    def matters(self, scores: Iterable[ItemScore]) -> bool:
+        """Is there an item among them whose score depends on this setting?"""
+        if not self.changes:
+            return True
+        return any(self.changes.items() <= score.labels.items() for score in scores)
 
 
 @dataclass(frozen=True)

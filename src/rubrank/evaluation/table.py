@@ -163,8 +163,11 @@ def points(run: EvalRun) -> float:
 
 def _describe_run(run: EvalRun) -> str:
     """What a reader must know beside the number: metric, settings, judge, sampling, how many were scored."""
-    parts = [benchmark_class(run.benchmark).headline]
-    parts += [f"{name} {value}" for name, value in run.settings.items()]
+    benchmark = benchmark_class(run.benchmark)
+    parts = [benchmark.headline]
+    for name, value in run.settings.items():
+        if name not in benchmark.settings or benchmark.settings[name].matters(run.scores):
+            parts.append(f"{name} {value}")
     if run.judge:
         parts.append(f"judge {run.judge}")
     if not math.isnan(run.reasoning_words):

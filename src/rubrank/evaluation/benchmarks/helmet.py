@@ -80,7 +80,10 @@ class Helmet(Benchmark):
     )
     settings: ClassVar = {
         "longqa": Setting(
-            "judge", ("judge", "rouge"), "narrative questions by a judge, or by ROUGE-L F1"
+            "judge",
+            ("judge", "rouge"),
+            "narrative questions by a judge, or by ROUGE-L F1",
+            changes={"dataset": "narrativeqa"},
         )
     }
 
@@ -307,6 +310,15 @@ def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> f
     return min(top, count) / min(top, len(answers))
 
 
+# "1. ID 12" or "- 5": an entry of a list
+_LIST_ENTRY = re.compile(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)")
+# "Ranking: ID 12, ID 5, 3": ids between commas, each with few other characters beside it
+_ID_IN_LIST = r"[^,]{0,12}\d[^,]{0,4}"
+_COMMA_LIST = re.compile(rf"(?:[^,:]*:)?(?:{_ID_IN_LIST},)+{_ID_IN_LIST}")
+# "Ranking:", "ID:", "doc ID"
+_BEFORE_ID = re.compile(r"^.*(?::|\bID\b)")
+
+
 def parse_ranking(output: str) -> dict[str, int]:
     """Ids of the last line with ">", the best id with the highest number; a repeated id counts once.
 
@@ -314,25 +326,19 @@ def parse_ranking(output: str) -> dict[str, int]:
     list and ids between commas need no ">".
     """
     lines = output.strip().split("\n")
-    with_signs = [line for line in lines if ">" in line]
-    # Without ">", a numbered list or ids between commas are a ranking too.
-    entries = [
-        match[1]
-        for line in lines
-        if (match := re.fullmatch(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)", line))
-    ]
-    if with_signs:
-        parts = with_signs[-1].split(">")
+    lines_with_signs = [line for line in lines if ">" in line]
+    entries = [entry[1] for entry in map(_LIST_ENTRY.fullmatch, lines) if entry]
+    if lines_with_signs:
+        parts = lines_with_signs[-1].split(">")
     elif len(entries) > 1:
         parts = entries
-    elif re.fullmatch(r"(?:[^,:]*:)?(?:[^,]{0,12}\d[^,]{0,4},)+[^,]{0,12}\d[^,]{0,4}", lines[-1]):
+    elif _COMMA_LIST.fullmatch(lines[-1]):
         parts = lines[-1].split(",")
     else:
         parts = lines[-1:]
     ids = []
     for part in parts:
-        part = re.sub(r"^.*(?::|\bID\b)", "", part)  # "Ranking:", "ID:", "doc ID"
-        words = [word.strip(_DECORATION) for word in part.split()]
+        words = [word.strip(_DECORATION) for word in _BEFORE_ID.sub("", part).split()]
         # "12 (most relevant)": the id is the first word with a digit, if there is one.
         id = next((word for word in words if re.search(r"\d", word)), " ".join(words))
         if id:
