@@ -26,7 +26,6 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
-from rubrank.fusion.cluster import check_can_split, fuse_on_ray
 from rubrank.fusion.options import (
     check_changes,
     check_criterion_names,
@@ -40,7 +39,6 @@ from rubrank.fusion.options import (
 )
 from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rule import Rule, apply_rule
-from rubrank.grading.cluster import connect_ray
 from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.files import open_score_file
@@ -147,6 +145,9 @@ def fuse_file(
             scores.layout.table, scores.added_names(utilities, prefix), output_kind, _OWNER
         )
     if engine == "ray":
+        from rubrank.fusion.cluster import check_can_split, fuse_on_ray
+        from rubrank.grading.cluster import connect_ray
+
         check_can_split(scores.rule, has_batches=scores.batch_column is not None)
         with connect_ray(address, "fuse") as ray:
             results = list(

@@ -101,10 +101,6 @@ class FusedGroup:
     """(K,): the factor of each criterion that `span` asked for."""
     gate: Gate | None = None
     gated: GateResult | None = None
-    agreement: float = np.nan
-    """How much the criteria agree, from 0 to 1; NaN if fewer than two tell rollouts apart."""
-    error: np.ndarray | None = None
-    """(G,): standard error of the weighted sum, with criteria as replicates."""
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
     soft: Mapping[int, np.ndarray] = field(default_factory=dict)
@@ -188,6 +184,25 @@ class FusedGroup:
         if variance > 0.0 and self.ranking.max() > self.ranking.min():
             return np.asarray(parts.T @ total / variance)
         return 0.0 * parts[0]
+
+    @cached_property
+    def agreement(self) -> float:
+        """How much the criteria agree, from 0 to 1; NaN if fewer than two tell rollouts apart."""
+        if np.isnan(self.values).any():  # a rule without utilities
+            return np.nan
+        return float(measure_agreement(self.weights * self.values, self._starts)[0])
+
+    @cached_property
+    def error(self) -> np.ndarray | None:
+        """(G,): standard error of the weighted sum, with criteria as replicates; None without utilities."""
+        if np.isnan(self.values).any():
+            return None
+        return measure_errors(self.weights * self.values, self._starts)
+
+    @property
+    def _starts(self) -> np.ndarray:
+        """The group as a batch of one."""
+        return np.array([0, len(self.reward)])
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -403,9 +418,7 @@ class Fused(Framed):
     @cached_property
     def agreement(self) -> np.ndarray | None:
         """(N,): how much the criteria agree about a group, from 0 to 1; None for a rule without utilities."""
-        if self.fit is None:
-            return None
-        return agreement(*self._weighted_parts(), self.batch)
+        return None if self.fit is None else measure_agreement(self._parts_MK, self.batch.starts)
 
     @property
     def error(self) -> np.ndarray | None:
@@ -415,21 +428,16 @@ class Fused(Framed):
     @cached_property
     def error_M(self) -> np.ndarray:
         """The same, rows as in the batch."""
-        return standard_errors(*self._weighted_parts(), self.batch)
+        return measure_errors(self._parts_MK, self.batch.starts)
 
-    def _weighted_parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """w·u (M, K), and whether each criterion tells rollouts of a group apart, (N, K)."""
+    @property
+    def _parts_MK(self) -> np.ndarray:
+        """w·u, the terms of the weighted sum."""
         assert self.fit is not None
-        batch = self.batch
         weights = self.used_weights_NK
         if len(weights) > 1:
-            weights = weights[batch.group_of_row]
-        informative_NK = np.zeros((0, batch.K), bool)
-        if batch.N:
-            informative_NK = np.logical_or.reduceat(
-                self.fit.values_MK != 0.0, batch.starts[:-1], axis=0
-            )
-        return self.fit.values_MK * weights, informative_NK
+            weights = weights[self.batch.group_of_row]
+        return self.fit.values_MK * weights
 
     # ------------------------------------------------------------------------------------------------------- groups
 
@@ -488,8 +496,6 @@ class Fused(Framed):
         details: dict[str, Any] = {}
         if fit is not None:
             details["scale"] = 1.0 if fit.scale_NK is None else fit.scale_NK[g]
-            details["agreement"] = float(np.nan if self.agreement is None else self.agreement[g])
-            details["error"] = self.error_M[rows]
         if "ranked_scores" in self.details:
             details["ranked_scores"] = self.details["ranked_scores"][rows]
         if control is not None:
@@ -545,14 +551,13 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
     return by_group
 
 
-def standard_errors(
-    parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch
-) -> np.ndarray:
+def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """(M,): √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error of the weighted sum of K criteria.
 
-    Only criteria that tell rollouts apart count; NaN with fewer than two.
+    Only criteria that tell rollouts of the group apart count; NaN with fewer than two.
     """
-    informative_MK = informative_NK[batch.group_of_row]
+    group_of_row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    informative_MK = find_informative(parts_MK, starts)[group_of_row]
     count_M = informative_MK.sum(1)
     mean_M = np.where(informative_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
     square_M = np.where(informative_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
@@ -560,32 +565,39 @@ def standard_errors(
     return np.where(count_M > 1, np.sqrt(scale_M * square_M), np.nan)
 
 
-def agreement(parts_MK: np.ndarray, informative_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
+def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria agree.
 
     MS is a mean square of the two-way analysis of variance. NaN if fewer than two criteria tell rollouts apart. Real
     trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
     """
-    if not batch.N:
+    sizes_N = np.diff(starts)
+    if not len(sizes_N):
         return np.zeros(0)
-    starts = batch.starts[:-1]
-    sizes_N = batch.sizes
-    group_of_row = batch.group_of_row
+    first_N = starts[:-1]
+    group_of_row = np.repeat(np.arange(len(sizes_N)), sizes_N)
+    informative_NK = find_informative(parts_MK, starts)
     informative_MK = informative_NK[group_of_row]
     K_N = informative_NK.sum(1)
     parts = np.where(informative_MK, parts_MK, 0.0)
     rollout_mean_M = parts.sum(1) / np.maximum(K_N, 1)[group_of_row]
-    criterion_mean_NK = np.add.reduceat(parts, starts, axis=0) / sizes_N[:, None]
-    mean_N = np.add.reduceat(rollout_mean_M, starts) / sizes_N
-    between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, starts)
+    criterion_mean_NK = np.add.reduceat(parts, first_N, axis=0) / sizes_N[:, None]
+    mean_N = np.add.reduceat(rollout_mean_M, first_N) / sizes_N
+    between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, first_N)
     fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
-    residual_N = np.add.reduceat(
-        np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0).sum(1), starts
-    )
-    ratio_N = np.full(batch.N, np.inf)
+    squares_MK = np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0)
+    residual_N = np.add.reduceat(squares_MK.sum(1), first_N)
+    ratio_N = np.full(len(sizes_N), np.inf)
     # Below 1e-18 the rollouts differ by rounding only.
     np.divide(residual_N, np.maximum(K_N - 1, 1) * between_N, out=ratio_N, where=between_N > 1e-18)
     return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
+
+
+def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(N, K): does the criterion tell rollouts of the group apart? Utilities are all 0 if it does not."""
+    if len(starts) < 2:
+        return np.zeros((0, parts_MK.shape[1]), bool)
+    return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)
 
 
 def _describe(values: Any, M: int) -> str:

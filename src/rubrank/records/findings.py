@@ -19,8 +19,7 @@ Findings and their thresholds:
     reversed       a criterion disagrees with the sum of the others: mean τ ≤ −0.3
     unsure         a judge's verdicts have a mean probability below 0.7
 
-There are no findings about fewer than 8 groups or 50 pairs. Of fused batches only the first 300 groups are examined,
-because records take longer to make than rewards.
+There are no findings about fewer than 8 groups or 50 pairs. Of fused batches only the first 300 groups are examined.
 
 A training run is examined every 64 groups (`RunFindings`): at most 16 groups of a step are looked at, and the same
 finding is logged again only after 100 steps.
@@ -29,17 +28,17 @@ finding is logged again only after 100 steps.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from rubrank.fusion.result import Fused
-from rubrank.records.record import GroupRecord, records_of
-from rubrank.records.unfold import to_array
+from rubrank.records.record import GroupRecord, to_array
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import outcomes
+from rubrank.verifiers.distribution import Distribution
 
 _MOST_GROUPS = 300  # of fused batches
 LEAST_GROUPS = 8
@@ -96,15 +95,13 @@ def find_findings(
     results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS
 ) -> list[Finding]:
     """The findings about fused batches or about records, most important first."""
-    records: list[GroupRecord] = []
+    counts = FindingCounts()
     for result in [results] if isinstance(results, Fused) else results:
         if isinstance(result, GroupRecord):
-            records.append(result)
-        elif len(records) < _MOST_GROUPS:
-            records += islice(records_of(result), _MOST_GROUPS - len(records))
-    counts = FindingCounts()
-    for record in records:
-        counts.add(record)
+            counts.add(result)
+            continue
+        for g in range(min(len(result), _MOST_GROUPS - counts.groups)):
+            counts.add_figures(_read_fused_group(result, g))
     return counts.findings()[:most]
 
 
@@ -141,52 +138,68 @@ class FindingCounts:
         self.solved: list[str] = []
         self.stopped: Counter[str] = Counter()
         self.criteria: dict[str, _CriterionCounts] = defaultdict(_CriterionCounts)
-        self.agreeing: Counter[tuple[str, str]] = Counter()
-        self.decided: Counter[tuple[str, str]] = Counter()
+        self._pairs: dict[tuple[str, ...], np.ndarray] = {}
+        """Names of a group's criteria → (2, K, K): pairs of rollouts that both criteria decide, and in the same way."""
 
     def add(self, record: GroupRecord) -> None:
         """Add the counts of a group."""
-        group = _read_record(record)
-        size = len(group.rewards)
+        self.add_figures(_read_record(record))
+
+    def add_figures(self, group: GroupFigures) -> None:
+        """Add the counts of a group."""
+        size = len(group.scores)
+        K = len(group.names)
         self.groups += 1
         self.rollouts += size
+        oriented_GK = np.where(group.higher, group.scores, -group.scores)
+        is_best_GK = oriented_GK == group.best
         if group.no_signal:
             self.without_signal += 1
-            if group.is_solved:
+            if K and is_best_GK.all():
                 self.solved.append(group.label)
         self.stopped.update(group.stopped)
-        signs_PK = _compare_outcomes(group.outcomes)
+
+        outcomes_GGK = outcomes(oriented_GK, group.margins)
+        missing_K = np.isnan(group.scores).sum(0)
+        for k, compared_GG in group.compared.items():
+            outcomes_GGK[:, :, k] = compared_GG
+            missing_K[k] = 0
+        # For each pair of rollouts: 1 if the first wins, −1 if the second does, 0 for a tie or no comparison.
+        first, second = np.triu_indices(size, 1)
+        signs_PK = np.sign(np.nan_to_num(outcomes_GGK[first, second] - 0.5))
+        decides_PK = np.abs(signs_PK)
+        both_KK = decides_PK.T @ decides_PK
+        same_KK = (both_KK + signs_PK.T @ signs_PK) / 2
+        self._pairs[group.names] = self._pairs.get(group.names, 0.0) + np.stack([both_KK, same_KK])
+
+        signs_of_others_PK = np.sign((signs_PK * group.weights) @ (1.0 - np.eye(K)))
+        rest_tau_K = _kendall_tau(signs_PK, signs_of_others_PK)
+        length_tau_K = np.full(K, np.nan)
+        if group.lengths is not None:
+            longer_P = np.sign(group.lengths[first] - group.lengths[second])
+            length_tau_K = _kendall_tau(signs_PK, longer_P[:, None])
         for k, name in enumerate(group.names):
-            if group.missing[k] == size:
+            if missing_K[k] == size:
                 continue  # a criterion of another query
             counts = self.criteria[name]
-            signs = signs_PK[:, k]
             counts.groups += 1
-            counts.tied += not np.nan_to_num(signs).any()
+            counts.tied += not decides_PK[:, k].any()
             counts.rollouts += size
-            counts.missing += int(group.missing[k])
-            counts.at_best += int(group.at_best[k])
+            counts.missing += int(missing_K[k])
+            counts.at_best += int(is_best_GK[:, k].sum())
             counts.weight += float(group.weights[k] / max(group.weights.sum(), 1e-12))
             counts.effective += float(group.effective[k])
             counts.is_judged = counts.is_judged or group.judged[k]
-            if group.lengths is not None:
-                _append_tau(counts.length_taus, signs, _compare_values(group.lengths))
-            if len(group.names) > 1:
-                sum_of_others = np.nansum(np.delete(signs_PK * group.weights, k, axis=1), axis=1)
-                _append_tau(counts.rest_taus, signs, np.sign(sum_of_others))
-            for attribute, gamma in group.gammas.get(name, {}).items():
-                counts.gammas[attribute].append(gamma)
-            counts.certainties += group.certainties.get(name, [])
-        self._add_agreement(group.names, signs_PK)
-
-    def _add_agreement(self, names: tuple[str, ...], signs_PK: np.ndarray) -> None:
-        decides_PK = np.nan_to_num(signs_PK) != 0
-        for a in range(len(names)):
-            for b in range(a + 1, len(names)):
-                both = decides_PK[:, a] & decides_PK[:, b]
-                pair = (names[a], names[b])
-                self.decided[pair] += int(both.sum())
-                self.agreeing[pair] += int((signs_PK[both, a] == signs_PK[both, b]).sum())
+            if not np.isnan(length_tau_K[k]):
+                counts.length_taus.append(float(length_tau_K[k]))
+            if not np.isnan(rest_tau_K[k]):
+                counts.rest_taus.append(float(rest_tau_K[k]))
+            if group.gammas is not None:
+                for attribute, gamma in zip(group.attribute_names, group.gammas[k], strict=True):
+                    counts.gammas[attribute].append(float(gamma))
+            for distribution in group.probabilities.get(name, ()):
+                if distribution:
+                    counts.certainties.append(max(probability for _, probability in distribution))
 
     def findings(self) -> list[Finding]:
         """All findings, most important first."""
@@ -307,20 +320,21 @@ class FindingCounts:
             yield Finding("follows", sentence, action, tau * importance, {"tau": tau}, name)
 
     def _about_pairs(self) -> Iterable[Finding]:
-        for pair, decided in self.decided.items():
-            share = self.agreeing[pair] / max(1, decided)
-            if decided >= LEAST_PAIRS and share >= REDUNDANT:
+        decided: Counter[tuple[str, str]] = Counter()
+        agreeing: Counter[tuple[str, str]] = Counter()
+        for names, (both_KK, same_KK) in self._pairs.items():
+            for a, b in np.argwhere(np.triu(both_KK, 1)):
+                pair = (names[a], names[b])
+                decided[pair] += int(both_KK[a, b])
+                agreeing[pair] += int(same_KK[a, b])
+        for pair, count in decided.items():
+            share = agreeing[pair] / count
+            if count >= LEAST_PAIRS and share >= REDUNDANT:
                 first, second = pair
-                sentence = f"{first} and {second} agree in {share:.0%} of {decided} pairs."
+                sentence = f"{first} and {second} agree in {share:.0%} of {count} pairs."
+                action = "One of them is enough."
                 evidence = {"share": share}
-                yield Finding(
-                    "redundant",
-                    sentence,
-                    "One of them is enough.",
-                    0.3 * share,
-                    evidence,
-                    ", ".join(pair),
-                )
+                yield Finding("redundant", sentence, action, 0.3 * share, evidence, ", ".join(pair))
 
 
 class RunFindings:
@@ -360,112 +374,135 @@ class RunFindings:
 # ---- one group -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _GroupFigures:
+@dataclass(frozen=True, eq=False)
+class GroupFigures:
     """What the findings need of a group: G rollouts, and the K criteria by which they are ranked."""
 
     label: str
     names: tuple[str, ...]
     judged: tuple[bool, ...]
-    outcomes: np.ndarray
-    """(G, G, K)"""
-    missing: np.ndarray
-    at_best: np.ndarray
-    """(K,): how many of the scores are the best possible."""
+    scores: np.ndarray
+    """(G, K), as given."""
+    higher: np.ndarray
+    """(K,): is higher better?"""
+    best: np.ndarray
+    """(K,): the best possible score, with its sign reversed if lower is better."""
+    margins: np.ndarray
     weights: np.ndarray
     effective: np.ndarray
-    rewards: np.ndarray
+    """(K,): effective weights; 0 where they are unknown."""
     no_signal: bool
-    is_solved: bool
+    compared: Mapping[int, np.ndarray]
+    """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
     stopped: Counter[str]
+    """Hard gate → how many rollouts it stopped."""
+    probabilities: Mapping[str, Sequence[Distribution]]
+    attribute_names: tuple[str, ...]
+    gammas: np.ndarray | None = None
+    """(K, D): the influence of attributes that control did not take out."""
     lengths: np.ndarray | None = None
-    gammas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    certainties: Mapping[str, list[float]] = field(default_factory=dict)
+    """(G,): of the responses, in characters."""
 
 
-def _read_record(record: GroupRecord) -> _GroupFigures:
-    ranked = record.ranked
-    K = len(ranked)
-    scores_GK = to_array(record.scores, (record.size, len(record.criteria)))[:, :K]
-    higher = np.array([criterion.direction == "higher" for criterion in ranked], dtype=bool)
-    oriented_GK = np.where(higher, scores_GK, -scores_GK)
-    outcomes_GGK = outcomes(oriented_GK, np.array([criterion.margin for criterion in ranked]))
-    missing = np.isnan(scores_GK).sum(0)
-    for k, criterion in enumerate(ranked):
-        if criterion.name in record.outcomes:
-            outcomes_GGK[:, :, k] = to_array(
-                record.outcomes[criterion.name], (record.size, record.size)
-            )
-            missing[k] = 0
-    best_K = []
-    for criterion in ranked:
-        best_K.append(
-            criterion.domain.high if criterion.direction == "higher" else -criterion.domain.low
-        )
+def _read_fused_group(fused: Fused, g: int) -> GroupFigures:
+    batch = fused.batch
+    group = fused.group(g)
+    rubric = batch.criteria if batch.own is None else batch.own[g]
+    criterion_of = {criterion.name: criterion for criterion in rubric}
+    # Other columns are criteria of other queries.
+    columns = [k for k, name in enumerate(batch.names) if name in criterion_of]
+    criteria = [criterion_of[batch.names[k]] for k in columns]
     stopped: Counter[str] = Counter()
-    if record.gate is not None:
-        stopped.update(name for names in record.gate.stopped_by for name in names)
-    certainties = {
-        name: [max(probability for _, probability in pairs) for pairs in distributions if pairs]
-        for name, distributions in record.probabilities.items()
-    }
-    return _GroupFigures(
-        label=_name_prompt(record),
-        names=tuple(criterion.name for criterion in ranked),
-        judged=tuple(criterion.verifier is None for criterion in ranked),
-        outcomes=outcomes_GGK,
-        missing=missing,
-        at_best=(oriented_GK == np.array(best_K)).sum(0),
-        weights=np.asarray(record.weights, dtype=float),
-        effective=np.nan_to_num(np.asarray(record.effective_weights or np.zeros(K), dtype=float)),
-        rewards=np.asarray(record.reward, dtype=float),
-        no_signal=record.no_signal,
-        is_solved=bool(record.no_signal and K and np.all(oriented_GK == np.array(best_K))),
+    if group.gate is not None and group.gated is not None:
+        counts = group.gated.stopped_by.sum(0)
+        for name, count in zip(group.gate.global_quality, counts, strict=True):
+            stopped[str(name)] = int(count)
+    gammas = None
+    if group.shrunk is not None:
+        gammas = group.shrunk[columns]
+        if group.taken is not None:
+            gammas = gammas - np.nan_to_num(group.taken[columns])
+        gammas = np.nan_to_num(gammas)
+    return GroupFigures(
+        **_describe_criteria(criteria),
+        label=str(group.label),
+        scores=group.scores[:, columns],
+        margins=group.margins[columns],
+        weights=group.weights[columns],
+        effective=np.nan_to_num(group.effective_weights[columns]),
+        no_signal=group.no_signal,
+        compared={columns.index(k): outcome for k, outcome in group.compared.items()},
         stopped=stopped,
-        lengths=None
-        if record.responses is None
-        else np.array([len(text) for text in record.responses], dtype=float),
-        gammas=_remaining_gammas(record),
-        certainties=certainties,
+        probabilities={
+            batch.names[k]: batch.probabilities[g, k]
+            for k in columns
+            if (g, k) in batch.probabilities
+        },
+        attribute_names=group.attribute_names,
+        gammas=gammas,
     )
 
 
-def _name_prompt(record: GroupRecord) -> str:
-    """The beginning of the prompt, if it is recorded: ids of training groups mean nothing to a user."""
-    if record.step is None or not record.prompt:
-        return record.group
-    text = " ".join(str(record.prompt[-1].get("content", "")).split())
-    return f"“{text[:40]}…”" if len(text) > 40 else f"“{text}”"
+def _read_record(record: GroupRecord) -> GroupFigures:
+    criteria = record.ranked
+    size = record.size
+    label = record.group
+    if record.step is not None and record.prompt:
+        # Ids of training groups mean nothing to a user: show the beginning of the prompt.
+        text = " ".join(str(record.prompt[-1].get("content", "")).split())
+        label = f"“{text[:40]}…”" if len(text) > 40 else f"“{text}”"
+    names = [criterion.name for criterion in criteria]
+    stopped: Counter[str] = Counter()
+    if record.gate is not None:
+        stopped.update(name for names in record.gate.stopped_by for name in names)
+    gammas = None
+    if record.shrunk is not None:
+        shape = (len(criteria), len(record.attribute_names))
+        gammas = to_array(record.shrunk, shape)
+        if record.taken is not None:
+            gammas = gammas - np.nan_to_num(to_array(record.taken, shape))
+        gammas = np.nan_to_num(gammas)
+    lengths = None
+    if record.responses is not None:
+        lengths = np.array([len(text) for text in record.responses], dtype=float)
+    effective = record.effective_weights or np.zeros(len(criteria))
+    return GroupFigures(
+        **_describe_criteria(criteria),
+        label=label,
+        scores=to_array(record.scores, (size, len(record.criteria)))[:, : len(criteria)],
+        margins=np.array([criterion.margin for criterion in criteria], dtype=float),
+        weights=np.asarray(record.weights, dtype=float),
+        effective=np.nan_to_num(np.asarray(effective, dtype=float)),
+        no_signal=record.no_signal,
+        compared={
+            names.index(name): to_array(table, (size, size))
+            for name, table in record.outcomes.items()
+            if name in names
+        },
+        stopped=stopped,
+        probabilities=record.probabilities,
+        attribute_names=record.attribute_names,
+        gammas=gammas,
+        lengths=lengths,
+    )
 
 
-def _remaining_gammas(record: GroupRecord) -> dict[str, dict[str, float]]:
-    """Criterion → attribute → the influence that control did not take out."""
-    if record.shrunk is None:
-        return {}
-    shape = (len(record.ranked), len(record.attribute_names))
-    remaining_KD = to_array(record.shrunk, shape)
-    if record.taken is not None:
-        remaining_KD = remaining_KD - np.nan_to_num(to_array(record.taken, shape))
-    gammas = {}
-    for criterion, row in zip(record.ranked, np.nan_to_num(remaining_KD), strict=True):
-        gammas[criterion.name] = dict(zip(record.attribute_names, row.tolist(), strict=True))
-    return gammas
+def _describe_criteria(criteria: Sequence[CriterionData]) -> dict[str, Any]:
+    """The fields of `GroupFigures` that come from the criteria alone."""
+    best = []
+    for criterion in criteria:
+        is_higher = criterion.direction == "higher"
+        best.append(criterion.domain.high if is_higher else -criterion.domain.low)
+    return {
+        "names": tuple(criterion.name for criterion in criteria),
+        "judged": tuple(criterion.verifier is None for criterion in criteria),
+        "higher": np.array([criterion.direction == "higher" for criterion in criteria], bool),
+        "best": np.array(best),
+    }
 
 
-def _compare_outcomes(outcomes_GGK: np.ndarray) -> np.ndarray:
-    """(pairs, K): 1 if the first wins, −1 if the second does, 0 for a tie, NaN if they were not compared."""
-    first, second = np.triu_indices(outcomes_GGK.shape[0], 1)
-    return np.asarray(np.sign(outcomes_GGK[first, second] - 0.5))
-
-
-def _compare_values(values: np.ndarray) -> np.ndarray:
-    """(pairs,): the same for one value per rollout; the larger one wins."""
-    first, second = np.triu_indices(len(values), 1)
-    return np.asarray(np.sign(values[first] - values[second]))
-
-
-def _append_tau(taus: list[float], first_signs: np.ndarray, second_signs: np.ndarray) -> None:
-    """Append Kendall's τ over the pairs that both decide, if there are any."""
-    decided = (np.nan_to_num(first_signs) != 0) & (np.nan_to_num(second_signs) != 0)
-    if decided.any():
-        taus.append(float((first_signs[decided] * second_signs[decided]).mean()))
+def _kendall_tau(first_signs_PK: np.ndarray, second_signs_PK: np.ndarray) -> np.ndarray:
+    """(K,): Kendall's τ over the pairs that both decide; NaN if there is none."""
+    products_PK = first_signs_PK * second_signs_PK
+    count_K = np.abs(products_PK).sum(0)
+    return np.where(count_K > 0, products_PK.sum(0) / np.maximum(count_K, 1), np.nan)

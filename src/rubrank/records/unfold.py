@@ -50,8 +50,6 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         scale=1.0 if record.scale is None else np.array(record.scale),
         gate=gate,
         gated=gate_result,
-        agreement=float("nan") if record.agreement is None else record.agreement,
-        error=None if record.error is None else np.array(record.error, dtype=float),
         compared=_to_outcomes(record, record.outcomes),
         soft=_to_outcomes(record, record.soft_outcomes),
         ranked_scores=None

@@ -12,14 +12,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validate_model
 from rubrank.rollouts.messages import reasoning_in
 from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
-from rubrank.texts.text import Text
+
+if TYPE_CHECKING:
+    from rubrank.texts.text import Text
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 
@@ -124,6 +126,9 @@ class Rollout(_Frozen):
     @cached_property
     def text(self) -> Text:
         """The answer as words, sentences, paragraphs …, each computed when it is first used."""
+        # Imported here: `rubrank fuse` reads no texts, and their rules take longer to load than a small table to fuse.
+        from rubrank.texts.text import Text
+
         return Text(self.answer)
 
     @property

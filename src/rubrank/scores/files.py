@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -39,9 +39,7 @@ from rubrank.errors import (
     counted,
     only_our_errors,
 )
-from rubrank.judges.judgments import Provenance
-from rubrank.rollouts.groups import read_groups
-from rubrank.rollouts.rollout import Group, digest_response
+from rubrank.rollouts.rollout import digest_response
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import (
     DIGEST,
@@ -67,6 +65,10 @@ from rubrank.tables.table import (
 )
 from rubrank.verifiers.distribution import Distribution, make_distribution
 from rubrank.verifiers.domain import UNIT, Domain
+
+if TYPE_CHECKING:
+    from rubrank.judges.judgments import Provenance
+    from rubrank.rollouts.rollout import Group
 
 Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
 _REMEDY = "Write it with ScoreTable.write."
@@ -226,9 +228,11 @@ def open_score_file(source: Any) -> ScoreFile | None:
     ]
     # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
     rubrics = tuple(dict.fromkeys(rubric for rubrics in rubrics_of_file for rubric in rubrics))
-    provenance = (
-        Provenance.of_dict(score_headers[0]["judging"]) if score_headers[0].get("judging") else None
-    )
+    provenance = None
+    if score_headers[0].get("judging"):
+        from rubrank.judges.judgments import Provenance
+
+        provenance = Provenance.of_dict(score_headers[0]["judging"])
     shape = describe_source(source)
     is_long = [header.get("layout") == "long" for header in score_headers]
     if len(files) == 1:
@@ -543,6 +547,8 @@ def match_rollouts(
 
     columns: as for `grade`.
     """
+    from rubrank.rollouts.groups import read_groups  # not needed where only scores are read
+
     groups = {
         group.id: group
         for group in read_groups(rollouts, None if columns is None else dict(columns))

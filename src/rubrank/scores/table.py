@@ -16,14 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 import rubrank
 from rubrank._choices import Penalties
 from rubrank.errors import InvalidInput, UnknownName, counted
-from rubrank.judges.judgments import Judgments, Provenance
 from rubrank.scores.arrays import read_attributes
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
@@ -32,7 +31,9 @@ from rubrank.scores.outcomes import least_difference, was_compared
 from rubrank.scores.output import write_scores
 from rubrank.tables.html import Shaded, write_cell
 from rubrank.verifiers.distribution import Distribution
-from rubrank.verifiers.verifier import NOT_ASKED
+
+if TYPE_CHECKING:
+    from rubrank.judges.judgments import Judgments, Provenance
 
 _MOST_CELLS = 100_000_000  # in the matrix for fusion: 800 MB
 
@@ -68,6 +69,8 @@ class GroupScores:
     @cached_property
     def not_asked(self) -> np.ndarray:
         """(G, K): True where no judge was asked, because a hard gate has stopped the rollout."""
+        from rubrank.verifiers.verifier import NOT_ASKED  # loads all of rollouts and texts
+
         not_asked = np.zeros(self.scores.shape, dtype=bool)
         for i, k in np.argwhere(np.isnan(self.scores)) if self.reasons else ():
             not_asked[i, k] = self.reasons[i][k].startswith(NOT_ASKED)
