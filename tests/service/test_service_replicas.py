@@ -112,7 +112,7 @@ def test_what_replicas_cannot_do_is_refused(tmp_path):
 
 def test_the_actor_gives_errors_as_they_are(tmp_path):
     """Without Ray: what the actor answers, and that a dead replica's work goes to another."""
-    from rubrank.service.cohorts import GroupWork, ServiceSample
+    from rubrank.service.cohorts import Cohorts, GroupWork, ServiceSample
     from rubrank.service.replicas import CohortsActor
 
     def one(i, size=2):
@@ -121,11 +121,11 @@ def test_the_actor_gives_errors_as_they_are(tmp_path):
 
     async def main():
         actor = CohortsActor(str(tmp_path), 60.0, 60.0)
-        first = (await actor.enter("a", one(0))).value
-        assert isinstance((await actor.enter("b", one(1, size=3))).error, InvalidInput)
-        second = (await actor.enter("b", one(1))).value
-        waiting = asyncio.create_task(actor.settle("a", first, None))
-        other = asyncio.create_task(actor.settle("b", second, None))
+        first = (await actor.call("a", Cohorts.enter, one(0), "a")).value
+        assert isinstance((await actor.call("b", Cohorts.enter, one(1, size=3), "b")).error, InvalidInput)
+        second = (await actor.call("b", Cohorts.enter, one(1), "b")).value
+        waiting = asyncio.create_task(actor.call("a", Cohorts.settle, first, None))
+        other = asyncio.create_task(actor.call("b", Cohorts.settle, second, None))
         await asyncio.sleep(0.1)
         assert waiting.done() != other.done()
         leader, rest = ("a", other) if waiting.done() else ("b", waiting)

@@ -71,10 +71,9 @@ class Token:
     def check(self, request: Request) -> None:
         """Raise RequestRefused if the request does not have the token."""
         if not self.is_right(request):
-            got = "none" if _find_token(request) is None else "another"
-            raise refuse(
-                401, "token", "the one of the service", got, "Send Authorization: Bearer TOKEN."
-            )
+            got = "none" if _find_token(request) is None else "a different one"
+            remedy = "Send Authorization: Bearer TOKEN."
+            raise refuse(401, "token", "the token of this service", got, remedy)
 
 
 def _digest(text: str) -> bytes:
@@ -90,11 +89,10 @@ def _find_token(request: Request) -> str | None:
         return value.strip()
     if scheme.lower() == "basic":
         try:
-            return (
-                base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
-            )
+            user_and_password = base64.b64decode(value, validate=True).decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             return ""
+        return user_and_password.partition(":")[2]
     return ""
 
 
@@ -117,18 +115,13 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     except TimeoutError:
         raise refuse(408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then") from None
     except ClientDisconnect:
-        raise refuse(400, "body", "complete", "a connection that closed") from None
+        raise refuse(400, "body", "complete", "a closed connection") from None
     return b"".join(parts)
 
 
 def _too_large(most: int, got: str) -> RequestRefused:
-    return refuse(
-        413,
-        "body",
-        f"at most {most:,} bytes",
-        got,
-        "Send fewer groups at a time, or raise max_body.",
-    )
+    remedy = "Send fewer groups at a time, or raise max_body."
+    return refuse(413, "body", f"at most {most:,} bytes", got, remedy)
 
 
 def parse_json(body: bytes) -> Any:
@@ -140,9 +133,7 @@ def parse_json(body: bytes) -> Any:
             object_pairs_hook=check_unique_keys,
         )
     except RepeatedKey as error:
-        raise refuse(
-            400, "body", "JSON in which every key of an object is there once", str(error)[:120]
-        ) from None
+        raise refuse(400, "body", "JSON without repeated keys", str(error)[:120]) from None
     except RecursionError:
         raise _not_json("too deep") from None
     except ValueError as error:
@@ -176,22 +167,16 @@ def make_error_response(error: BaseException) -> Response:
     if isinstance(error, JudgingFailed | GradingFailed):
         _log.error("%s", error)
         got = f"{error.missing:,} of {error.asked:,} missing"
-        return _make_response(
-            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
-        )
-    if isinstance(error, JudgeOutage) or (
-        isinstance(error, InvalidInput) and _is_about_judge(error)
-    ):
+        answer = InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        return _make_response(503, answer)
+    if isinstance(error, JudgeOutage) or _is_about_judge(error):
         _log.error("%s", error)
-        got = "a judge that does not answer, or refuses its key or model"
-        return _make_response(
-            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
-        )
+        got = "a judge that does not answer, or whose server refuses its key or model"
+        answer = InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        return _make_response(503, answer)
     if _is_about_disk(error):
         _log.error("%s", error)
-        answer = InvalidInput(
-            "service", "disk", "one that can be written", "full, or failing", _SEE_LOG
-        )
+        answer = InvalidInput("service", "disk", "writable", "full or failing", _SEE_LOG)
         return _make_response(503, answer)
     if isinstance(error, InvalidInput):
         return _make_response(422, error)
@@ -199,24 +184,20 @@ def make_error_response(error: BaseException) -> Response:
         answer = InvalidInput("request", "body", "usable", str(error), "")
         return _make_response(422, answer, message=str(error))
     _log.error("a request failed", exc_info=error)
-    answer = InvalidInput(
-        "service", "request", "answered", type(error).__name__, "The log of the service says more."
-    )
+    remedy = "The log of the service says more."
+    answer = InvalidInput("service", "request", "answered", type(error).__name__, remedy)
     return _make_response(500, answer)
 
 
-def _is_about_judge(error: InvalidInput) -> bool:
+def _is_about_judge(error: BaseException) -> bool:
     """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
-    return error.owner.startswith("judge ") and error.parameter in (
-        "api_key_env",
-        "model",
-        "base_url",
-        "endpoints",
-    )
+    if not isinstance(error, InvalidInput) or not error.owner.startswith("judge "):
+        return False
+    return error.parameter in ("api_key_env", "model", "base_url", "endpoints")
 
 
 def _is_about_disk(error: BaseException) -> bool:
-    """Can records or answers not be written?"""
+    """Is the reason that records or answers cannot be written?"""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
     if isinstance(error, sqlite3.OperationalError):

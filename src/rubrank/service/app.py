@@ -88,37 +88,30 @@ class Routes:
         )
 
     def make_routes(self) -> list[Route]:
-        """All routes."""
-        post: dict[str, Handler] = {
-            "/v1/groups": self._score_groups,
-            "/v1/score": self._score_rollout,
-            "/openrlhf": self._make_sample_handler(openrlhf),
-            "/slime": self._make_sample_handler(slime),
-            "/miles": self._make_sample_handler(slime),
-            "/verify": self._make_sample_handler(nemo_gym),
-            "/seed_session": self._answer_session,
-            "/close_session": self._answer_session,
-            "/aggregate_metrics": self._aggregate_metrics,
-        }
-        get: dict[str, Handler] = {"/metrics": self._metrics, "/reverify_mode": self._reverify_mode}
-        without_token: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz}
+        """All routes. Only the two health checks need no token."""
+        handlers: list[tuple[str, str, Handler]] = [
+            ("POST", "/v1/groups", self._score_groups),
+            ("POST", "/v1/score", self._score_rollout),
+            ("POST", "/openrlhf", self._make_sample_handler(openrlhf)),
+            ("POST", "/slime", self._make_sample_handler(slime)),
+            ("POST", "/miles", self._make_sample_handler(slime)),
+            ("POST", "/verify", self._make_sample_handler(nemo_gym)),
+            ("POST", "/seed_session", self._answer_session),
+            ("POST", "/close_session", self._answer_session),
+            ("POST", "/aggregate_metrics", self._aggregate_metrics),
+            ("GET", "/reverify_mode", self._reverify_mode),
+            ("GET", "/metrics", self._metrics),
+            ("GET", "/healthz", self._healthz),
+            ("GET", "/readyz", self._readyz),
+        ]
         return [
-            *(
-                Route(path, self._guard(path, handler), methods=["POST"])
-                for path, handler in post.items()
-            ),
-            *(
-                Route(path, self._guard(path, handler), methods=["GET"])
-                for path, handler in get.items()
-            ),
-            *(
-                Route(path, self._guard(path, handler, needs_token=False), methods=["GET"])
-                for path, handler in without_token.items()
-            ),
+            Route(path, self._guard(path, handler), methods=[method])
+            for method, path, handler in handlers
         ]
 
-    def _guard(self, path: str, handler: Handler, needs_token: bool = True) -> Handler:
+    def _guard(self, path: str, handler: Handler) -> Handler:
         """Wrap a handler: check the token, turn errors into responses, and record metrics."""
+        needs_token = path not in ("/healthz", "/readyz")
 
         async def handle(request: Request) -> Response:
             started_at = time.perf_counter()
@@ -172,31 +165,19 @@ class Routes:
         self, request: Request, samples: list[ServiceSample]
     ) -> list[SampleAnswer] | None:
         """The answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
-        scoring = asyncio.ensure_future(self._score_samples(samples))
+        tasks = [asyncio.ensure_future(self._service.score_sample(sample)) for sample in samples]
+        scoring: asyncio.Future[Any] = asyncio.gather(*tasks)
         disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
-            both: set[asyncio.Future[Any]] = {scoring, disconnecting}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if scoring.done():
-                return await scoring
-            scoring.cancel()
-            await asyncio.gather(scoring, return_exceptions=True)
-            return None
-        except BaseException:
-            scoring.cancel()
-            raise
+            await asyncio.wait([scoring, disconnecting], return_when=asyncio.FIRST_COMPLETED)
+            if not scoring.done():
+                return None
+            return list(await scoring)
         finally:
-            disconnecting.cancel()
-
-    async def _score_samples(self, samples: list[ServiceSample]) -> list[SampleAnswer]:
-        tasks = [asyncio.ensure_future(self._service.score_sample(sample)) for sample in samples]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+            # `scoring` cannot be cancelled after a sample has failed, so its tasks are cancelled too.
+            for future in (scoring, *tasks, disconnecting):
+                future.cancel()
+            await asyncio.gather(scoring, *tasks, disconnecting, return_exceptions=True)
 
     async def _answer_session(self, request: Request) -> Response:
         """NeMo Gym begins and ends a session with each sample; it expects the id of the session back, and a cookie."""
@@ -258,8 +239,7 @@ def _measure_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-    except (
-        OSError
-    ):  # no /proc: use the maximum so far, which macOS reports in bytes and others in kilobytes
+    except OSError:
+        # No /proc: use the peak, which macOS reports in bytes and others in kilobytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024

@@ -25,6 +25,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -107,25 +108,21 @@ class RewardClient:
     def groups(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
         """Whole groups → the answer of `POST /v1/groups`: rewards, scores, reasons, cost (docs/service.md)."""
         body = {"groups": list(groups), "request_id": uuid.uuid4().hex, **options}
-        answer: dict[str, Any] = self.call("/v1/groups", body)
-        return answer
+        return self.call("/v1/groups", body)
 
     def rewards(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> list[list[float]]:
         """The rewards of whole groups; NaN if all scores are missing."""
         answer = self.groups(groups, **{"reasons": False, **options})
         try:
-            return [_read_rewards(group["rewards"]) for group in answer["groups"]]
+            rewards = [group["rewards"] for group in answer["groups"]]
+            return [[math.nan if reward is None else reward for reward in row] for row in rewards]
         except (KeyError, TypeError):
-            raise ServiceError(
-                f"{self._where}: its answer has no rewards; is it a reward service?"
-            ) from None
+            problem = "its answer has no rewards; is it a reward service?"
+            raise ServiceError(f"{self._where}: {problem}") from None
 
     def score(self, prompt: Any, response: Any, **more: Any) -> dict[str, Any]:
         """One rollout → its scores, reasons and cost."""
-        answer: dict[str, Any] = self.call(
-            "/v1/score", {"prompt": prompt, "response": response, **more}
-        )
-        return answer
+        return self.call("/v1/score", {"prompt": prompt, "response": response, **more})
 
     def sample(self, prompt: Any, response: Any, label: Any = None, **more: Any) -> dict[str, Any]:
         """One sample, which waits for its siblings → reward, scores, whether its group was complete.
@@ -133,8 +130,7 @@ class RewardClient:
         more: group_id, sample_id, group_size, step, train.
         """
         body = {"prompt": prompt, "response": response, "label": label, **more}
-        answer: dict[str, Any] = self.call("/slime?form=object", body)
-        return answer
+        return self.call("/slime?form=object", body)
 
     async def groups_async(
         self, groups: Sequence[Mapping[str, Any]], **options: Any
@@ -152,32 +148,22 @@ class RewardClient:
         self, prompt: Any, response: Any, label: Any = None, **more: Any
     ) -> dict[str, Any]:
         """`sample` in an event loop. Each call has its own thread, because it may wait for minutes."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[dict[str, Any]] = loop.create_future()
-
-        def set_result(answer: dict[str, Any] | None, error: Exception | None) -> None:
-            if future.done():  # cancelled
-                return
-            if error is not None:
-                future.set_exception(error)
-            elif answer is not None:
-                future.set_result(answer)
+        future: Future[dict[str, Any]] = Future()
+        # A running future cannot be cancelled, so the thread can set its result even if the caller has left.
+        future.set_running_or_notify_cancel()
 
         def run() -> None:
-            answer = None
-            failure = None
             try:
-                answer = self.sample(prompt, response, label, **more)
+                future.set_result(self.sample(prompt, response, label, **more))
             except Exception as error:
-                failure = error
-            loop.call_soon_threadsafe(set_result, answer, failure)
+                future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
-        return await future
+        return await asyncio.wrap_future(future)
 
     # ------------------------------------------------------------------------------------------------------ HTTP
 
-    def call(self, path: str, body: Any) -> Any:
+    def call(self, path: str, body: Any) -> dict[str, Any]:
         """Send a POST request, with retries; returns the JSON of the response."""
         content = to_json(body)
         error = ServiceError("")
@@ -192,20 +178,17 @@ class RewardClient:
                     break  # another attempt would see the same certificate
                 continue
             if status == http.client.OK:
-                return self._parse(answer)
+                try:
+                    parsed: dict[str, Any] = json.loads(answer)
+                except (ValueError, RecursionError):
+                    got = answer[:80].decode("utf-8", "replace")
+                    problem = f"its answer is not JSON: {got!r}; is it a reward service?"
+                    raise ServiceError(f"{self._where}: {problem}") from None
+                return parsed
             error = ServiceError(_read_error(answer, status), status)
             if status not in _RETRIED:
                 break
         raise error
-
-    def _parse(self, answer: bytes) -> Any:
-        try:
-            return json.loads(answer)
-        except (ValueError, RecursionError):
-            got = answer[:80].decode("utf-8", "replace")
-            raise ServiceError(
-                f"{self._where}: its answer is not JSON: {got!r}; is it a reward service?"
-            ) from None
 
     @property
     def _where(self) -> str:
@@ -214,9 +197,8 @@ class RewardClient:
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
         connection = self._take_connection()
         try:
-            connection.request(
-                "POST", self._address.path.rstrip("/") + path, content, self._headers
-            )
+            target = self._address.path.rstrip("/") + path
+            connection.request("POST", target, content, self._headers)
             response = connection.getresponse()
             answer = response.read()
         except BaseException:
@@ -256,10 +238,6 @@ def _parse_url(url: str | None) -> SplitResult:
     )
 
 
-def _read_rewards(rewards: Sequence[float | None]) -> list[float]:
-    return [math.nan if reward is None else reward for reward in rewards]
-
-
 def _read_error(answer: bytes, status: int) -> str:
     try:
         return str(json.loads(answer)["error"]["message"])
@@ -294,22 +272,18 @@ def remote_reward(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
         if len(prompts) % num_generations:
-            remedy = (
-                "per_device_train_batch_size × steps must be a multiple of it in every process."
-            )
-            got = f"{len(prompts)} samples"
-            raise InvalidInput(
-                "remote_reward", "num_generations", "a divisor of the slice", got, remedy
-            )
+            allowed = "a divisor of the number of samples in a call"
+            remedy = "Make the batch size of every process a multiple of num_generations."
+            got = f"{num_generations} for {len(prompts)} samples"
+            raise InvalidInput("remote_reward", "num_generations", allowed, got, remedy)
         groups = []
         for start in range(0, len(prompts), num_generations):
             end = start + num_generations
             if any(prompt != prompts[start] for prompt in prompts[start:end]):
+                allowed = "the number of samples of one prompt"
                 remedy = "Pass num_generations as the trainer has it, for evaluation too."
-                got = f"{num_generations}, but as many samples in a row have several prompts"
-                raise InvalidInput(
-                    "remote_reward", "num_generations", "the samples of one prompt", got, remedy
-                )
+                got = f"{num_generations}, but that many samples in a row have different prompts"
+                raise InvalidInput("remote_reward", "num_generations", allowed, got, remedy)
             row = {}
             for name, values in columns.items():
                 is_column = isinstance(values, Sequence) and len(values) == len(prompts)
@@ -347,9 +321,8 @@ async def compute_score(
     if key not in _clients:
         _clients[key] = RewardClient()
     row = plain(extra_info or {})  # lists from a Parquet file are NumPy arrays
-    options = {
-        name: row[name] for name in ("group_size", "sample_id", "step") if row.get(name) is not None
-    }
+    names = ("group_size", "sample_id", "step")
+    options = {name: row[name] for name in names if row.get(name) is not None}
     group = row.get("group_id", row.get("uid"))
     if group is not None:
         options["group_id"] = group

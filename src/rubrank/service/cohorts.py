@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
@@ -43,19 +43,10 @@ from rubrank.training.engine import Graded
 
 _MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
-_GROUP_FIELDS = (
-    "name",
-    "size",
-    "step",
-    "train",
-    "rubric",
-)  # fields of a sample that are stored for its group
-_SAMPLED_FIELDS = {
-    "response",
-    "reasoning",
-    "tool_calls",
-    "finish_reason",
-}  # fields that the policy wrote
+# fields of a sample that are stored for its group
+_GROUP_FIELDS = ("name", "size", "step", "train", "rubric")
+# fields of a rollout that the policy wrote
+_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,38 +121,6 @@ class GroupWork:
     size: int
     late: int | None = None
     """The number of the only rollout to answer, if it came late; None: answer all."""
-
-
-class CohortApi(Protocol):
-    """The interface of cohorts: `Cohorts` in this process, or `RemoteCohorts` in an actor."""
-
-    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """Add a sample to its group; the answer, if it was answered before."""
-        ...
-
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings. graded: the scores of the sample, if it was graded already."""
-        ...
-
-    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all callers of a group that was scored."""
-        ...
-
-    async def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring failed: all callers of the group get the error."""
-        ...
-
-    async def abandon(self, ticket: Ticket) -> None:
-        """The caller is gone; its sample stays in the group."""
-        ...
-
-    async def find_answer(self, request_id: str) -> bytes | None:
-        """The stored answer to a request, if there is one."""
-        ...
-
-    async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Store the answer to a request."""
-        ...
 
 
 @dataclass(eq=False)
@@ -254,11 +213,11 @@ class Cohorts:
     # -------------------------------------------------------------------------------------------------- entering
 
     async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
-        """Add a sample to its group; the answer, if it was answered before."""
+        """Add a sample to its group; the answer, if it was answered before. owner: the replica of the caller."""
         self._delete_old()
         cohort = self._find_cohort(sample.key)
         if cohort is None:
-            return self._start_group(sample, owner)
+            return self._open_cohort(sample, owner)
         if cohort.state == "done":
             return self._enter_done(cohort, sample, owner)
         return self._enter_unfinished(cohort, sample, owner)
@@ -268,26 +227,25 @@ class Cohorts:
         difference = find_difference(cohort.first, sample)
         if difference is not None:
             raise difference
+        text = digest_sampled(sample.rollout)
         for member in cohort.members:
             if member.identity != sample.member:
                 continue
-            if sample.named and member.text != digest_sampled(sample.rollout):
-                if member.callers:
-                    got = "another text, while the one before is waited for"
-                    remedy = "Give each sample its own."
-                    raise InvalidInput(
-                        "request", "sample_id", "the name of one sample", got, remedy
-                    )
-                return self._start_group(sample, owner)
-            # Without a sample_id, the same text is another sample while the caller that sent it is still connected.
-            if sample.named or not member.callers:
-                self._on_event("repeated")
-                return self._attach(cohort, member, owner)
+            if not sample.named and member.callers:
+                # Without a sample_id, the same text is another sample while the caller that sent it is connected.
+                continue
+            if sample.named and member.text != text:
+                if not member.callers:
+                    return self._open_cohort(sample, owner)
+                got = "another text while a call with the first one is waiting"
+                remedy = "Give each sample its own."
+                raise InvalidInput("request", "sample_id", "the name of one sample", got, remedy)
+            self._on_event("repeated")
+            return self._attach(cohort, member, owner)
         if cohort.is_full:
-            return self._start_group(sample, owner)
-        if (
-            cohort.state == "closed" and not cohort.callers
-        ):  # all callers had left: wait for siblings again
+            return self._open_cohort(sample, owner)
+        if cohort.state == "closed" and not cohort.callers:
+            # All callers had left: wait for siblings again.
             cohort.state = "open"
             self._start_timer(cohort)
         return self._join(cohort, sample, owner, late=cohort.state != "open")
@@ -300,38 +258,31 @@ class Cohorts:
         if difference is None:
             text = digest_sampled(sample.rollout)
             for member in cohort.members:
-                if (
-                    member.identity == sample.member
-                    and member.text == text
-                    and member.answer is not None
-                ):
+                is_same = member.identity == sample.member and member.text == text
+                if is_same and member.answer is not None:
                     self._on_event("repeated")
                     return replace(member.answer, repeated=True)
         is_recent = time.monotonic() - cohort.done_at < self._deadline
         if cohort.is_full or not is_recent:
-            return self._start_group(sample, owner)
+            return self._open_cohort(sample, owner)
         if difference is not None:
             raise difference
         return self._join(cohort, sample, owner, late=True)
 
-    def _start_group(self, sample: ServiceSample, owner: str) -> Ticket:
+    def _open_cohort(self, sample: ServiceSample, owner: str) -> Ticket:
         """Open a cohort with this sample as its first member."""
-        return self._join(self._open(sample), sample, owner)
-
-    def _open(self, sample: ServiceSample) -> _Cohort:
         cohort_id = next(self._cohort_ids)
-        if (
-            sample.key in self._cohorts
-        ):  # the same prompt again, as in the next epoch: records need another name
-            sample = replace(sample, name=f"{sample.name}.{cohort_id}")
-        cohort = _Cohort(cohort_id, sample.key, sample)
-        self._store.add_cohort(
-            cohort.id, sample.key, {name: getattr(sample, name) for name in _GROUP_FIELDS}
-        )
+        first = sample
+        if sample.key in self._cohorts:
+            # The same prompt again, as in the next epoch: records need another name.
+            first = replace(sample, name=f"{sample.name}.{cohort_id}")
+        cohort = _Cohort(cohort_id, sample.key, first)
+        about = {name: getattr(first, name) for name in _GROUP_FIELDS}
+        self._store.add_cohort(cohort.id, sample.key, about)
         self._cohorts[sample.key] = cohort
         self._done.pop(sample.key, None)
         self._start_timer(cohort)
-        return cohort
+        return self._join(cohort, sample, owner)
 
     def _start_timer(self, cohort: _Cohort) -> None:
         cohort.timer = asyncio.get_running_loop().call_later(
@@ -342,9 +293,8 @@ class Cohorts:
         self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False
     ) -> Ticket:
         """Add a new member to a cohort."""
-        member = _Member(
-            len(cohort.members), sample.member, digest_sampled(sample.rollout), sample.rollout
-        )
+        text = digest_sampled(sample.rollout)
+        member = _Member(len(cohort.members), sample.member, text, sample.rollout)
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, member.identity, sample.rollout)
         ticket = self._attach(cohort, member, owner, late)
@@ -357,9 +307,7 @@ class Cohorts:
     def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
         """Register a caller that waits for the answer of a member."""
         caller_id = next(self._caller_ids)
-        future: asyncio.Future[SampleAnswer | GroupWork] = (
-            asyncio.get_running_loop().create_future()
-        )
+        future = asyncio.get_running_loop().create_future()
         self._callers[caller_id] = _Caller(cohort, member, owner, late, future)
         member.callers.add(caller_id)
         return Ticket(caller_id, cohort.id, member.number, cohort.first.name, cohort.first.size)
@@ -403,9 +351,8 @@ class Cohorts:
         if cohort.state == "done":
             for caller_id, caller in waiting.items():
                 if caller.late and caller.settled:
-                    caller.future.set_result(
-                        self._make_work(cohort, caller_id, caller.member.number)
-                    )
+                    late_member = caller.member.number
+                    caller.future.set_result(self._make_work(cohort, caller_id, late_member))
             return
         if cohort.state != "closed":
             return
@@ -419,33 +366,36 @@ class Cohorts:
             leader = next(iter(on_time))
             cohort.state = "scoring"
             cohort.leader = leader
-            on_time[leader].future.set_result(self._make_work(cohort, leader, None))
+            on_time[leader].future.set_result(self._make_work(cohort, leader, late=None))
 
     def _make_work(self, cohort: _Cohort, ticket: int, late: int | None) -> GroupWork:
+        members = [member for member in cohort.members if member.rollout is not None]
         first = cohort.first
-        rollouts = []
-        graded = []
-        for member in cohort.members:
-            if member.rollout is not None:
-                rollouts.append(member.rollout)
-                graded.append(member.graded)
-        group = Group.model_construct(id=first.name, rollouts=tuple(rollouts), rubric=first.rubric)
         return GroupWork(
-            ticket, group, tuple(graded), first.step, first.train and late is None, first.size, late
+            ticket=ticket,
+            group=Group.model_construct(
+                id=first.name,
+                rollouts=tuple(member.rollout for member in members),
+                rubric=first.rubric,
+            ),
+            graded=tuple(member.graded for member in members),
+            step=first.step,
+            train=first.train and late is None,
+            size=first.size,
+            late=late,
         )
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all callers of a group that was scored; on disk before any is answered."""
         caller = self._callers[ticket]
         cohort = caller.cohort
-        answered = [caller.member] if caller.late else cohort.members[: len(answers)]
+        members = [caller.member] if caller.late else cohort.members[: len(answers)]
         answer_of = {
-            member.number: replace(answers[member.number], late=caller.late) for member in answered
+            member.number: replace(answers[member.number], late=caller.late) for member in members
         }
-        await self._store.add_answers(
-            cohort.id, {number: asdict(answer) for number, answer in answer_of.items()}
-        )
-        for member in answered:
+        rows = {number: asdict(answer) for number, answer in answer_of.items()}
+        await self._store.add_answers(cohort.id, rows)
+        for member in members:
             member.answer = answer_of[member.number]
         if not caller.late:
             self._on_event("complete" if len(answers) >= cohort.first.size else "short")
@@ -455,22 +405,19 @@ class Cohorts:
             if self._cohorts.get(cohort.key) is cohort:
                 self._remember_done(cohort.key)
         if cohort.is_full and all(member.answer is not None for member in cohort.members):
-            for (
-                member
-            ) in cohort.members:  # no sample can come late any more: free the texts and scores
+            # No sample can come late any more: free the texts and scores.
+            for member in cohort.members:
                 member.rollout = None
                 member.graded = None
         self._advance(cohort)
-        for caller_id in [caller_id for member in answered for caller_id in member.callers]:
-            self._answer_caller(caller_id)
-
-    def _answer_caller(self, caller_id: int) -> None:
-        """Set the answer. A caller whose sample is still being judged stays registered until it settles."""
-        caller = self._callers[caller_id]
-        if not caller.future.done() and caller.member.answer is not None:
-            caller.future.set_result(caller.member.answer)
-        if caller.settled:
-            self._forget(caller_id)
+        for member in members:
+            for caller_id in list(member.callers):
+                waiting = self._callers[caller_id]
+                if not waiting.future.done():
+                    waiting.future.set_result(answer_of[member.number])
+                # A caller whose sample is still being judged stays registered until it settles.
+                if waiting.settled:
+                    self._forget(caller_id)
 
     async def fail(self, ticket: int, error: Exception) -> None:
         """Scoring failed: all callers get the error. The samples stay, for callers that try again."""
@@ -482,9 +429,7 @@ class Cohorts:
         if not scorer.late:
             cohort.state = "closed"
             cohort.leader = None
-            affected = [
-                caller_id for caller_id in cohort.callers if self._callers[caller_id].settled
-            ]
+            affected = [id for id in cohort.callers if self._callers[id].settled]
         for caller_id in affected:
             caller = self._callers[caller_id]
             self._forget(caller_id)
@@ -502,12 +447,9 @@ class Cohorts:
 
     def abandon_all(self, owner: str) -> None:
         """Remove all callers of a replica that has died; other callers get the groups that it was scoring."""
-        lost_callers = {
-            caller_id: caller
-            for caller_id, caller in self._callers.items()
-            if caller.owner == owner
-        }
-        for caller_id, caller in lost_callers.items():
+        for caller_id, caller in list(self._callers.items()):
+            if caller.owner != owner:
+                continue
             cohort = caller.cohort
             self._forget(caller_id)
             caller.future.cancel()
@@ -543,11 +485,11 @@ class Cohorts:
         first = ServiceSample(stored.key, b"", False, stored.samples[0].rollout, **about)
         cohort = _Cohort(stored.id, stored.key, first)
         for sample in stored.samples:
-            answer = None if sample.answer is None else SampleAnswer(**sample.answer)
             text = digest_sampled(sample.rollout)
-            cohort.members.append(
-                _Member(sample.number, sample.member, text, sample.rollout, answer=answer)
-            )
+            member = _Member(sample.number, sample.member, text, sample.rollout)
+            if sample.answer is not None:
+                member.answer = SampleAnswer(**sample.answer)
+            cohort.members.append(member)
         self._cohorts[stored.key] = cohort
         if stored.done is not None:
             cohort.state = "done"
@@ -610,24 +552,16 @@ def digest_sampled(rollout: Rollout) -> bytes:
 def find_difference(first: ServiceSample, sample: ServiceSample) -> InvalidInput | None:
     """The error if a sample does not belong to the group of the first one under its key; None if it does."""
     if first.size != sample.size:
-        return InvalidInput(
-            "request",
-            "group_size",
-            f"{first.size} for all samples of a group",
-            str(sample.size),
-            "",
-        )
+        allowed = f"{first.size} for all samples of a group"
+        return InvalidInput("request", "group_size", allowed, str(sample.size), "")
+    same = "the same for all samples of a group"
     if first.rubric != sample.rubric:
         remedy = "Send it with every sample, or give another group another group_id."
-        return InvalidInput(
-            "request", "rubric", "the same for all samples of a group", "another", remedy
-        )
+        return InvalidInput("request", "rubric", same, "a different one", remedy)
     if first.rollout.prompt != sample.rollout.prompt:
         # Two trainers may use the same group ids; their samples must not be ranked against each other.
         remedy = (
-            "Give every prompt its own group_id, and trainers that share a service different ones."
+            "Give each prompt its own group_id; trainers that share a service need different ones."
         )
-        return InvalidInput(
-            "request", "prompt", "the same for all samples of a group", "another", remedy
-        )
+        return InvalidInput("request", "prompt", same, "a different one", remedy)
     return None

@@ -24,7 +24,6 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
-from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -89,22 +88,15 @@ class ServiceConfig(RewardConfig):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        tokens = [
-            name for name in ("token", "token_env", "token_file") if getattr(self, name) is not None
-        ]
+        names = ("token", "token_env", "token_file")
+        tokens = [name for name in names if getattr(self, name) is not None]
         if len(tokens) > 1:
-            raise InvalidInput(
-                _OWNER, tokens[1], "left out if another key has the token", f"{tokens[0]} too", ""
-            )
+            allowed = "left out if another key has the token"
+            raise InvalidInput(_OWNER, tokens[1], allowed, f"{tokens[0]} too", "")
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
-            raise InvalidInput(
-                _OWNER,
-                missing,
-                "given if the other file of TLS is",
-                "none",
-                "TLS takes both files.",
-            )
+            remedy = "TLS needs both files."
+            raise InvalidInput(_OWNER, missing, "given if the other file is", "none", remedy)
         if not isinstance(self.rule, str):
             raise InvalidInput(_OWNER, "rule", "the name of a rule", repr(self.rule), "")
         if self.group_size is not None and self.group_size > self.max_group:
@@ -139,16 +131,14 @@ class ServiceConfig(RewardConfig):
             return None
         else:
             remedy = "Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."
-            raise InvalidInput(
-                _OWNER, "host", "a loopback address if there is no token", self.host, remedy
-            )
+            allowed = "a loopback address if there is no token"
+            raise InvalidInput(_OWNER, "host", allowed, self.host, remedy)
         secret = secret.strip()
         if not secret:
             raise InvalidInput(_OWNER, where, "a text", "nothing", "")
         if not secret.isascii() or not secret.isprintable():
-            raise InvalidInput(
-                _OWNER, where, "printable ASCII, as a header can hold it", "other characters", ""
-            )
+            allowed = "printable ASCII, because it is sent in a header"
+            raise InvalidInput(_OWNER, where, allowed, "other characters", "")
         return secret
 
     def read_rubrics(self, folder: Path) -> dict[str, Any]:
@@ -157,9 +147,8 @@ class ServiceConfig(RewardConfig):
         for name, file in self.rubrics.items():
             if not _RUBRIC_NAME.fullmatch(name) or name in presets():
                 allowed = "letters, digits, - and _, and not the name of a preset"
-                raise InvalidInput(
-                    _OWNER, f"the name of {file} in rubrics", allowed, repr(name), ""
-                )
+                where = f"the name of {file} in rubrics"
+                raise InvalidInput(_OWNER, where, allowed, repr(name), "")
             path = folder / file
             require_file(path, owner=_OWNER, what=f"rubrics {name}")
             load_rubric(path)
@@ -174,15 +163,13 @@ class ServiceConfig(RewardConfig):
         private_key = folder / self.private_key
         require_file(certificate, owner=_OWNER, what="certificate")
         require_file(private_key, owner=_OWNER, what="private_key")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-                certificate, private_key, password=lambda: ""
-            )
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # the key of another certificate, no PEM, or with a passphrase
-            got = f"{certificate.name} and {private_key.name} ({getattr(error, 'reason', None) or error})"
+            context.load_cert_chain(certificate, private_key, password=lambda: "")
+        except (OSError, ValueError) as error:
+            # The key of another certificate, not PEM, or with a passphrase.
+            problem = getattr(error, "reason", None) or error
+            got = f"{certificate.name} and {private_key.name} ({problem})"
             allowed = "a PEM file, and private_key its key without a passphrase"
             raise InvalidInput(_OWNER, "certificate", allowed, got, "") from None
         return certificate, private_key
@@ -247,9 +234,8 @@ def require_packages(ray: bool = False) -> None:
     for name in names:
         if find_spec(name) is None:
             extra = "ray[serve]" if name == "ray" else "rubrank[serve]"
-            raise InvalidInput(
-                _OWNER, "packages", "installed", f"no {name}", f"Install it: pip install '{extra}'."
-            )
+            remedy = f"Install it: pip install '{extra}'."
+            raise InvalidInput(_OWNER, "packages", "installed", f"no {name}", remedy)
 
 
 def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
@@ -260,19 +246,19 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
     check_folder(config.state_folder(folder) / "service.sqlite", owner=_OWNER, what="folder")
     if engine.records is not None:
         check_folder(engine.records, owner=_OWNER, what="records")
+    criteria = [] if engine.rubric is None else engine.rubric.criteria
     judges = []
-    for judge in () if engine.judges is None else engine.judges.judges:
-        endpoints = [endpoint for leaf in judge.leaves for endpoint in leaf.endpoints]
-        models = sorted({endpoint.model for endpoint in endpoints})
-        cache = None if engine.judges is None else engine.judges.cache
-        judges.append({"name": judge.name, "kind": judge.kind, "models": models, "cache": cache})
+    if engine.judges is not None:
+        for judge in engine.judges.judges:
+            endpoints = [endpoint for leaf in judge.leaves for endpoint in leaf.endpoints]
+            models = sorted({endpoint.model for endpoint in endpoints})
+            entry = {"name": judge.name, "kind": judge.kind, "models": models}
+            judges.append({**entry, "cache": engine.judges.cache})
     return {
         "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
         "token": secret is not None,
         "rule": engine.rule.name,
-        "criteria": []
-        if engine.rubric is None
-        else [criterion.name for criterion in engine.rubric.criteria],
+        "criteria": [criterion.name for criterion in criteria],
         "rubrics": sorted(config.read_rubrics(folder)),
         "judges": judges,
         "records": None if engine.records is None else str(engine.records),
@@ -287,36 +273,29 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
 
 
 def describe_plan(plan: dict[str, Any]) -> str:
-    """The plan in lines for a reader."""
-    line = partial(labelled, width=11)
+    """The plan of `plan_service` as text: one labelled line per subject."""
     token = "callers need a token" if plan["token"] else "no token: only this machine can reach it"
     criteria = "the criteria of each query"
     if plan["criteria"]:
         criteria = f"{len(plan['criteria'])} criteria for all, and those of each query"
-    if plan["group_size"] is None:
-        samples = "refused, unless they say group_size"
-    else:
+    samples = "refused unless they say group_size"
+    if plan["group_size"] is not None:
         samples = f"{plan['group_size']} to a group, within {plan['deadline']:g} s"
     lines = [
-        line("address", f"{plan['address']}; {token}"),
-        line("reward", f"{plan['rule']}; {criteria}"),
+        ("address", f"{plan['address']}; {token}"),
+        ("reward", f"{plan['rule']}; {criteria}"),
     ]
     if plan["rubrics"]:
-        lines.append(line("rubrics", f"callers may name {', '.join(plan['rubrics'])}"))
+        lines.append(("rubrics", f"callers may name {', '.join(plan['rubrics'])}"))
     for judge in plan["judges"]:
         models = ", ".join(judge["models"])
-        lines.append(
-            line(
-                "judge", f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"
-            )
-        )
+        text = f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"
+        lines.append(("judge", text))
+    limits = f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts"
     lines += [
-        line("samples", f"one at a time: {samples}; answers are kept for {plan['keep']:g} s"),
-        line(
-            "limits",
-            f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts",
-        ),
-        line("records", plan["records"] or "none"),
-        line("folder", plan["folder"]),
+        ("samples", f"one at a time: {samples}; answers are kept for {plan['keep']:g} s"),
+        ("limits", limits),
+        ("records", plan["records"] or "none"),
+        ("folder", plan["folder"]),
     ]
-    return "\n".join(lines)
+    return "\n".join(labelled(name, text, width=11) for name, text in lines)

@@ -1,6 +1,6 @@
 """Many requests, one reward engine: all requests that arrive while a batch is processed form the next batch.
 
-    pipeline = Pipeline(engine)
+    pipeline = Pipeline(engine, metrics)
     scored = await pipeline.score(groups, step=12)        Scored(rewards=((1.0, 0.0),), graded=Graded(…), metrics={…})
 
     requests ──► queue ──► thread: run verifiers on all groups in one call ──► judges, per request ──► fuse ──► answers
@@ -17,8 +17,9 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -31,6 +32,7 @@ from rubrank.rubrics.files import refuse_files
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import ScoreTable
+from rubrank.service.metrics import Metrics
 from rubrank.training.engine import Graded, RewardEngine
 
 # larger batches are not faster, and requests would wait longer for each other
@@ -66,31 +68,27 @@ class _Job:
     alone: bool = False
     result: Any = None
     """The result for the future, or an exception."""
-    rollouts: int = 0
     started_at: float = field(default_factory=time.perf_counter)
 
-    def __post_init__(self) -> None:
-        self.rollouts = sum(len(group.rollouts) for group in self.groups)
+    @cached_property
+    def rollouts(self) -> int:
+        return sum(len(group.rollouts) for group in self.groups)
 
 
 class Pipeline:
-    """Belongs to one event loop; `close` ends its thread.
-
-    on_batch: called with the number of rollouts of a batch.
-    named_rubrics: content of the rubrics that callers may name.
-    """
+    """Belongs to one event loop; `close` ends its thread. named_rubrics: content of those that callers may name."""
 
     def __init__(
         self,
         engine: RewardEngine,
-        on_batch: Callable[[int], None] = lambda rollouts: None,
+        metrics: Metrics,
         named_rubrics: Mapping[str, Any] | None = None,
     ) -> None:
         self.engine = engine
         self._named_rubrics = named_rubrics or {}
         self.waiting = 0
         """Rollouts in the queue or in work."""
-        self._on_batch = on_batch
+        self._metrics = metrics
         self._can_mix = _can_mix(engine)
         self._rubrics: dict[bytes, Rubric] = {}
         """Rubrics of requests, by the digest of their data."""
@@ -112,33 +110,28 @@ class Pipeline:
         step: int,
         *,
         train: bool = True,
-        write: bool = True,
         alone: bool = False,
     ) -> Scored:
         """Rewards of whole groups. alone: fused separately, with the metrics of a step."""
         groups = self.resolve_rubrics(groups)
-        options: dict[str, Any] = {"step": step, "train": train, "write": write, "alone": alone}
-        if self.engine.judges is None:
-            scored: Scored = await self._submit(_Job(groups, self._loop.create_future(), **options))
-            return scored
-        graded = await self.grade(groups)
-        self.engine.check_judgments(graded)
-        return await self.fuse(groups, graded, **options)
+        graded = None
+        if self.engine.judges is not None:
+            graded = await self.grade(groups)
+            self.engine.check_judgments(graded)
+        return await self.fuse(groups, graded, step=step, train=train, alone=alone)
 
     async def grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
         """Scores of groups with resolved rubrics; `compare=False` leaves comparisons to later."""
         started_at = time.perf_counter()
-        graded: Graded = await self._submit(_Job(groups, self._loop.create_future(), fuse=False))
+        graded: Graded = await self._submit(groups, fuse=False)
         if self.engine.judges is None:
             return graded
         judged = await self.engine.ask(ScoreTable(graded.groups), groups, compare=compare)
         return replace(judged, seconds=time.perf_counter() - started_at)
 
-    async def fuse(self, groups: Sequence[Group], graded: Graded, **options: Any) -> Scored:
-        """Rewards from scores."""
-        scored: Scored = await self._submit(
-            _Job(groups, self._loop.create_future(), graded=graded, **options)
-        )
+    async def fuse(self, groups: Sequence[Group], graded: Graded | None, **options: Any) -> Scored:
+        """Rewards from scores; graded None: verifiers decide all of them first. options: fields of a job."""
+        scored: Scored = await self._submit(groups, graded=graded, **options)
         return scored
 
     def resolve_rubrics(self, groups: Sequence[Group]) -> list[Group]:
@@ -152,9 +145,8 @@ class Pipeline:
             if group.rubric is None or isinstance(group.rubric, Rubric):
                 resolved.append(group)
                 continue
-            digest = blake2b(
-                repr(group.rubric).encode("utf-8", "surrogatepass"), digest_size=16
-            ).digest()
+            text = repr(group.rubric).encode("utf-8", "surrogatepass")
+            digest = blake2b(text, digest_size=16).digest()
             if digest not in self._rubrics:
                 where = f"group {group.id!r}"
                 with refuse_files(self._named_rubrics):
@@ -166,7 +158,9 @@ class Pipeline:
             resolved.append(group.model_copy(update={"rubric": self._rubrics[digest]}))
         return resolved
 
-    async def _submit(self, job: _Job) -> Any:
+    async def _submit(self, groups: Sequence[Group], **options: Any) -> Any:
+        """Put a job into the queue, and wait for its result."""
+        job = _Job(groups, self._loop.create_future(), **options)
         self.waiting += job.rollouts
         try:
             self._jobs.put(job)
@@ -197,7 +191,8 @@ class Pipeline:
 
     def _work(self, jobs: list[_Job]) -> None:
         ungraded = [job for job in jobs if job.graded is None]
-        self._on_batch(sum(job.rollouts for job in ungraded))
+        self._metrics.count("batches")
+        self._metrics.count("rollouts", sum(job.rollouts for job in ungraded))
         if ungraded:
             self._grade(ungraded)
         batches: dict[Hashable, list[_Job]] = {}
@@ -235,11 +230,8 @@ class Pipeline:
         graded = job.graded
         assert graded is not None
         criteria = graded.groups[0].criteria
-        if (
-            not self._can_mix
-            or job.alone
-            or any(group.criteria != criteria for group in graded.groups[1:])
-        ):
+        has_one_rubric = all(group.criteria == criteria for group in graded.groups)
+        if job.alone or not self._can_mix or not has_one_rubric:
             return id(job)
         return (job.step, job.train, job.write, graded.judging is None, criteria)
 
@@ -265,10 +257,9 @@ class Pipeline:
         start = 0
         for job in jobs:
             end = start + len(job.groups)
+            rows = slice(start, end)
             assert job.graded is not None
-            job.result = Scored(
-                step.rewards[start:end], job.graded, stopped_by[start:end], step.metrics
-            )
+            job.result = Scored(step.rewards[rows], job.graded, stopped_by[rows], step.metrics)
             start = end
 
 

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rubrank.errors import InvalidInput
 from rubrank.grading.cluster import start_ray
@@ -31,10 +31,11 @@ from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
-from rubrank.service.service import Service, name_replica, open_service, refuse_ending
+from rubrank.service.service import Service, open_service, refuse_ending
 from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded
 
+T = TypeVar("T")
 _OWNER = "serve"
 COHORTS_ACTOR = "rubrank-cohorts"
 LIMITS_ACTOR = "rubrank-limits"
@@ -77,35 +78,17 @@ class CohortsActor:
             )
         return self._cohorts
 
-    async def enter(self, replica: str, sample: ServiceSample) -> ActorReply:
-        """A ticket, or the answer."""
-        return await self._reply(replica, self.get_cohorts().enter(sample, replica))
-
-    async def settle(self, replica: str, ticket: Ticket, graded: Graded | None) -> ActorReply:
-        """Wait for the siblings."""
-        return await self._reply(replica, self.get_cohorts().settle(ticket, graded))
-
-    async def publish(
-        self, replica: str, ticket: int, answers: Sequence[SampleAnswer]
+    async def call(
+        self, replica: str, method: Callable[..., Awaitable[Any]], *arguments: Any
     ) -> ActorReply:
-        """Answer all callers of a group."""
-        return await self._reply(replica, self.get_cohorts().publish(ticket, answers))
-
-    async def fail(self, replica: str, ticket: int, error: Exception) -> ActorReply:
-        """Scoring failed."""
-        return await self._reply(replica, self.get_cohorts().fail(ticket, error))
-
-    async def abandon(self, replica: str, ticket: Ticket) -> ActorReply:
-        """The caller is gone."""
-        return await self._reply(replica, self.get_cohorts().abandon(ticket))
-
-    async def find_answer(self, replica: str, request_id: str) -> ActorReply:
-        """The answer that a request got before."""
-        return await self._reply(replica, self.get_cohorts().find_answer(request_id))
-
-    async def add_answer(self, replica: str, request_id: str, answer: bytes) -> ActorReply:
-        """Keep the answer to a request."""
-        return await self._reply(replica, self.get_cohorts().add_answer(request_id, answer))
+        """Call a method of `Cohorts` for a replica."""
+        self._last_seen[replica] = time.monotonic()
+        try:
+            return ActorReply(await method(self.get_cohorts(), *arguments))
+        except asyncio.CancelledError:  # the replica was considered dead, but is alive
+            return ActorReply(error=refuse_ending())
+        except Exception as error:
+            return ActorReply(error=error)
 
     async def ping(self, replica: str) -> None:
         """The replica is alive."""
@@ -115,15 +98,6 @@ class CohortsActor:
     def close(self) -> None:
         """Write everything to disk."""
         self._store.close()
-
-    async def _reply(self, replica: str, call: Awaitable[Any]) -> ActorReply:
-        self._last_seen[replica] = time.monotonic()
-        try:
-            return ActorReply(await call)
-        except asyncio.CancelledError:  # the replica was considered dead, but is alive
-            return ActorReply(error=refuse_ending())
-        except Exception as error:
-            return ActorReply(error=error)
 
     async def _watch_replicas(self, cohorts: Cohorts) -> None:
         while True:
@@ -136,55 +110,52 @@ class CohortsActor:
 
 
 class RemoteCohorts:
-    """The cohorts in the actor, as a replica sees them."""
+    """The cohorts in the actor, with those methods of `Cohorts` that a replica needs."""
 
     def __init__(self, actor: Any, replica: str) -> None:
         self._actor = actor
         self._replica = replica
 
-    async def _call(self, method: Any, *args: Any) -> Any:
+    async def _call(self, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         from ray.exceptions import RayActorError
 
         try:
-            reply: ActorReply = await method.remote(self._replica, *args)
-        except (
-            RayActorError
-        ):  # Ray restarts the actor, which loads its state from disk; callers try again
+            reply = await self._actor.call.remote(self._replica, method, *arguments)
+        except RayActorError:
+            # Ray restarts the actor, which loads its state from disk; callers try again.
             raise refuse_ending() from None
         if reply.error is not None:
             raise reply.error
-        return reply.value
+        value: T = reply.value
+        return value
 
     async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """A ticket, or the answer."""
-        result: Ticket | SampleAnswer = await self._call(self._actor.enter, sample)
-        return result
+        """Add a sample to its group; the answer, if it was answered before."""
+        return await self._call(Cohorts.enter, sample, self._replica)
 
     async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
-        result: GroupWork | SampleAnswer = await self._call(self._actor.settle, ticket, graded)
-        return result
+        return await self._call(Cohorts.settle, ticket, graded)
 
     async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all callers of a group."""
-        await self._call(self._actor.publish, ticket, list(answers))
+        await self._call(Cohorts.publish, ticket, list(answers))
 
     async def fail(self, ticket: int, error: Exception) -> None:
         """Scoring failed."""
-        await self._call(self._actor.fail, ticket, error)
+        await self._call(Cohorts.fail, ticket, error)
 
     async def abandon(self, ticket: Ticket) -> None:
         """The caller is gone."""
-        await self._call(self._actor.abandon, ticket)
+        await self._call(Cohorts.abandon, ticket)
 
     async def find_answer(self, request_id: str) -> bytes | None:
-        """The answer that a request got before."""
-        answer: bytes | None = await self._call(self._actor.find_answer, request_id)
-        return answer
+        """The stored answer to a request, if there is one."""
+        return await self._call(Cohorts.find_answer, request_id)
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Keep the answer to a request."""
-        await self._call(self._actor.add_answer, request_id, answer)
+        """Store the answer to a request."""
+        await self._call(Cohorts.add_answer, request_id, answer)
 
     async def keep_alive(self) -> None:
         """Ping the actor at regular intervals."""
@@ -202,7 +173,7 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
     async def opener() -> AsyncIterator[tuple[Service, str | None]]:
         import ray
 
-        replica = name_replica()
+        replica = f"{os.uname().nodename}-{os.getpid()}"  # used in file names
         cohorts = RemoteCohorts(ray.get_actor(COHORTS_ACTOR, NAMESPACE), replica)
         service = await open_service(config, folder, cohorts, replica)
         if service.engine.judges is not None:
@@ -220,11 +191,11 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
 def check_replicas(config: ServiceConfig, folder: Path) -> None:
     """Raise InvalidInput for settings that do not work with several replicas."""
     if config.certificate is not None:
-        remedy = "Put a proxy with TLS before it."
+        remedy = "Put a proxy with TLS in front of it."
         raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)
     if config.make_engine(folder).remembers:
         allowed = (
-            "one that remembers nothing with replicas on Ray: each replica would remember by itself"
+            "a rule that remembers nothing if there are replicas, which would each learn apart"
         )
         raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
 

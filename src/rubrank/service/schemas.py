@@ -11,7 +11,7 @@ score is `null`, and so is the reward of a rollout without any score. Numbers ar
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -66,29 +66,23 @@ class GroupBody(BaseModel):
         """The group; name: its id if it has none; most: rollouts of a group; thinking: as the engine has it."""
         number = len(self.responses)
         if number > most:
-            raise InvalidInput(
-                REQUEST, f"{where}.responses", f"at most {most:,}", f"{number:,}", "See max_group."
-            )
+            what = f"{where}.responses"
+            raise InvalidInput(REQUEST, what, f"at most {most:,}", f"{number:,}", "See max_group.")
         finish_reasons = self.finish_reasons or [None] * number
         if len(finish_reasons) != number:
             got = f"{len(finish_reasons)} for {number} responses"
             raise InvalidInput(REQUEST, f"{where}.finish_reasons", "one for each response", got, "")
         rollouts = []
-        for i, (response, finish_reason) in enumerate(
-            zip(self.responses, finish_reasons, strict=True)
-        ):
-            rollouts.append(
-                self._make_rollout(
-                    response, finish_reason, f"{REQUEST}: {where}.responses.{i}", thinking
-                )
-            )
-        return Group.model_construct(
-            id=name if self.id is None else self.id, rollouts=tuple(rollouts), rubric=self.rubric
-        )
+        for i, response in enumerate(self.responses):
+            what = f"{where}.responses.{i}"
+            rollouts.append(self._make_rollout(response, finish_reasons[i], what, thinking))
+        id = name if self.id is None else self.id
+        return Group.model_construct(id=id, rollouts=tuple(rollouts), rubric=self.rubric)
 
     def _make_rollout(
-        self, response: Any, finish_reason: str | None, where: str, thinking: Thinking
+        self, response: Any, finish_reason: str | None, what: str, thinking: Thinking
     ) -> Rollout:
+        """One rollout. what: its place in the request, for errors."""
         metadata = self.metadata or {}
         if not isinstance(response, Mapping) or "response" not in response:
             return rollout_of(
@@ -98,26 +92,20 @@ class GroupBody(BaseModel):
                 metadata=metadata,
                 finish_reason=finish_reason,
                 thinking=thinking,
-                where=where,
+                where=f"{REQUEST}: {what}",
             )
         # The response has the fields of a rollout; add those that the group has in common.
-        pattern = rollout_of(self.prompt, "", tools=self.tools, where=where)
-        rollout_metadata = response.get("metadata") or {}
-        if not isinstance(rollout_metadata, Mapping):
-            got = type(rollout_metadata).__name__
-            raise InvalidInput(
-                REQUEST, f"{where.removeprefix(REQUEST + ': ')}.metadata", "an object", got, ""
-            )
+        common = rollout_of(self.prompt, "", tools=self.tools, where=f"{REQUEST}: {what}")
+        own_metadata = check_object(response.get("metadata") or {}, f"{what}.metadata")
         fields = {
-            "prompt": pattern.prompt,
-            "tools": pattern.tools,
+            "prompt": common.prompt,
+            "tools": common.tools,
             "finish_reason": finish_reason,
             **response,
-            "metadata": {**metadata, **rollout_metadata},
+            "metadata": {**metadata, **own_metadata},
         }
-        rollout = to_rollout(
-            {name: value for name, value in fields.items() if value is not None}, where
-        )
+        present = {name: value for name, value in fields.items() if value is not None}
+        rollout = to_rollout(present, f"{REQUEST}: {what}")
         opening_tag = None if thinking == "tags" else prompt_opening_tag(self.prompt)
         return rollout if opening_tag is None else rollout.begun_in_thoughts(opening_tag)
 
@@ -286,8 +274,3 @@ def write_cost(judging: Judgments | None) -> dict[str, Any]:
         "asked": judging.asked,
         "missing": judging.lost,
     }
-
-
-def select_first(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The values of the first rollout."""
-    return {name: rollout_values[0] for name, rollout_values in values.items()}

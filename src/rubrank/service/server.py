@@ -164,14 +164,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def _start_timer(self, seconds: float, what: str) -> None:
         """Refuse the request if this part of it is not complete in time."""
         self._stop_timer()
-        self._timer = self.loop.call_later(
-            seconds,
-            self._refuse,
-            408,
-            what,
-            f"sent within {seconds:g} s",
-            "less than all of it by then",
-        )
+        allowed = f"sent within {seconds:g} s"
+        got = "only a part of it"
+        self._timer = self.loop.call_later(seconds, self._refuse, 408, what, allowed, got)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -184,10 +179,11 @@ class LimitedProtocol(HttpToolsProtocol):
         # In these two cases the client would read the error as the answer to another request, or after an answer.
         if not is_answering and not is_reading_body:
             answer = make_error_response(refuse(status, what, allowed, got))
-            head = f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
-            self.transport.write(
-                f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + bytes(answer.body)
+            head = (
+                f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                f"Content-Length: {len(answer.body)}\r\n\r\n"
             )
+            self.transport.write(head.encode() + bytes(answer.body))
         self.transport.close()
 
 
@@ -241,9 +237,8 @@ def make_opener(
         except (RubrankError, OSError, sqlite3.Error) as error:
             if failures is not None:
                 failures.append(error)
-                logging.getLogger(
-                    "uvicorn.error"
-                ).disabled = True  # one line instead of a traceback, see `serve`
+                # `serve` prints one line instead of uvicorn's traceback.
+                logging.getLogger("uvicorn.error").disabled = True
             raise
         try:
             yield service, secret
@@ -280,10 +275,9 @@ def make_server(
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """The server, the socket it is to listen on, and its URL."""
     tls = config.find_tls_files(folder)
-    files: dict[str, Any] = (
-        {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
-    )
-
+    files: dict[str, Any] = {}
+    if tls is not None:
+        files = {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
     _raise_descriptor_limit()
     # The limit on bodies is later than that of `access.read_body`, which has a better error.
     limits = ConnectionLimits(Token(config.read_secret(folder)), config.body_timeout + 5.0)

@@ -14,35 +14,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group
 from rubrank.service.access import RequestRefused, refuse
-from rubrank.service.cohorts import (
-    CohortApi,
-    Cohorts,
-    GroupWork,
-    SampleAnswer,
-    ServiceSample,
-    Ticket,
-)
+from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
 from rubrank.service.pipeline import Pipeline, Scored
-from rubrank.service.schemas import GroupsRequest, select_first, to_json, write_cost, write_scores
+from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_scores
 from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.rollouts import rollout_of
 from rubrank.training.shapes.arrivals import ArrivingPairs, merge_rollouts
 from rubrank.training.state import drop_half_record
+
+if TYPE_CHECKING:
+    from rubrank.service.replicas import RemoteCohorts
 
 _log = logging.getLogger("rubrank.service")
 _LOG_PAUSE = 60.0
@@ -54,7 +49,7 @@ _WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 
 
 async def open_service(
-    config: ServiceConfig, folder: Path, cohorts: CohortApi | None = None, replica: str = ""
+    config: ServiceConfig, folder: Path, cohorts: RemoteCohorts | None = None, replica: str = ""
 ) -> Service:
     """The service of a configuration, in the state in which its last process ended.
 
@@ -83,7 +78,7 @@ class Service:
         config: ServiceConfig,
         engine: RewardEngine,
         store: ServiceStore,
-        cohorts: CohortApi | None = None,
+        cohorts: RemoteCohorts | None = None,
         named_rubrics: Mapping[str, Any] | None = None,
     ) -> None:
         self.config = config
@@ -91,13 +86,16 @@ class Service:
         self.metrics = Metrics()
         self.local_cohorts: Cohorts | None = None
         """None if an actor has the cohorts."""
+        self._cohorts: Cohorts | RemoteCohorts
         if cohorts is None:
             self.local_cohorts = Cohorts(
                 store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count
             )
-        self._cohorts: CohortApi = cohorts or self.local_cohorts  # type: ignore[assignment]
+            self._cohorts = self.local_cohorts
+        else:
+            self._cohorts = cohorts
         self._store = store
-        self.pipeline = Pipeline(engine, self._count_batch, named_rubrics)
+        self.pipeline = Pipeline(engine, self.metrics, named_rubrics)
         self.is_ready = False
         self.is_ending = False
         self._ending_since: float | None = None
@@ -111,8 +109,8 @@ class Service:
         self._pairs: dict[int, ArrivingPairs] = {}
         """Cohort → pairs of its samples that are judged before the cohort is complete."""
         self._recent: deque[bool] = deque(maxlen=config.window)
-        self._starved_logged = -math.inf
         """For each of the last groups of single samples: was it complete?"""
+        self._starved_logged = -math.inf
         self._warm_up = asyncio.create_task(self._prepare())
 
     async def _prepare(self) -> None:
@@ -120,10 +118,8 @@ class Service:
         try:
             if self.engine.rubric is not None:
                 await asyncio.to_thread(self.try_engine)
-        except (
-            RubrankError
-        ):  # the shared rubric alone may not be enough: queries bring their own criteria
-            pass
+        except RubrankError:
+            pass  # the shared rubric alone may not be enough: queries bring their own criteria
         except Exception:  # callers will get the error too, and some requests may work
             _log.exception("warming up did not work")
         self.is_ready = True
@@ -161,13 +157,10 @@ class Service:
                 _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
                 return stored[_DIGEST_BYTES:]
-        if (
-            request_id not in self._running
-        ):  # checked again: another call may have started it during the await
-            self._running[request_id] = (
-                digest,
-                self._start(self._score_and_keep(request, request_id, digest)),
-            )
+        if request_id not in self._running:
+            # Checked again, because another call may have started it during the await.
+            work = self._score_and_keep(request, request_id, digest)
+            self._running[request_id] = (digest, self._start(work))
         first_digest, task = self._running[request_id]
         _check_same_body(digest, first_digest)
         return await asyncio.shield(task)
@@ -220,16 +213,15 @@ class Service:
         """The scores of one rollout; criteria on which rollouts are compared are left out."""
         self._admit(1)
         graded = await self.pipeline.grade(self.pipeline.resolve_rubrics([group]), compare=False)
-        answer = write_scores(graded.groups[0], with_reasons=True)
         cost = write_cost(graded.judging)
         self._count_judges(cost)
-        return to_json(
-            {
-                "scores": select_first(answer["scores"]),
-                "reasons": select_first(answer["reasons"]),
-                "cost": cost,
-            }
-        )
+        scores = graded.groups[0]
+        answer = {
+            "scores": dict(zip(scores.names, scores.scores[0].tolist(), strict=True)),
+            "reasons": dict(zip(scores.names, scores.reasons[0], strict=True)),
+            "cost": cost,
+        }
+        return to_json(answer)
 
     # --------------------------------------------------------------------------------------------------- samples
 
@@ -255,9 +247,8 @@ class Service:
         try:
             if self.engine.judges is not None:
                 graded = await self.pipeline.grade([single], compare=False)
-                if (
-                    self.local_cohorts is not None
-                ):  # with replicas, another one may score the group, without these pairs
+                # With replicas, another one may score the group, without these pairs.
+                if self.local_cohorts is not None:
                     self._compare_with_siblings(ticket, single, graded)
         except BaseException:
             await self._cohorts.abandon(ticket)
@@ -268,11 +259,8 @@ class Service:
             return result
         try:
             answers = self._unsaved.pop(ticket.cohort, None)
-            if (
-                answers is None
-                or result.late is not None
-                or len(answers) != len(result.group.rollouts)
-            ):
+            is_usable = answers is not None and len(answers) == len(result.group.rollouts)
+            if not is_usable or result.late is not None:
                 answers = await self._score_cohort(result, pairs)
             try:
                 await self._cohorts.publish(result.ticket, answers)
@@ -294,9 +282,8 @@ class Service:
                 self.engine, ticket.group, single.rubric, ticket.size, self._start
             )
             self._pairs[ticket.cohort] = pairs
-            while (
-                len(self._pairs) > self.config.max_waiting
-            ):  # drop those whose callers never came back
+            # Drop those whose callers never came back.
+            while len(self._pairs) > self.config.max_waiting:
                 del self._pairs[next(iter(self._pairs))]
         # The place of a sample is its number in the cohort, which a restart does not change.
         pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
@@ -310,12 +297,9 @@ class Service:
         if self.engine.judges is None:
             graded = await self.pipeline.grade([work.group])
         else:
-            parts = await asyncio.gather(
-                *(self._grade_member(work, number) for number in range(len(work.graded)))
-            )
-            graded = await merge_rollouts(
-                self.engine, work.group, parts, pairs, tuple(range(len(parts)))
-            )
+            numbers = range(len(work.graded))
+            parts = await asyncio.gather(*(self._grade_member(work, i) for i in numbers))
+            graded = await merge_rollouts(self.engine, work.group, parts, pairs, tuple(numbers))
         self.engine.check_judgments(graded)
         scored = await self.pipeline.fuse(
             [work.group], graded, step=work.step, train=work.train, write=work.late is None
@@ -374,25 +358,14 @@ class Service:
         most = self.config.max_waiting
         if rollouts > most:  # waiting would not help
             remedy = "Send fewer groups at a time, or raise max_waiting."
-            raise refuse(
-                413, "rollouts", f"at most {most:,} pending", f"{rollouts:,} in one request", remedy
-            )
+            got = f"{rollouts:,} in one request"
+            raise refuse(413, "rollouts", f"at most {most:,} pending", got, remedy)
         pending = self.pipeline.waiting + len(self._tasks)
         if pending + rollouts > most:
             self.metrics.count("turned_away")
             got = f"{pending:,} pending, and {rollouts:,} more"
-            raise refuse(
-                429,
-                "rollouts",
-                f"at most {most:,} pending",
-                got,
-                "Try again in a moment.",
-                "service",
-            )
-
-    def _count_batch(self, rollouts: int) -> None:
-        self.metrics.count("batches")
-        self.metrics.count("rollouts", rollouts)
+            remedy = "Try again in a moment."
+            raise refuse(429, "rollouts", f"at most {most:,} pending", got, remedy, "service")
 
     def _count_judges(self, cost: dict[str, Any]) -> None:
         for name in ("calls", "hits", "cost", "missing"):
@@ -421,9 +394,8 @@ class Service:
         self.begin_shutdown()
         await asyncio.gather(self._warm_up, return_exceptions=True)
         assert self._ending_since is not None
-        elapsed = (
-            time.monotonic() - self._ending_since
-        )  # the server may have waited for callers already
+        # The server may have waited for callers already.
+        elapsed = time.monotonic() - self._ending_since
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
             self.local_cohorts.close(refuse_ending())
@@ -445,23 +417,16 @@ class Service:
 
 def refuse_ending() -> RequestRefused:
     """The error for callers while the service is shutting down."""
-    return refuse(
-        503,
-        "service",
-        "running",
-        "shutting down",
-        "Try again: what was paid for is kept.",
-        "service",
-    )
+    remedy = "Try again: what was paid for is kept."
+    return refuse(503, "service", "running", "shutting down", remedy, "service")
 
 
 def _check_same_body(digest: bytes, first: bytes) -> None:
     """Raise if the body differs from that of the first request with this id: the stored rewards would be wrong."""
     if digest != first:
         remedy = "Give every request its own id; repeat a request with the same body."
-        raise refuse(
-            409, "request_id", "that of one request", "another body than the first time", remedy
-        )
+        got = "a different body than the first time"
+        raise refuse(409, "request_id", "used for one request", got, remedy)
 
 
 def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
@@ -470,27 +435,21 @@ def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
     (stopped_by,) = scored.stopped_by
     group = scored.graded.groups[0]
     usable: Sequence[float] = fill_unknown(rewards)
-    number = len(rewards)
-    cost = write_cost(scored.graded.judging)["cost"] / number
+    size = len(rewards)
+    cost = write_cost(scored.graded.judging)["cost"] / size
     answers = []
-    for i in range(number):
-        answers.append(
-            SampleAnswer(
-                reward=float(rewards[i]),
-                usable=float(usable[i]),
-                group=group.id,
-                samples=number,
-                size=work.size,
-                scores=dict(zip(group.names, group.scores[i].tolist(), strict=True)),
-                reasons=dict(zip(group.names, group.reasons[i], strict=True)),
-                stopped_by=", ".join(stopped_by[i]),
-                cost=cost,
-                late=work.late is not None,
-            )
+    for i in range(size):
+        answer = SampleAnswer(
+            reward=float(rewards[i]),
+            usable=float(usable[i]),
+            group=group.id,
+            samples=size,
+            size=work.size,
+            scores=dict(zip(group.names, group.scores[i].tolist(), strict=True)),
+            reasons=dict(zip(group.names, group.reasons[i], strict=True)),
+            stopped_by=", ".join(stopped_by[i]),
+            cost=cost,
+            late=work.late is not None,
         )
+        answers.append(answer)
     return answers
-
-
-def name_replica() -> str:
-    """A name for this process, used in file names."""
-    return f"{os.uname().nodename}-{os.getpid()}"

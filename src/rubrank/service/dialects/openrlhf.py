@@ -32,20 +32,13 @@ def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
     if labels is None:
         labels = [None] * len(queries or ())
     if queries is None or prompts is None or not len(queries) == len(prompts) == len(labels):
-        lengths = [
-            "none" if values is None else str(len(values)) for values in (queries, prompts, labels)
-        ]
-        raise InvalidInput(
-            WHERE, "query, prompts, labels", "lists of the same length", ", ".join(lengths), ""
-        )
+        lists = (queries, prompts, labels)
+        got = ", ".join("none" if values is None else str(len(values)) for values in lists)
+        raise InvalidInput(WHERE, "query, prompts, labels", "lists of the same length", got, "")
     samples = []
     for query, prompt, label in zip(queries, prompts, labels, strict=True):
-        response, finish_reason = split_query(query, prompt, reader.end_tokens)
-        samples.append(
-            reader.make_sample(
-                prompt, Completion(response, finish_reason), label, body, where=WHERE
-            )
-        )
+        completion = Completion(*split_query(query, prompt, reader.end_tokens))
+        samples.append(reader.make_sample(prompt, completion, label, body, where=WHERE))
     return samples
 
 
@@ -76,10 +69,9 @@ def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str
         raise InvalidInput(WHERE, "query and prompts", "texts", got, "")
     before, _, response = query.partition(prompt) if prompt else ("", "", query)
     if prompt and (prompt not in query or len(before) > _MOST_BEFORE):
-        remedy = "The reward would be that of another text: send query = prompt + response."
-        raise InvalidInput(
-            WHERE, "query", "a text that begins with its prompt", repr(query[:60]), remedy
-        )
+        allowed = "a text that begins with its prompt"
+        remedy = "Another text would be scored: send query = prompt + response."
+        raise InvalidInput(WHERE, "query", allowed, repr(query[:60]), remedy)
     stripped = response.rstrip()
     is_stopped = False
     tokens = tuple(token for token in end_tokens if token)

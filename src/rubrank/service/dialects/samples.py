@@ -51,21 +51,19 @@ class SampleReader:
         group = keys.uid if keys.group_id is None else keys.group_id
         # The same prompt at another step, or in an evaluation, is another group.
         period = (keys.step, keys.train)
-        key = (
-            digest_json("prompt", prompt, label, *period)
-            if group is None
-            else digest_json("id", group, *period)
-        )
+        if group is None:
+            key = digest_json("prompt", prompt, label, *period)
+        else:
+            key = digest_json("id", group, *period)
         is_named = keys.sample_id is not None
         if is_named:
             member = digest_json("id", keys.sample_id)
         else:
             member = digest_json("text", completion.content, completion.finish_reason)
         if keys.step is None and self.needs_step:
-            allowed = "given if attributes start at a step"
-            raise InvalidInput(
-                where, "step", allowed, "none", "Leave `start` out of the attributes."
-            )
+            allowed = "given if attributes start at a later step"
+            remedy = "Leave `start` out of the attributes."
+            raise InvalidInput(where, "step", allowed, "none", remedy)
         step = keys.step or 0
         name = f"{step}/{key.hex()[:12] if group is None else group}"
         return ServiceSample(
@@ -86,13 +84,8 @@ class SampleReader:
             remedy = "Set group_size in the file of the service: how many samples the trainer draws for a prompt."
             raise InvalidInput(where, "group_size", "known", "none", remedy)
         if size > self.max_group:
-            raise InvalidInput(
-                where,
-                "group_size",
-                f"at most {self.max_group:,}",
-                f"{size:,}"[:60],
-                "See max_group.",
-            )
+            allowed = f"at most {self.max_group:,}"
+            raise InvalidInput(where, "group_size", allowed, f"{size:,}"[:60], "See max_group.")
         return size
 
 
