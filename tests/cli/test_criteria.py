@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
-import rubrank.verifiers.if_rlvr.constraints
+import rubrank.verifiers.if_rlvr
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app

@@ -8,7 +8,6 @@ import pytest
 from cases import folded
 
 import rubrank.verifiers.ifeval.format
-import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.errors import InvalidInput

@@ -12,7 +12,6 @@ import pytest
 import rubrank.verifiers.gates.empty
 import rubrank.verifiers.gates.language
 import rubrank.verifiers.ifeval.format
-import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.rubrics.checks import Problem, check_file, note_on

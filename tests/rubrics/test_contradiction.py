@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from cases import folded
 
-import rubrank.verifiers.if_rlvr.constraints
+import rubrank.verifiers.if_rlvr
 import rubrank.verifiers.ifbench.count
 import rubrank.verifiers.ifeval.format
-import rubrank.verifiers.ifeval.length
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.items.instruction_items
 import rubrank.verifiers.paper.format

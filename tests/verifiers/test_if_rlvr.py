@@ -11,10 +11,10 @@ from cases import folded, thinned
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.if_rlvr import constraints as if_rlvr
+from rubrank.verifiers import if_rlvr
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
-EXAMPLES = Path(if_rlvr.__file__).parents[1] / "examples"
+EXAMPLES = Path(if_rlvr.__file__).parent / "examples"
 CASES: dict[str, list[dict[str, Any]]] = {
     name: cases
     for file in ("if_rlvr.yaml", "if_rlvr_copy.yaml")

@@ -22,9 +22,10 @@ from rubrank.texts.lexicon import could_be_verb, count_syllables, is_emoji
 from rubrank.texts.text import Text
 from rubrank.verifiers import load
 from rubrank.verifiers.ifbench import format as ifbench_format
-from rubrank.verifiers.ifbench import tokens as ifbench_tokens
-from rubrank.verifiers.ifbench.tokens import count_whole, public_sentences, public_tokens
 from rubrank.verifiers.items.instruction_items import drop_nulls
+from rubrank.verifiers.shared import public_tools
+from rubrank.verifiers.shared.instruction import count_word
+from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
@@ -122,7 +123,7 @@ def test_line_indent_upstream_skips_some_blank_lines(lines: list[str]) -> None:
 
 
 def test_docstring_examples() -> None:
-    for module in (ifbench_tokens, lexicon):
+    for module in (public_tools, lexicon):
         assert doctest.testmod(module).failed == 0
 
 
@@ -155,10 +156,10 @@ def test_public_tokens(text: str, expected: list[str]) -> None:
 
 
 def test_whole_words_have_edges_except_in_scripts_without_spaces() -> None:
-    assert count_whole("sea", "Sea, undersea, sea-side seas") == 2
-    assert count_whole("天气", "今天天气好") == 1
-    assert count_whole("c++", "c++ and C++11") == 2
-    assert count_whole(" ", "a b") == 0
+    assert count_word("Sea, undersea, sea-side seas", "sea") == 2
+    assert count_word("今天天气好", "天气") == 1
+    assert count_word("c++ and C++11", "c++") == 2
+    assert count_word("a b", " ") == 0
 
 
 def test_lexicon() -> None:

@@ -7,19 +7,14 @@ import importlib
 FAMILIES: tuple[str, ...] = (
     # IFEval and its language-specific relatives
     "ifeval.words",
-    "ifeval.length",
     "ifeval.format",
-    "m_ifeval.es",
-    "m_ifeval.fr",
-    "m_ifeval.ja",
+    "m_ifeval",
     # IFBench and the IF-RLVR training constraints
     "ifbench.count",
-    "ifbench.ratio",
     "ifbench.words",
-    "ifbench.sentence",
     "ifbench.format",
     "ifbench.custom",
-    "if_rlvr.constraints",
+    "if_rlvr",
     "items.instruction_items",
     # constraints as data, and items composed of other criteria
     "items.collie",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -122,11 +121,10 @@ def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> boo
     return equal(expected, actual, tolerance)
 
 
-@lru_cache(maxsize=256)
 def pattern(text: str) -> Any:
     """A pattern from data, compiled by RE2; ValueError if RE2 does not know it (look-around, back-references)."""
     try:
-        return compile_re2(clean(text))
+        return compile_re2(text)
     except re2.error as error:
         raise ValueError(f"the pattern {text[:80]!r} cannot be used: {error}") from None
 

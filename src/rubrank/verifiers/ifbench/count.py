@@ -1,23 +1,32 @@
-"""IFBench `count:`: how many words, names, numbers, pronouns, marks.
+"""IFBench `count:`, `ratio:` and `sentence:`: how many words, names, numbers and marks; shares; what sentences hold.
 
-    count:word_count_range(min_words=57, max_words=61)    "The response must contain between 57 and 61 words."
+    count:word_count_range(min_words=57, max_words=61)     "The response must contain between 57 and 61 words."
+    ratio:overlap(reference_text="…", percentage=72)       "Maintain a trigram overlap of 72% (±2%) …"
+    sentence:keyword(word="giraffe", N=7)                  "… must include keyword giraffe in the 7-th sentence."
 
-"fixed" counts words as a reader does (`Text.words`: "don't" and "well-known" are one word each); "upstream" counts as
-the public checker does, which each docstring describes where it matters.
+"fixed" counts words and sentences as a reader does (`Text`: "don't" and "well-known" are one word each, a paragraph
+ends a sentence); "upstream" counts as the public checker does, which each docstring describes where it matters. A ratio
+of two kinds that do not occur is not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from itertools import groupby, pairwise
 
-from rubrank.texts.lexicon import word_list
+from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import (
-    count_whole,
+from rubrank.verifiers.shared.instruction import (
+    ASCII_PUNCTUATION,
+    count_within,
+    count_word,
     ifbench,
+    remove_punctuation,
+    select_sentences,
     trim,
-    without_punctuation,
 )
+from rubrank.verifiers.shared.public_tools import public_sentences
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -26,7 +35,6 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _DIGITS = re.compile(r"\d+")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _LATIN = re.compile("[A-Za-z]")
-_NAMES = re.compile(rf"\b(?:{'|'.join(word_list('person_names'))})\b")
 
 
 @ifbench("count:word_count_range")
@@ -108,7 +116,7 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Not covered: numbers in words ("three").
     """
     if compat == "upstream":
-        numbers = _DIGITS.findall(without_punctuation(text.raw))
+        numbers = _DIGITS.findall(remove_punctuation(text.raw))
     else:
         numbers = _NUMBER.findall(text.raw)
     return compare_count(len(numbers), "number", "exactly", N)
@@ -174,7 +182,7 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """
     pronouns_of_list = word_list("personal_pronouns")
     if compat == "upstream":
-        words = without_punctuation(text.raw.replace("/", " ").lower()).split()
+        words = remove_punctuation(text.raw.replace("/", " ").lower()).split()
     else:
         pronouns_of_list |= word_list("other_pronouns")
         # "it's" counts as "it"
@@ -194,7 +202,229 @@ def keywords_multiple(
     """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, expected in zip(keywords, (1, 2, 3, 5, 7), strict=True):
-        count = count_whole(keyword, text.raw)
+        count = count_word(text.raw, keyword)
         if count != expected:
             return False, f"{keyword!r}: {count} found, {expected} required"
     return True, "all five counts are right"
+
+
+# ---- ratios ----------------------------------------------------------------------------------------------------------
+
+_KINDS = {
+    ".": "declarative",
+    "。": "declarative",
+    "?": "interrogative",
+    "？": "interrogative",
+    "!": "exclamatory",
+    "！": "exclamatory",
+}
+_AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
+
+
+@ifbench("ratio:stop_words")
+def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
+    """English stop words (articles, pronouns, prepositions, auxiliaries …) are at most `percentage` % of the words.
+
+    Passes: "Cats chase mice" for 0.
+    Fails: "The cat is on the mat" for 50 (4 of 6).
+    Upstream cuts "don't" into two stop words.
+    Not covered: other languages; lists of stop words differ, this one has about 150.
+    """
+    if compat == "upstream":
+        words = [word.lower() for word in _RUN.findall(text.raw)]
+    else:
+        # "it's" counts as "it"
+        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+    if not words:
+        return False, "no words found"
+    stop_words = word_list("stop_words")
+    share = 100 * sum(word in stop_words for word in words) / len(words)
+    return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% required"
+
+
+@ifbench("ratio:sentence_type")
+def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Twice as many declarative sentences (ending in a full stop) as questions.
+
+    Passes: "A. B. C?"
+    Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either. A mark followed by a
+        closing quote, bracket, emoji or asterisks still counts;
+    upstream requires it at the very end.
+    Not covered: questions without a question mark.
+    """
+    kinds = _count_kinds(text, compat)
+    declarative = kinds["declarative"]
+    questions = kinds["interrogative"]
+    is_two_to_one = declarative == 2 * questions and (questions > 0 or compat == "upstream")
+    reason = (
+        f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 required"
+    )
+    return is_two_to_one, reason
+
+
+@ifbench("ratio:sentence_balance", version=2)
+def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """As many declarative sentences as questions as exclamations, by their last mark.
+
+    Passes: "A. B? C!"
+    Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`, closing quotes and
+        the like may follow the mark.
+    Not covered: marks that say something else than the sentence.
+    """
+    kinds = _count_kinds(text, compat)
+    counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
+    is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
+    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required".format(
+        *counts
+    )
+    return is_balanced, reason
+
+
+def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
+    """Count the kinds of sentences by their last mark."""
+    if compat == "upstream":
+        marks = [sentence[-1:] for sentence in public_sentences(text.raw)]
+        marks = [mark if mark.isascii() else "" for mark in marks]
+    else:
+        marks = [_last_mark(sentence) for sentence in text.sentences]
+    return Counter(_KINDS.get(mark, "other") for mark in marks)
+
+
+def _last_mark(sentence: str) -> str:
+    end = len(sentence)
+    while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
+        end -= 1
+    return sentence[end - 1] if end else ""
+
+
+@ifbench("ratio:overlap", version=3)
+def overlap(
+    text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed"
+) -> Answer:
+    """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
+
+    Passes: the reference itself for 100.
+    Fails: a text without common word triples for 10.
+    Upstream compares three characters in a row.
+    Not covered: answers of fewer than three words, which fail.
+    """
+    if compat == "upstream":
+        answer_words = list(text.raw)
+        reference_words = list(reference_text)
+    else:
+        answer_words = [word.lower() for word in text.words]
+        reference_words = [word.lower() for word in Text(reference_text).words]
+    answer = _trigrams(answer_words)
+    if not answer:
+        return False, "the answer has no trigram"
+    share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
+    return abs(
+        share - percentage
+    ) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
+
+
+def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+@ifbench("ratio:sentence_words", version=3)
+def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Three sentences of the same number of characters, and no word twice.
+
+    Passes: "Cats nap. Dogs run. Owls fly."
+    Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly."
+    upstream: sentences as the public splitter cuts them.
+    Not covered: forms of one word ("cat", "cats") differ.
+    """
+    sentences = select_sentences(text, compat)
+    if len(sentences) != 3:
+        return False, f"{len(sentences)} sentences found, 3 required"
+    sizes = [len(sentence.strip()) for sentence in sentences]
+    if len(set(sizes)) > 1:
+        return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"
+    words = Counter(word.casefold() for word in text.words)
+    repeated = next((word for word, count in words.items() if count > 1), None)
+    if repeated:
+        return False, f"{repeated!r} is used more than once"
+    return True, f"three sentences of {sizes[0]} characters"
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+
+@ifbench("sentence:alliteration_increment", version=2)
+def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """The longest run of words with one first letter grows from sentence to sentence.
+
+    Passes: "We go. Big bears nap. Six silly snakes hiss." (1, 2, 3).
+    Fails: equal or shorter runs.
+    Upstream adds up all runs of a sentence.
+    Not covered: sounds ("cat", "kite"); a single sentence passes.
+    """
+    sizes: list[int] = []
+    if compat == "upstream":
+        for sentence in public_sentences(text.raw):
+            words = [word.lstrip(ASCII_PUNCTUATION + " ") for word in sentence.lower().split()]
+            sizes.append(_count_alliterating([word[0] for word in words if word]))
+    else:
+        for sentence in text.sentences:
+            first_letters = [word[0].casefold() for word in Text(sentence).words]
+            runs = [len(list(run)) for _, run in groupby(first_letters)]
+            sizes.append(max(runs, default=0))
+    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
+        if next_size <= size:
+            return False, f"alliteration of {size} in sentence {number}, of {next_size} in the next"
+    return True, f"alliteration grows over {len(sizes)} sentences"
+
+
+def _count_alliterating(letters: list[str]) -> int:
+    """Count words that share their first letter with a neighbour, as the public checker does: a run of n counts n."""
+    total = 0
+    in_run = False
+    for letter, next_letter in pairwise(letters):
+        is_same = letter == next_letter
+        if is_same:
+            total += 1 if in_run else 2
+        in_run = is_same
+    return total
+
+
+@ifbench("sentence:keyword", version=2)
+def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Answer:
+    """The `N`th sentence holds `word` as a word of its own, ignoring case.
+
+    Passes: "One. A giraffe!" for giraffe, 2.
+    Fails: fewer sentences; "giraffes", which upstream accepts.
+    Not covered: inflected forms.
+    """
+    sentences = select_sentences(text, compat)
+    if not 1 <= N <= len(sentences):
+        return False, f"{len(sentences)} sentences found, so there is no sentence {N}"
+    sentence = sentences[N - 1]
+    count = count_within(sentence, word) if compat == "upstream" else count_word(sentence, word)
+    return count > 0, f"{word!r} {'is' if count else 'is not'} in sentence {N}"
+
+
+@ifbench("sentence:increment", version=2)
+def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
+    """Each sentence has exactly `small_n` words more than the one before.
+
+    Passes: "I sing. You all dance." for 1.
+    Fails: any other step; a single sentence, which upstream passes.
+    Not covered: headings and list items, which count as sentences.
+    """
+    if compat == "upstream":
+        sizes = [
+            len(remove_punctuation(sentence).split()) for sentence in public_sentences(text.raw)
+        ]
+    else:
+        sizes = [len(Text(sentence).words) for sentence in text.sentences]
+        if len(sizes) < 2:
+            return False, "fewer than two sentences found"
+    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
+        if next_size - size != small_n:
+            return (
+                False,
+                f"sentence {number} has {size} words, the next {next_size}; {small_n} more required",
+            )
+    return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from rubrank.texts.lexicon import read_names
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import ifbench, public_sentences, trim, without_punctuation
+from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, select_sentences, trim
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -150,7 +150,7 @@ def word_reverse(text: Text) -> Answer:
     Fails: "It is the bald eagle".
     Not covered: whether the rest is a sentence.
     """
-    backwards = " ".join(reversed(without_punctuation(text.raw.lower()).split()))
+    backwards = " ".join(reversed(remove_punctuation(text.raw.lower()).split()))
     is_named = "bald eagle" in backwards
     return (
         is_named,
@@ -180,7 +180,7 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: sentences as the public splitter cuts them.
     Not covered: whether it is a story.
     """
-    sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
+    sentences = select_sentences(text, compat)
     if len(sentences) != 26:
         return False, f"{len(sentences)} sentences found, 26 required"
     for letter, sentence in zip(string.ascii_lowercase, sentences, strict=True):

@@ -16,13 +16,8 @@ from itertools import pairwise, zip_longest
 
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import (
-    ifbench,
-    public_sentences,
-    public_tokens,
-    trim,
-    without_punctuation,
-)
+from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, select_sentences, trim
+from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.verifier import Answer, Compat
 
 _STAR = re.compile(r"\s*\*(?!\*)\s*\S")
@@ -76,7 +71,7 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: words joined by hyphens are one.
     """
     if compat == "upstream":
-        plain = without_punctuation(text.raw).strip()
+        plain = remove_punctuation(text.raw).strip()
         lines = sum(line != "" for line in plain.split("\n"))
         words = len(plain.split())
         return lines == words, f"{words} words on {lines} lines"
@@ -96,7 +91,7 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream looks at the last two characters.
     Not covered: emoticons such as ":-)"; headings count as sentences.
     """
-    sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
+    sentences = select_sentences(text, compat)
     for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
         if compat == "upstream":
             has_emoji = _ends_in_emoji_upstream(sentence, following)
@@ -110,10 +105,10 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _ends_in_emoji_upstream(sentence: str, following: str) -> bool:
-    bare = without_punctuation(sentence).strip()
+    bare = remove_punctuation(sentence).strip()
     if any(is_emoji(char) for char in bare[-2:]):
         return True
-    return bool(bare) and is_emoji(without_punctuation(following).strip()[:1])
+    return bool(bare) and is_emoji(remove_punctuation(following).strip()[:1])
 
 
 @ifbench("format:line_indent")

@@ -16,14 +16,14 @@ from itertools import pairwise
 
 from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import ASCII_PUNCTUATION as MARKS
-from rubrank.verifiers.ifbench.tokens import (
+from rubrank.verifiers.shared.instruction import (
+    ASCII_PUNCTUATION,
     ifbench,
-    public_sentences,
-    public_tokens,
+    remove_punctuation,
+    select_sentences,
     trim,
-    without_punctuation,
 )
+from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -37,7 +37,7 @@ _VERB_CONTEXT = frozenset(
 def _lower_words(text: Text, compat: Compat) -> list[str]:
     """Return the words in lower case."""
     if compat == "upstream":
-        return without_punctuation(text.raw).lower().split()
+        return remove_punctuation(text.raw).lower().split()
     return [word.lower() for word in text.words]
 
 
@@ -251,8 +251,8 @@ def _edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
 def _public_edge_words(raw: str) -> list[tuple[str, str]]:
     edges: list[tuple[str, str]] = []
     for sentence in public_sentences(raw):
-        from_start = sentence.lstrip(MARKS + " ").lower().split()
-        to_end = sentence.rstrip(MARKS + " ").lower().split()
+        from_start = sentence.lstrip(ASCII_PUNCTUATION + " ").lower().split()
+        to_end = sentence.rstrip(ASCII_PUNCTUATION + " ").lower().split()
         edges.append((from_start[0] if from_start else "", to_end[-1] if to_end else ""))
     return edges
 
@@ -313,7 +313,7 @@ def keywords_specific_position(
 
 def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
     """Return the `m`th word of the `n`th sentence, or None and the reason why there is none."""
-    sentences = public_sentences(text.raw) if compat == "upstream" else text.sentences
+    sentences = select_sentences(text, compat)
     if not 1 <= n <= len(sentences):
         return None, f"{len(sentences)} sentences found, so there is no sentence {n}"
     sentence = sentences[n - 1]

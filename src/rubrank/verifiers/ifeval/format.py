@@ -10,15 +10,9 @@ from rubrank._plain import clean, refuse_constant
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import (
-    AnyRelation,
-    Lang,
-    count_pattern,
-    instruction,
-    match_as_pattern,
-)
 from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, asks_for_several
-from rubrank.verifiers.shared.relation import Count, compare_count, holds
+from rubrank.verifiers.shared.instruction import Lang, count_pattern, instruction, match_as_pattern
+from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")

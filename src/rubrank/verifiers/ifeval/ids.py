@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from rubrank.verifiers.ifeval.common import Lang
+from rubrank.verifiers.shared.instruction import Lang
 from rubrank.verifiers.verifier import VERIFIERS, Verifier, find_verifier, is_verifier
 
-_LANGUAGES = ("en", "fr", "es", "ja")
 _SAME = {
     "change_case:french_capital": "change_case:english_capital",
     "change_case:spanish_capital": "change_case:english_capital",
@@ -32,7 +31,7 @@ _BY_ID = {"french": "fr", "spanish": "es"}
 def resolve(instruction_id: str) -> tuple[str, str]:
     """Return the verifier's name and the language of the instruction; an unknown id is returned as it is."""
     language, _, bare_id = instruction_id.partition(":")
-    if language not in _LANGUAGES:
+    if language not in get_args(Lang):
         bare_id = instruction_id
         name_start = instruction_id.partition(":")[2].partition("_")[0]
         language = _BY_ID.get(name_start, "en")

@@ -48,13 +48,12 @@ from pydantic import (
 
 from rubrank._plain import Strict
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import public_sentences, public_tokens
-from rubrank.verifiers.ifeval.common import translate_relation
 from rubrank.verifiers.shared import checks as c
 from rubrank.verifiers.shared import primitives as p
 from rubrank.verifiers.shared.checks import Check
 from rubrank.verifiers.shared.primitives import Level, TextMeasure
-from rubrank.verifiers.shared.relation import Relation
+from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.relation import Relation, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
 _DEEPEST = 8

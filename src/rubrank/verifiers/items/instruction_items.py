@@ -23,8 +23,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.public_tools import has_langdetect, public_language
+from rubrank.verifiers.shared.public_tools import public_language
 from rubrank.verifiers.shared.relation import Relation, compare_count
 from rubrank.verifiers.verifier import (
     UNIT,
@@ -259,7 +258,7 @@ def _check_count_upstream(name: str, params: BaseModel, answer: str, mode: Mode)
     """Return the verdict by Multi-IF's own counters; None if it has none for the instruction or the language."""
     if name not in (WORDS, SENTENCES):
         return None
-    if answer.strip() and _detect_language(answer) == "th":
+    if answer.strip() and public_language(answer) == "th":
         return missing("words and sentences of Thai are counted by a tool that is not included")
     unit = "word" if name == WORDS else "sentence"
     verdict = None
@@ -283,7 +282,7 @@ def public_count(instruction: str, answer: str) -> int | None:
     """
     if instruction not in (WORDS, SENTENCES):
         return None
-    language = _detect_language(answer)
+    language = public_language(answer)
     is_east_asian = language in ("zh-cn", "zh-tw", "ja")
     if instruction == WORDS:
         return count_words(answer) if is_east_asian else None
@@ -301,13 +300,3 @@ def count_words(answer: str) -> int:
     text = _EMOJI.sub("", text)
     characters = len(_EAST_ASIAN.findall(text))
     return characters + emojis + len(_EAST_ASIAN.sub(" ", text).split())
-
-
-def _detect_language(answer: str) -> str:
-    """Return the language that decides how the answer is counted; "en" if none is found."""
-    if has_langdetect():
-        return public_language(answer) or "en"
-    language, _ = detect_language(answer)
-    if language == "zh":
-        return "zh-cn"
-    return language or "en"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import re2
@@ -174,7 +173,7 @@ def _forbids_something(params: Any) -> str | None:
         return "given: words, patterns, characters or kinds"
     for pattern in params.patterns:
         try:
-            _pattern(pattern)
+            compile_re2(pattern)
         except re2.error as error:
             return f"with patterns that RE2 can read ({pattern!r}: {error})"
     return None
@@ -220,7 +219,7 @@ def forbidden_content(
         present += [
             f"pattern {pattern!r}"
             for pattern in patterns
-            if _pattern(pattern).search(clean(visible_text.raw))
+            if compile_re2(pattern).search(clean(visible_text.raw))
         ]
     except re2.error as error:
         return missing(f"a pattern that RE2 cannot read: {error}")
@@ -286,11 +285,6 @@ def _has_kind(kind: str, text: Text) -> bool:
     if kind == "first person":
         return find_first_person(text.raw) is not None
     return _KINDS[kind].search(text.raw) is not None
-
-
-@lru_cache(maxsize=256)
-def _pattern(pattern: str) -> Any:
-    return compile_re2(clean(pattern))
 
 
 _SLANG = word_list(

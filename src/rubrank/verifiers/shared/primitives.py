@@ -31,7 +31,7 @@ import re2
 
 from rubrank._plain import clean
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.common import count_word
+from rubrank.verifiers.shared.instruction import count_word
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
 from rubrank.verifiers.shared.relation import holds as compares
@@ -155,7 +155,6 @@ def _fold_word(piece: str) -> str:
     return (piece.strip(_AROUND) or piece.strip()).casefold()
 
 
-@lru_cache(maxsize=256)
 def pattern(source: str) -> Any:
     """The pattern, compiled by RE2; ValueError if it is none."""
     try:

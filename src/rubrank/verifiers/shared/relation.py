@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from rubrank.verifiers.verifier import Verdict, missing
 
@@ -24,15 +24,37 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "exactly": operator.eq,
     "more than": operator.gt,
     "less than": operator.lt,
-    "around": lambda count, asked: (
-        abs(count - asked) <= max(1.0, round(0.1 * asked))
-    ),  # "around 100": 90 to 110
+    # "around 100": 90 to 110
+    "around": lambda count, asked: abs(count - asked) <= max(1.0, round(0.1 * asked)),
 }
 
 
 def holds(count: float, relation: Relation, asked: float) -> bool:
     """Does the count satisfy the relation?"""
     return _TESTS[relation](count, asked)
+
+
+_TRANSLATIONS: dict[str, Relation] = {
+    **dict.fromkeys(("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"), "at least"),
+    **dict.fromkeys(("moins de", "menos de", "未満", "少于"), "less than"),
+    **dict.fromkeys(
+        ("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"), "at most"
+    ),
+    **dict.fromkeys(("plus de", "más de", "多于", "超过"), "more than"),
+    **dict.fromkeys(("exactement", "exactamente", "ちょうど", "恰好", "正好"), "exactly"),
+    **dict.fromkeys(("environ", "alrededor de", "約", "大约", "左右"), "around"),
+}
+
+
+def translate_relation(word: object) -> object:
+    """The relation in English: "au moins" and "以上" become "at least"; other values are returned unchanged."""
+    if not isinstance(word, str):
+        return word
+    return _TRANSLATIONS.get(word.strip().lower(), word)
+
+
+AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)]
+"""A relation in any of the languages of the public data."""
 
 
 def compare_count(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:

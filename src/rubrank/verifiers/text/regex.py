@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -16,17 +15,15 @@ from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 
-@lru_cache(maxsize=512)
-def compile_pattern(pattern: str, case_sensitive: bool, lines: bool) -> Any:
-    """The pattern under RE2; an error of RE2's for what it does not know (look-around, back-references)."""
-    flags = "(?ms)" if lines else "(?s)"
-    return compile_re2(flags + pattern, case_sensitive=case_sensitive, max_mem=8 << 20)
+def _compile(pattern: str, where: str, case_sensitive: bool) -> Any:
+    flags = "(?s)" if where == "whole" else "(?ms)"
+    return compile_re2(flags + pattern, case_sensitive=case_sensitive)
 
 
 def _check_pattern(params: Any) -> str | None:
     """A pattern that RE2 cannot read is the rubric's fault, and reported before grading."""
     try:
-        compile_pattern(params.pattern, params.case_sensitive, params.where != "whole")
+        _compile(params.pattern, params.where, params.case_sensitive)
     except re2.error as error:
         return f"with a pattern that RE2 can read ({params.pattern[:60]!r}: {error})"
     return None
@@ -51,7 +48,7 @@ def regex(
     Not covered: look-around and back-references, which RE2 does not have.
     """
     try:
-        compiled = compile_pattern(pattern, case_sensitive, where != "whole")
+        compiled = _compile(pattern, where, case_sensitive)
     except re2.error as error:
         return missing(f"RE2 does not know the pattern: {error}")
     raw = clean(text.raw)

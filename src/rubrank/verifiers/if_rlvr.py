@@ -8,6 +8,7 @@ be given as a list of one word, as in some of the data.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
 from functools import partial
@@ -17,14 +18,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.tokens import (
-    count_whole,
-    count_within,
-    public_sentences,
-    public_tokens,
-)
 from rubrank.verifiers.ifbench.words import word_at
-from rubrank.verifiers.ifeval.common import instruction
+from rubrank.verifiers.shared.instruction import (
+    count_within,
+    count_word,
+    instruction,
+)
+from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.shared.relation import Count, Relation, compare_count
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
@@ -86,8 +86,8 @@ def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
 
 def _count_keyword(keyword: str, text: Text, compat: Compat) -> int:
     if compat == "upstream":
-        return count_within(keyword, text.raw)
-    return count_whole(keyword, text.raw)
+        return count_within(text.raw, keyword)
+    return count_word(text.raw, keyword)
 
 
 @if_rlvr("keywords:word_count_different_numbers")
@@ -112,9 +112,8 @@ def word_count_different_numbers(
         if relation is None:
             return missing("the public checker draws the relation at random when the data has none")
         expected = relation
-    return compare_count(
-        _count_keyword(keyword, text, compat), f"time {keyword!r}", expected, frequency
-    )
+    count = _count_keyword(keyword, text, compat)
+    return compare_count(count, f"time {keyword!r}", expected, frequency)
 
 
 @if_rlvr("keywords:exclude_word_harder")
@@ -128,7 +127,7 @@ def exclude_word_harder(text: Text, *, keyword: Word, compat: Compat = "fixed") 
     if compat == "upstream":
         count = text.raw.count(f" {keyword.strip()} ")
     else:
-        count = count_whole(keyword, text.raw)
+        count = count_word(text.raw, keyword)
     return compare_count(count, f"time {keyword!r}", "exactly", 0)
 
 
@@ -300,10 +299,10 @@ def counting_composition(
         else:
             sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
         if sizes != [n_words] * n_sent:
-            return (
-                False,
-                f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required",
+            reason = (
+                f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required"
             )
+            return False, reason
     return len(parts) == 3, f"{len(parts)} paragraphs found, 3 required"
 
 
@@ -316,11 +315,10 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream counts marks as words, so that two commas fail, and is case-sensitive.
     Not covered: inflected forms are different words.
     """
-    words = (
-        public_tokens(text.raw)
-        if compat == "upstream"
-        else [word.casefold() for word in text.words]
-    )
+    if compat == "upstream":
+        words = public_tokens(text.raw)
+    else:
+        words = [word.casefold() for word in text.words]
     for word, count in Counter(words).items():
         if count > 1:
             return False, f"{word!r} occurs more than once"
@@ -340,11 +338,8 @@ def count_increment_word(
     """
     first = _count_keyword(keyword1, text, compat)
     second = _count_keyword(keyword2, text, compat)
-    is_right = first == 1 and second == 2
-    return (
-        is_right,
-        f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 required",
-    )
+    reason = f"{keyword1!r} found {first} times, {keyword2!r} {second} times; 1 and 2 required"
+    return first == 1 and second == 2, reason
 
 
 @if_rlvr("letters:letter_counting")
@@ -403,9 +398,7 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
     for start in range(len(words) - size + 1):
         span = words[start : start + size]
         if span[0] == phrase_words[0] and span[-1] == phrase_words[-1]:
-            changes.append(
-                sum(word != original for word, original in zip(span, phrase_words, strict=True))
-            )
+            changes.append(sum(map(operator.ne, span, phrase_words)))
     if 0 in changes:
         return False, "the phrase occurs unchanged"
     return compare_count(changes.count(1), "changed phrase", "exactly", small_n)
@@ -419,12 +412,7 @@ def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) ->
             if len(words) > len(phrase_words):
                 changes.append(2)
             else:
-                changes.append(
-                    sum(
-                        word != original
-                        for word, original in zip(words, phrase_words, strict=False)
-                    )
-                )
+                changes.append(sum(map(operator.ne, words, phrase_words)))
     if len(changes) != small_n:
         return False, f"{len(changes)} phrases found, {small_n} required"
     is_right = bool(changes) and max(changes) <= 1 and changes[-1] == 1
@@ -446,25 +434,17 @@ def _find_spans(line: str, first: str, last: str) -> list[str]:
 
 
 @if_rlvr("copy:copy")
+@if_rlvr("copy:copying_simple")
 def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
     """The request, copied as it is and nothing else; spaces and line breaks may differ.
 
     Passes: "Sing a song." for itself.
-    Fails: an answer after it; other capitals, which upstream ignores.
+    Fails: "Sure! Sing a song."; an answer after it; other capitals, which upstream ignores.
     Not covered: quotes around it fail.
     """
-    return _check_copy(text.raw, prompt_to_repeat, compat)
-
-
-@if_rlvr("copy:copying_simple")
-def copying_simple(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answer:
-    """The request again without change, and no answer; spaces and line breaks may differ.
-
-    Passes: "Sing a song." for itself.
-    Fails: "Sure! Sing a song."; other capitals, which upstream ignores.
-    Not covered: quotes around it fail.
-    """
-    return _check_copy(text.raw, prompt_to_repeat, compat)
+    if not _is_copy(text.raw, prompt_to_repeat, compat):
+        return False, f"no copy of the request: {text.raw.strip()[:60]!r}"
+    return True, "a copy of the request"
 
 
 @if_rlvr("copy:copying_multiple")
@@ -484,12 +464,6 @@ def copying_multiple(
         if not _is_copy(part, prompt_to_repeat, compat):
             return False, f"no copy: {part.strip()[:60]!r}"
     return True, f"{N} copies"
-
-
-def _check_copy(raw: str, prompt: str, compat: Compat) -> Answer:
-    if not _is_copy(raw, prompt, compat):
-        return False, f"no copy of the request: {raw.strip()[:60]!r}"
-    return True, "a copy of the request"
 
 
 def _is_copy(text: str, prompt: str, compat: Compat) -> bool:

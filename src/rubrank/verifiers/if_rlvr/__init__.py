@@ -1,1 +1,0 @@
-"""Constraints of IF-RLVR."""

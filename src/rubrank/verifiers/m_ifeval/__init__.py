@@ -1,1 +1,0 @@
-"""Instructions of M-IFEval, one file a language."""
