@@ -87,8 +87,8 @@ def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
 
 
 def test_ms_swift_names_many_prompts_in_one_go():
+    from rubrank.training.flat_batch import Sample
     from rubrank.training.frameworks.swift import by_prompt_id
-    from rubrank.training.shapes.flat_batch import Sample
 
     rollout = rollout_of("?", "!")
     keys = [(f"p{i}", rubric) for i in range(3) for rubric in ("a", "b") for _ in range(2)] + [("q", "a")] * 4

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from rubrank import Group, InvalidInput, RewardEngine, Rollout
 from rubrank.service.dialects import nemo_gym
 from rubrank.service.dialects.samples import SampleReader
+from rubrank.training.barrier import SampleReward
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
-from rubrank.training.shapes.barrier import SampleReward
 
 RUBRIC = ["EmptyAnswer", "Truncated", {"name": "WordCount", "params": {"low": 2}}]
 SIBLINGS = ("A lake and the", "It is West Lake.", "")

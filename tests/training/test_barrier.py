@@ -10,8 +10,8 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.barrier import Barrier
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.shapes.barrier import Barrier
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}, {"name": "Keyword", "params": {"keywords": ["moon"]}}]
 SAID = ["the moon is far", "moon", "the sea is wide", "x"]

@@ -6,8 +6,8 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.training.job.batches import evaluation_batch_size, split_batch
 from rubrank.training.job.config import HeldOut, Source, Training
+from rubrank.training.job.data import evaluation_batch_size, split_batch
 
 
 def test_by_default_one_group_at_a_time():

@@ -17,8 +17,8 @@ from tiny import make
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job import checks
-from rubrank.training.job.batches import split_batch
 from rubrank.training.job.config import load_job
+from rubrank.training.job.data import split_batch
 from rubrank.training.job.plan import make_plan
 from rubrank.training.job.run import check_can_save, save_policy
 from rubrank.training.job.trl_config import make_arguments

@@ -19,7 +19,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.training.shapes.flat_batch import FlatRewards, Processes, Sample, by_position, score_flat
+from rubrank.training.flat_batch import FlatRewards, Processes, Sample, by_position, score_flat
 
 RUBRIC = [
     "EmptyAnswer",

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.training.shapes.arrivals import covered_seconds
+from rubrank.training.barrier import covered_seconds
 
 SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted))
 

@@ -11,7 +11,7 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training import engine as engines
 from rubrank.training.controls import Control, TextFeatures, active_controls, measure_texts, parse_controls
 from rubrank.training.engine import RewardEngine
-from rubrank.training.shapes.flat_batch import Processes, Sample, by_position, score_flat
+from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
 
 TEXTS = ("<think>One two.</think># Three", "four five six", "", "<think>cut off", "- a\n- b **c**")
 SAID = [Rollout(prompt="p", response=text) for text in TEXTS]
@@ -44,9 +44,8 @@ def test_reasoning_of_its_own_field_is_taken_as_it_is():
 
 
 def test_groups_are_cut_and_joined():
-    groups = [Group(id=str(i), rollouts=tuple(some)) for i, some in enumerate((SAID[:2], SAID[2:], []))]
     features = measure_texts(SAID, parse_controls([OWN]), 0)
-    again = TextFeatures.join(features.split(groups))
+    again = TextFeatures.join(features.split([2, len(SAID) - 2, 0]))
     np.testing.assert_array_equal(again.words, features.words)
     np.testing.assert_array_equal(again.markdown, features.markdown)
     np.testing.assert_array_equal(again.custom["shouts"], features.custom["shouts"])

@@ -23,7 +23,7 @@ from rubrank.records.files import read_records  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Rollout  # noqa: E402
 from rubrank.training.engine import RewardEngine  # noqa: E402
-from rubrank.training.shapes.flat_batch import Sample, by_position, score_flat  # noqa: E402
+from rubrank.training.flat_batch import Sample, by_position, score_flat  # noqa: E402
 
 CONTROL: dict[str, Any] = {"attributes": ["answer_length"], "adjust_criteria": "all"}
 STEPS, SAVED = 6, 3

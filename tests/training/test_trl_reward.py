@@ -264,7 +264,7 @@ def test_processes_that_accelerate_does_not_know_of(monkeypatch):
 
 
 def test_torch_is_not_imported():
-    modules = "rubrank.training.frameworks.trl, rubrank.training.shapes.barrier"
+    modules = "rubrank.training.frameworks.trl, rubrank.training.barrier"
     code = f"import sys, {modules}; print({{'torch', 'numba'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -20,9 +20,12 @@ from typer.testing import CliRunner  # noqa: E402
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.training.job import checks, policy  # noqa: E402
 from rubrank.training.job.components import load_components  # noqa: E402
-from rubrank.training.job.lora import make_lora_config  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.policy import init_kwargs, make_quantization  # noqa: E402
+from rubrank.training.job.policy import (  # noqa: E402
+    init_kwargs,
+    make_lora_config,
+    make_quantization,
+)
 from rubrank.training.job.trl_config import DECIDED_ELSEWHERE, make_arguments, read_trl_arguments  # noqa: E402
 
 TOOLS = '''

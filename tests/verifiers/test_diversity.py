@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
+from rubrank.training.barrier import ArrivingGroup
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.verl.scores import pack_scores, unpack_groups
-from rubrank.training.shapes.arrivals import ArrivingGroup
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing
 
 ANSWERS = ["one two three", "one two three", "four five six", ""]

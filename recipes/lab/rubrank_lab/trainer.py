@@ -155,10 +155,10 @@ def reward(
         groups.append(Group.model_construct(id=identity, rollouts=rollouts, rubric=None))
         no_reasons = (("",) * table.shape[1],) * table.shape[0]
         scored.append(GroupScores(identity, row.criteria, table, no_reasons))
-    features: tuple[TextFeatures, ...] = ()
+    features = None
     if not engine.controls:  # texts are measured for the log, which nobody reads here
-        blank = TextFeatures(np.zeros((GROUP, WORDS)), np.zeros((GROUP, COMMON - WORDS)), {})
-        features = (blank,) * len(groups)
+        rollout_count = GROUP * len(groups)
+        features = TextFeatures(np.zeros((rollout_count, WORDS)), np.zeros((rollout_count, COMMON - WORDS)), {})
     graded = Graded(tuple(scored), features=features)
     return engine.fuse(groups, graded, step, write=False, logged=False).flat()
 

@@ -31,9 +31,9 @@ from rubrank.service.metrics import Metrics
 from rubrank.service.pipeline import Pipeline, Scored
 from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_scores
 from rubrank.service.store import ServiceStore
+from rubrank.training.barrier import ArrivingPairs, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.rollouts import rollout_of
-from rubrank.training.shapes.arrivals import ArrivingPairs, merge_rollouts
 from rubrank.training.state import drop_half_record
 
 if TYPE_CHECKING:

@@ -6,11 +6,13 @@
     metrics.py       what is logged about a step
     alarm.py         signs of reward hacking
     state.py         records of a run that is resumed
+    evolution.py     rubrics that grow during a run with TRL
     config.py        an engine from a settings file, for trainers that only take the path of a function
 
     rollouts.py      prompts and completions → rollouts
     queries.py       shape (a): one group → a list of rewards
-    shapes/          shape (b), a flat batch, in one process or split over many; shape (c), one sample at a time
+    flat_batch.py    shape (b): a flat batch, in one process or split over many
+    barrier.py       shape (c): one sample at a time; a group waits until it is complete
 
     frameworks/      the adapters; docs/frameworks.md
     trl.py, verl/    the import paths that documents and configurations name; the code is in frameworks/

@@ -5,6 +5,8 @@
     for finding in alarm.update(figures):
         print(finding.text)       step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
 
+Trainers call `alarm.add_groups(…)`, which also measures.
+
 Six signals, in trainers (metrics `rubrank/alarm/…`, from 1 on an alarm) and on records (`rubrank alarm`):
 
     judged_up       judged scores rise while checked ones fall: those that programs decide, and those that are only
@@ -27,11 +29,13 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.criterion import CriterionData
+from rubrank.training.controls import TextFeatures, measure_texts
 
 if TYPE_CHECKING:
     from rubrank.fusion.result import Fused
@@ -87,14 +91,10 @@ class StepFigures:
     """Criteria that programs decide, or that are only watched."""
 
 
-@dataclass(frozen=True, eq=False)
-class AlarmPart:
-    """Groups of one call, their rewards, and the words and markers per line of all their rollouts."""
-
-    groups: Sequence[GroupScores]
-    rewards: Sequence[Sequence[float]]
-    words_M: np.ndarray
-    markup_M: np.ndarray
+GroupData: TypeAlias = tuple[
+    Sequence[CriterionData], np.ndarray, Sequence[float | None] | np.ndarray
+]
+"""The criteria of a group, their scores (G, K), and the rewards (G,); NaN or None = unknown."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Finding:
 
 def measure_step(
     step: int,
-    groups: Iterable[tuple[Sequence[CriterionData], np.ndarray, np.ndarray]],
+    groups: Iterable[GroupData],
     words_M: np.ndarray | None = None,
     markup_M: np.ndarray | None = None,
     gamma: Mapping[str, tuple[float, float]] | None = None,
@@ -119,23 +119,20 @@ def measure_step(
 ) -> StepFigures:
     """The figures of a step.
 
-    groups: for each group its criteria, their scores (G, K) and the rewards (G,); NaN = unknown.
     words_M, markup_M: words and markers per line of every rollout.
     names: criteria that are followed one by one; None: all.
     """
     sums: dict[str, _CriterionSums] = {}
-    for criteria, scores_GK, reward_G in groups:
-        _add_group(
-            sums, criteria, scores_GK, standardise_rewards(np.asarray(reward_G, dtype=float))
-        )
-    by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for criteria, scores_GK, rewards in groups:
+        advantage_G = standardise_rewards(np.array(rewards, dtype=float))
+        _add_group(sums, criteria, scores_GK, advantage_G)
+    totals: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
     for criterion_sums in sums.values():
         for kind in criterion_sums.kinds:
-            by_kind[kind].append((criterion_sums.total, criterion_sums.count))
-    means = {}
-    for kind, totals in by_kind.items():
-        count = sum(number for _, number in totals)
-        means[kind] = sum(total for total, _ in totals) / count if count else math.nan
+            totals[kind] += criterion_sums.total
+            counts[kind] += criterion_sums.count
+    means = {kind: totals[kind] / count for kind, count in counts.items() if count}
     followed = {name: part for name, part in sums.items() if names is None or name in names}
     return StepFigures(
         step,
@@ -149,23 +146,6 @@ def measure_step(
     )
 
 
-def measure_parts(
-    step: int,
-    parts: Sequence[AlarmPart],
-    gamma: Mapping[str, tuple[float, float]],
-    names: Collection[str],
-) -> StepFigures:
-    """The figures of groups that came in several calls."""
-    groups = [
-        (group.criteria, group.scores, np.array(rewards, dtype=float))
-        for part in parts
-        for group, rewards in zip(part.groups, part.rewards, strict=True)
-    ]
-    words_M = np.concatenate([part.words_M for part in parts])
-    markup_M = np.concatenate([part.markup_M for part in parts])
-    return measure_step(step, groups, words_M, markup_M, gamma, names)
-
-
 def find_gamma(results: Sequence[Fused]) -> dict[str, tuple[float, float]]:
     """Attribute → γ̂ and its standard error, means over the criteria and groups where it was estimated."""
     values: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -177,12 +157,12 @@ def find_gamma(results: Sequence[Fused]) -> dict[str, tuple[float, float]]:
                 values[name].append(
                     np.column_stack([gamma, result.control.se_NKD[estimated_NK][:, d]])
                 )
-    means = {name: np.concatenate(parts) for name, parts in values.items()}
-    return {
-        name: (float(part[:, 0].mean()), float(part[:, 1].mean()))
-        for name, part in means.items()
-        if len(part)
-    }
+    means = {}
+    for name, parts in values.items():
+        estimates = np.concatenate(parts)
+        if len(estimates):
+            means[name] = (float(estimates[:, 0].mean()), float(estimates[:, 1].mean()))
+    return means
 
 
 @dataclass
@@ -297,6 +277,38 @@ class RewardAlarm:
         self._against: dict[str, float] = {}
         self._saturated_steps: dict[str, int] = {}
         self._last_alarm: dict[str, int] = {}
+        # Groups of calls that had too few for the figures of a step, with the words and markers of their rollouts.
+        self._pending_groups: list[GroupData] = []
+        self._pending_words: list[np.ndarray] = []
+        self._pending_markup: list[np.ndarray] = []
+
+    def add_groups(
+        self,
+        step: int,
+        groups: Sequence[GroupScores],
+        rewards: Sequence[Sequence[float]],
+        features: TextFeatures,
+        gamma: Mapping[str, tuple[float, float]],
+        names: Collection[str],
+    ) -> list[Finding]:
+        """Add the groups of a call; returns the alarms that begin with it.
+
+        Trainers that pass a few groups at a time have several calls for one figure.
+        gamma, names: as in `measure_step`.
+        """
+        for group, group_rewards in zip(groups, rewards, strict=True):
+            self._pending_groups.append((group.criteria, group.scores, group_rewards))
+        self._pending_words.append(features.words.sum(axis=1))
+        self._pending_markup.append(features.markdown.sum(axis=1))
+        if len(self._pending_groups) < FEWEST_GROUPS:
+            return []
+        words_M = np.concatenate(self._pending_words)
+        markup_M = np.concatenate(self._pending_markup)
+        figures = measure_step(step, self._pending_groups, words_M, markup_M, gamma, names)
+        self._pending_groups = []
+        self._pending_words = []
+        self._pending_markup = []
+        return self.update(figures)
 
     def update(self, figures: StepFigures) -> list[Finding]:
         """Add the figures of a step; returns the alarms that begin with it."""
@@ -413,9 +425,8 @@ class RewardAlarm:
     def _count_saturated(self, figures: StepFigures) -> None:
         for name, (mean, ties) in figures.means.items():
             is_saturated = mean >= _SATURATED and ties >= _SATURATED
-            self._saturated_steps[name] = (
-                self._saturated_steps.get(name, 0) + 1 if is_saturated else 0
-            )
+            steps = self._saturated_steps.get(name, 0)
+            self._saturated_steps[name] = steps + 1 if is_saturated else 0
         before = set(self.saturated)
         self.saturated = self._list_saturated()
         for name in self.saturated:
@@ -517,9 +528,6 @@ def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
 
 def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
     """The figures of one step from the records of its groups."""
-    from rubrank.rollouts.rollout import Rollout
-    from rubrank.training.controls import measure_texts
-
     groups_with = Counter(
         name for record in records for name in {criterion.name for criterion in record.criteria}
     )
@@ -544,11 +552,6 @@ def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
                     estimates[name].append((gamma, error))
     mean_gamma = {name: tuple(np.mean(pairs, axis=0).tolist()) for name, pairs in estimates.items()}
     groups = [
-        (
-            record.criteria,
-            np.array(record.scores, dtype=float),
-            np.array(record.reward, dtype=float),
-        )
-        for record in records
+        (record.criteria, np.array(record.scores, dtype=float), record.reward) for record in records
     ]
     return measure_step(records[0].step or 0, groups, words_M, markup_M, mean_gamma, names=shared)

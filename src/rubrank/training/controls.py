@@ -34,7 +34,7 @@ from rubrank.fusion.control.length import Lengths
 from rubrank.fusion.options import find_ordinal, find_weighing, make_adjustment, with_options
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.options import AttributeOptions, RewardOptions
-from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import GroupScores
 
 if TYPE_CHECKING:
@@ -139,14 +139,13 @@ class TextFeatures:
     custom: Mapping[str, np.ndarray]
     """Attribute → its columns, for attributes that are not made of words or Markdown."""
 
-    def split(self, groups: Sequence[Group]) -> tuple[TextFeatures, ...]:
-        """The features of each group."""
-        ends = accumulate((len(group.rollouts) for group in groups), initial=0)
+    def split(self, sizes: Sequence[int]) -> list[TextFeatures]:
+        """The features of consecutive groups, given their numbers of rollouts."""
         parts = []
-        for start, end in pairwise(ends):
+        for start, end in pairwise(accumulate(sizes, initial=0)):
             custom = {name: values[start:end] for name, values in self.custom.items()}
             parts.append(TextFeatures(self.words[start:end], self.markdown[start:end], custom))
-        return tuple(parts)
+        return parts
 
     @classmethod
     def join(cls, parts: Sequence[TextFeatures]) -> TextFeatures:
@@ -270,15 +269,14 @@ def is_linear(rule: Rule) -> bool:
     return getattr(find_ordinal(rule), "wins", "graded") == "graded"
 
 
-def warn_of_single_group(owner: str, rule: Rule, groups: int, active: ActiveControls) -> bool:
-    """Warn if a call has a single group, in which nothing can be estimated; returns whether it did.
+def warn_of_single_group(owner: str, rule: Rule) -> bool:
+    """Warn that nothing can be estimated in a call with a single group; returns whether it did.
 
     The influence of attributes is estimated over groups. With one group per call it would silently stay as it is. The
     linear stage over a run learns from single groups, too.
     """
     pool = _find_pool(rule)
-    learns_from_single = pool == "run" and is_linear(rule)
-    if groups > 1 or active.values_MD is None or pool == "group" or learns_from_single:
+    if pool == "group" or (pool == "run" and is_linear(rule)):
         return False
     message = (
         f"{owner}: the influence of attributes is estimated over the groups of a call, and this call has a single "

@@ -15,7 +15,7 @@ A reward depends on the whole group, so an engine takes whole groups:
     groups ── grade ──> scores (`Graded`) ── fuse ──> rewards (`StepRewards`)        `score` does both
               rules, then judges             rule, gate, records, metrics
 
-Trainers that pass less than a group at a time, or a batch that is split over processes, use `rubrank.training.shapes`.
+Trainers that split a batch over processes use `flat_batch.py`; those that pass single samples use `barrier.py`.
 
 A reward is NaN if nothing is known about a rollout: no quality criterion has a score, and no gate stopped it. A trainer
 leaves such a rollout out (TRL: None), or uses `fill_unknown`.
@@ -31,7 +31,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
@@ -45,7 +45,11 @@ from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_position
 from rubrank.fusion.options import find_ordinal, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
+from rubrank.grading.grade import grade_and_measure, grade_by_programs, grade_group_criteria
+from rubrank.grading.judge_table import judge_table_async
+from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import check_judgments, judge_groups_async
 from rubrank.options import AttributeOptions, EngineKeywords, EngineOptions, read_options
 from rubrank.records.findings import GROUPS_OF_STEP, Finding, RunFindings
 from rubrank.records.record import records_of
@@ -54,14 +58,7 @@ from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.training.alarm import (
-    FEWEST_GROUPS,
-    AlarmPart,
-    RewardAlarm,
-    find_gamma,
-    measure_parts,
-    standardise_rewards,
-)
+from rubrank.training.alarm import RewardAlarm, find_gamma, standardise_rewards
 from rubrank.training.controls import (
     ActiveControls,
     TextFeatures,
@@ -82,16 +79,17 @@ from rubrank.training.metrics import (
     covariance_metrics,
     find_disputed,
     find_origin,
+    judge_metrics,
     score_metrics,
     step_metrics,
 )
 from rubrank.training.rollouts import read_prefilled
+from rubrank.training.state import drop_half_record, rewind_records
 from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
-    from rubrank.judges.judge import Judges
 
 _log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0
@@ -113,8 +111,8 @@ class Graded:
     """Seconds that the trainer waited."""
     hidden: float = 0.0
     """Seconds of judging that overlapped with the generation of other rollouts of the group."""
-    features: tuple[TextFeatures, ...] = ()
-    """What was measured on the texts of each group; empty: `fuse` measures."""
+    features: TextFeatures | None = None
+    """What was measured on the texts of all rollouts; None: `fuse` measures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,25 +201,24 @@ class RewardEngine:
         self.thinking = settings.thinking
         self.penalties = settings.penalties
         self.rule = make_rule(settings, owner=_OWNER)
-        self.judges = None if settings.judges is None else set_step_deadline(settings.judges)
-        self.controls = parse_controls(
-            control_of(settings, attribute)
-            if isinstance(attribute, AttributeOptions)
-            else attribute
-            for attribute in settings.attributes
-        )
+        self.judges = None if settings.judges is None else _set_step_deadline(settings.judges)
+        attributes: list[Any] = []  # attributes and controls themselves may be given, too
+        for attribute in settings.attributes:
+            is_options = isinstance(attribute, AttributeOptions)
+            attributes.append(control_of(settings, attribute) if is_options else attribute)
+        self.controls = parse_controls(attributes)
         self._uncontrolled_rule: Rule | None = None  # only if control is on by default
-        if self.judges is not None and is_controlled_by_default(settings, self.rule):
+        # `attributes: []`, `edition: paper` and `pool: group` turn default control off.
+        is_decided = "attributes" in settings.model_fields_set or settings.edition is not None
+        is_possible = self.judges is not None and is_controllable(self.rule)
+        if is_possible and not is_decided and settings.pool != "group":
             self._uncontrolled_rule = self.rule
             self.controls = default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
-        self.rubric = (
-            None
-            if rubric is None
-            else to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
-        )
-        if self.rubric is not None:
+        self.rubric: Rubric | None = None
+        if rubric is not None:
+            self.rubric = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
             self._check_decidable(self.rubric, "rubric")
         records = settings.records
         if records is not None and not isinstance(records, Recording):
@@ -230,9 +227,8 @@ class RewardEngine:
         self.records = None if records is None else records.path
         self._workers = settings.workers
         self._cache = settings.cache
-        self._lines: list[
-            str
-        ] = []  # sources, categories … that have a score line of their own, oldest first
+        self._lines: list[str] = []
+        """Sources, categories … that have a score line of their own, oldest first."""
         self._calls: dict[tuple[bool, int], int] = {}  # (training?, step) → calls of `label`
         self._ended: float | None = None  # when the last training step was fused
         self._warned_of_single_group = False
@@ -240,7 +236,6 @@ class RewardEngine:
         self.alarm = None if settings.alarm == "off" else RewardAlarm()
         self.alarm_stops = False
         self._stops_at_alarm = settings.alarm == "stop"
-        self._unmeasured: list[AlarmPart] = []  # groups of calls that are too small for a figure
         self._judge_totals = {"cost": 0.0, "tokens": 0.0}
         self.findings = RunFindings()
         self._lock = threading.Lock()
@@ -297,21 +292,21 @@ class RewardEngine:
         processes: how many processes grade at the same time; they share the limits of the judges.
         step: measure the texts for the controls of this step, too, so that `fuse` need not.
         """
-        from rubrank.grading.grade import grade_and_measure
-
         if not groups:
             return Graded()
         started = time.perf_counter()
-        judges = None if self.judges is None else divide_limits(self.judges, processes)
+        judges = self.judges
+        if judges is not None and processes > 1:
+            judges = divide_limits(judges, processes)
         groups = self._read(groups)
         worker_rows = None if step is None else WORKER_ROWS
         table, measured = grade_and_measure(
             groups, self.rubric, worker_rows, judges, self._workers, self._cache
         )
         rollouts = [rollout for group in groups for rollout in group.rollouts]
-        features: tuple[TextFeatures, ...] = ()
+        features = None
         if step is not None:
-            features = measure_texts(rollouts, self.controls, step, measured).split(groups)
+            features = measure_texts(rollouts, self.controls, step, measured)
         if self.recording is not None and measured.rows is not None:
             # Workers have separated reasoning from answers; records need not do it again.
             set_part_positions([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
@@ -319,16 +314,12 @@ class RewardEngine:
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores that verifiers give; `ask` adds those of judges."""
-        from rubrank.grading.grade import grade_by_programs
-
         return grade_by_programs(
             self._read(groups), self.rubric, workers=self._workers, cache=self._cache
         )
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
-        from rubrank.grading.grade import grade_group_criteria
-
         return grade_group_criteria(table, self._read(groups), self._list_criteria(groups))
 
     async def ask(
@@ -342,10 +333,8 @@ class RewardEngine:
         """The scores with those of judges. Missing answers raise nothing here; see `check_judgments`.
 
         compare: False: only judges that need no other rollouts of the group; True: only those that do.
-        arrived: what is known about a group whose rollouts came one by one (`shapes/arrivals.py`).
+        arrived: what is known about a group whose rollouts came one by one (`barrier.py`).
         """
-        from rubrank.grading.judge_table import judge_table_async
-
         if self.judges is None:
             return Graded(table.groups)
         groups = self._read(groups)
@@ -367,8 +356,6 @@ class RewardEngine:
         arrived: Arrived,
     ) -> Judgments:
         """What judges say about groups of two, before all rollouts of their group are there."""
-        from rubrank.judges.step import judge_groups_async
-
         assert self.judges is not None
         return await judge_groups_async(
             self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived
@@ -376,8 +363,6 @@ class RewardEngine:
 
     def check_judgments(self, graded: Graded) -> None:
         """Raise JudgingFailed if more answers are missing than the judges' `most_missing` allows."""
-        from rubrank.judges.step import check_judgments
-
         if self.judges is not None and graded.judging is not None:
             check_judgments(graded.judging, self.judges)
 
@@ -404,10 +389,7 @@ class RewardEngine:
         groups = self._read(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
-        if graded.features:
-            features = TextFeatures.join(graded.features)
-        else:
-            features = measure_texts(rollouts, self.controls, step)
+        features = graded.features or measure_texts(rollouts, self.controls, step)
         shared = frozenset[str]()
         if self.rubric is not None:
             shared = frozenset(criterion.name for criterion in self.rubric.criteria)
@@ -416,7 +398,13 @@ class RewardEngine:
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
-            parts = self._fuse_parts(table, controls, train)
+            # The rule learns from training steps only.
+            memory = None if train else self._memory()
+            try:
+                parts = fuse_in_parts(self.rule, table, controls, self.penalties)
+            finally:
+                if memory is not None:
+                    self.rule.restore(memory)  # type: ignore[attr-defined]
             if write and self.recording is not None and self.recording.is_due(step, train):
                 self._write_records(self.recording, parts, groups, step, train)
             unknown_M = np.concatenate([part.find_unknown() for part in parts])
@@ -436,15 +424,27 @@ class RewardEngine:
             metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
             metrics["rubrank/unknown"] = float(unknown_M.mean())
             metrics |= covariance_metrics(table, rewards, shared)
-            metrics |= self._judge_metrics(graded)
+            if graded.judging is not None:
+                metrics |= judge_metrics(graded.judging, self._judge_totals)
+                metrics["rubrank/judge/waited"] = graded.seconds
+                metrics["rubrank/judge/hidden"] = graded.hidden
             if train and self.alarm is not None:
-                part = AlarmPart(
-                    table.groups, rewards, features.words.sum(axis=1), features.markdown.sum(axis=1)
+                alarms = self.alarm.add_groups(
+                    step, table.groups, rewards, features, find_gamma(results), shared
                 )
-                metrics |= self._update_alarm(part, results, step, shared, write)
+                for alarm in alarms if write else ():
+                    _log.warning("alarm: %s. See `rubrank help alarm`.", alarm.text)
+                self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(alarms))
+                metrics |= self.alarm.metrics()
             if train and write:
                 self._log_findings(parts, groups, step)
-            metrics |= self._time_metrics(graded, started, train)
+            now = time.perf_counter()
+            metrics["rubrank/seconds"] = graded.seconds + now - started
+            if train:
+                if self._ended is not None and now > self._ended:
+                    share = metrics["rubrank/seconds"] / (now - self._ended)
+                    metrics["rubrank/share_of_step"] = min(share, 1.0)
+                self._ended = now
         advantages = [standardise_rewards(np.array(group)) for group in rewards]
         return replace(
             step_rewards,
@@ -466,11 +466,9 @@ class RewardEngine:
         Default control needs criteria that judges decide and that several groups share.
         """
         if self._uncontrolled_rule is None:
-            if not self._warned_of_single_group:
-                groups = len(table.groups)
-                self._warned_of_single_group = warn_of_single_group(
-                    _OWNER, self.rule, groups, controls
-                )
+            is_single = len(table.groups) == 1 and controls.values_MD is not None
+            if is_single and not self._warned_of_single_group:
+                self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule)
             return controls
         # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
         judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
@@ -478,48 +476,16 @@ class RewardEngine:
             return ActiveControls()
         if write and not self._has_logged_control:
             self._has_logged_control = True
-            _log_default_control(judged)
+            names = ", ".join(judged[:_MOST_NAMES])
+            if len(judged) > _MOST_NAMES:
+                names += f" and {len(judged) - _MOST_NAMES} more"
+            _log.warning(
+                "judges decide %s: how much they like reasoning_length and markup is estimated over the run and taken "
+                "out of the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls something else. "
+                "See `rubrank help attributes`.",
+                names,
+            )
         return controls
-
-    def _fuse_parts(
-        self, table: ScoreTable, controls: ActiveControls, train: bool
-    ) -> list[FusedPart]:
-        """The fused parts of a step. The rule learns from training steps only."""
-        if train:
-            return fuse_in_parts(self.rule, table, controls, self.penalties)
-        state = self.state_dict()
-        try:
-            return fuse_in_parts(self.rule, table, controls, self.penalties)
-        finally:
-            self.load_state_dict(state)
-
-    def _judge_metrics(self, graded: Graded) -> dict[str, float]:
-        """What the judge calls of a step, and of the run so far, took."""
-        if graded.judging is None:
-            return {}
-        account = graded.judging.account
-        tokens = float(account.input_tokens + account.output_tokens)
-        self._judge_totals["cost"] += account.cost
-        self._judge_totals["tokens"] += tokens
-        metrics = {
-            "rubrank/judge/waited": graded.seconds,
-            "rubrank/judge/hidden": graded.hidden,
-            "rubrank/judge/tokens": tokens,
-        }
-        for name, total in self._judge_totals.items():
-            metrics[f"rubrank/judge/total_{name}"] = total
-        return metrics
-
-    def _time_metrics(self, graded: Graded, started: float, train: bool) -> dict[str, float]:
-        """Seconds that the reward took, and its share of the time since the last training step."""
-        now = time.perf_counter()
-        seconds = graded.seconds + now - started
-        metrics = {"rubrank/seconds": seconds}
-        if train:
-            if self._ended is not None and now > self._ended:
-                metrics["rubrank/share_of_step"] = min(seconds / (now - self._ended), 1.0)
-            self._ended = now
-        return metrics
 
     def _log_findings(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int) -> None:
         """Examine some groups of a step, evenly spread over it, and log what is new."""
@@ -532,33 +498,12 @@ class RewardEngine:
             for finding in self.findings.add(records, step):
                 _log.warning("what to change: %s", finding)
 
-    def _update_alarm(
-        self,
-        part: AlarmPart,
-        results: Sequence[Fused],
-        step: int,
-        shared: Collection[str],
-        write: bool,
-    ) -> dict[str, float]:
-        """The alarm's metrics. Trainers that pass a few groups at a time have several calls for one figure."""
-        assert self.alarm is not None
-        self._unmeasured.append(part)
-        if sum(len(pending.groups) for pending in self._unmeasured) >= FEWEST_GROUPS:
-            figures = measure_parts(step, self._unmeasured, find_gamma(results), shared)
-            self._unmeasured = []
-            findings = self.alarm.update(figures)
-            for finding in findings if write else ():
-                _log.warning("alarm: %s. See `rubrank help alarm`.", finding.text)
-            self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(findings))
-        return self.alarm.metrics()
-
     def label(self, step: int, *, train: bool = True) -> str:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
             calls = self._calls.pop((train, step), 0)
-            self._calls[train, step] = (
-                calls + 1
-            )  # moved to the end: asynchronous trainers come back to earlier steps
+            # Moved to the end, because asynchronous trainers come back to earlier steps.
+            self._calls[train, step] = calls + 1
             while len(self._calls) > _MOST_STEPS:
                 del self._calls[next(iter(self._calls))]
         prefix = "" if train else "eval-"
@@ -592,16 +537,12 @@ class RewardEngine:
 
         place: where the records ended at the checkpoint, from `records_place`; None: it is searched for.
         """
-        from rubrank.training.state import rewind_records
-
         if self.recording is not None:
             self.recording.reset()
         return 0 if self.records is None else rewind_records(self.records, step, place)
 
     def drop_half_record(self) -> None:
         """Remove a record that a killed run left half written; call it in the one process that writes."""
-        from rubrank.training.state import drop_half_record
-
         if self.records is not None:
             drop_half_record(self.records)
 
@@ -644,13 +585,16 @@ class RewardEngine:
         """Whether the rule learns from step to step."""
         return remembers(self.rule)
 
+    def _memory(self) -> dict[str, Any] | None:
+        """What the rule has learnt, as JSON data; None for a rule that does not learn."""
+        return self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must contain, as JSON data."""
-        memory = self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
         return {
             "version": _STATE_VERSION,
             "rule": self.rule.name,
-            "memory": memory,
+            "memory": self._memory(),
             "lines": list(self._lines),
             "judge": dict(self._judge_totals),
             "alarm": None if self.alarm is None else self.alarm.state_dict(),
@@ -748,37 +692,11 @@ class RewardEngine:
         ]
 
 
-# ------------------------------------------------------------------------------------------------------------- control
-
-
-def is_controlled_by_default(settings: EngineOptions, rule: Rule) -> bool:
-    """Whether attributes are controlled although the options do not name any.
-
-    `attributes: []`, `edition: paper` and `pool: group` turn this off.
-    """
-    is_decided = "attributes" in settings.model_fields_set or settings.edition is not None
-    return not is_decided and settings.pool != "group" and is_controllable(rule)
-
-
-def _log_default_control(judged: Sequence[str]) -> None:
-    names = ", ".join(judged[:_MOST_NAMES])
-    more = f" and {len(judged) - _MOST_NAMES} more" if len(judged) > _MOST_NAMES else ""
-    _log.warning(
-        "judges decide %s%s: how much they like reasoning_length and markup is estimated over the run and taken out of "
-        "the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls something else. "
-        "See `rubrank help attributes`.",
-        names,
-        more,
-    )
-
-
 # -------------------------------------------------------------------------------------------------------------- judges
 
 
-def set_step_deadline(judges: Any) -> Judges:
+def _set_step_deadline(judges: Any) -> Judges:
     """The judges of a trainer, with a deadline for the calls of a step."""
-    from rubrank.judges.judge import load_judges
-
     loaded = load_judges(judges)
     if "deadline" in loaded.model_fields_set:
         return loaded
@@ -791,6 +709,4 @@ def set_step_deadline(judges: Any) -> Judges:
 
 def divide_limits(judges: Judges, processes: int) -> Judges:
     """The judges of one process out of several that call them at the same time."""
-    if processes == 1:
-        return judges
     return judges.model_copy(update={"processes": judges.processes * processes})

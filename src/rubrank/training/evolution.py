@@ -104,8 +104,8 @@ def make_callback(reward: RubricReward) -> Any:
     """The callback that proposes items between steps, and keeps the state in checkpoints."""
     from transformers import TrainerCallback
 
+    from rubrank.training.flat_batch import gather_results
     from rubrank.training.frameworks.trl import current_processes
-    from rubrank.training.shapes.flat_batch import gather_results
 
     assert reward.evolution is not None
     evolution: RubricEvolution = reward.evolution

@@ -74,7 +74,7 @@ def step_metrics(
     features: TextFeatures,
     shared: Collection[str],
 ) -> dict[str, float]:
-    """All numbers of a step except the score lines and times; those that do not exist are left out.
+    """The numbers about criteria, gates, attributes, texts and groups; those that do not exist are left out.
 
     shared: names of the criteria with lines of their own.
     """
@@ -85,8 +85,6 @@ def step_metrics(
         **text_metrics(rollouts, features),
         **group_metrics(results),
     }
-    if table.judging is not None:
-        metrics |= judge_metrics(table.judging)
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
@@ -139,25 +137,28 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
 
 def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
     """What the gates did; empty for a rule without a gate."""
-    gated = [result.gated for result in results if result.gated is not None]
-    if not gated:
-        return {}
-    passed = np.concatenate([part.passed for part in gated])
-    factor = np.concatenate([part.factor for part in gated])
+    passed = []
+    factors = []
     stopped: dict[str, int] = defaultdict(int)
     for result in results:
-        if result.gate is not None and result.gated is not None:
-            for name, stopped_M in zip(
-                result.gate.global_quality, result.gated.stopped_by.T, strict=True
-            ):
-                stopped[str(name)] += int(stopped_M.sum())
+        if result.gate is None or result.gated is None:
+            continue
+        passed.append(result.gated.passed)
+        factors.append(result.gated.factor)
+        for name, stopped_M in zip(
+            result.gate.global_quality, result.gated.stopped_by.T, strict=True
+        ):
+            stopped[str(name)] += int(stopped_M.sum())
+    if not passed:
+        return {}
+    passed_M = np.concatenate(passed)
     metrics = {
-        "rubrank/gate/stopped": float((~passed).mean()),
-        "rubrank/gate/factor": float(factor.mean()),
+        "rubrank/gate/stopped": float((~passed_M).mean()),
+        "rubrank/gate/factor": float(np.concatenate(factors).mean()),
     }
     for name, count in stopped.items():
         if name in shared:
-            metrics[f"rubrank/gate/{name}"] = count / len(passed)
+            metrics[f"rubrank/gate/{name}"] = count / len(passed_M)
     return metrics
 
 
@@ -179,7 +180,7 @@ def covariance_metrics(
 ) -> dict[str, float]:
     """Correlation of each shared criterion with the advantages; none for a criterion that ties all rollouts."""
     groups = [
-        (group.criteria, group.scores, np.array(group_rewards, dtype=float))
+        (group.criteria, group.scores, group_rewards)
         for group, group_rewards in zip(table.groups, rewards, strict=True)
     ]
     covariance = measure_step(0, groups, names=shared).covariance
@@ -217,14 +218,23 @@ def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
     return metrics
 
 
-def judge_metrics(judging: Judgments) -> dict[str, float]:
-    """Calls, cost, latency, and the share of missing answers."""
+def judge_metrics(judging: Judgments, totals: dict[str, float]) -> dict[str, float]:
+    """Calls, cost, tokens, latency, and the share of missing answers.
+
+    totals: "cost" and "tokens" of the run so far; those of this step are added.
+    """
     account = judging.account
+    tokens = float(account.input_tokens + account.output_tokens)
+    totals["cost"] += account.cost
+    totals["tokens"] += tokens
     metrics: dict[str, float] = {
-        "rubrank/judge/calls": account.calls,
-        "rubrank/judge/hits": account.hits,
-        "rubrank/judge/cost": account.cost,
-        "rubrank/judge/missing": judging.missing,
+        "rubrank/judge/calls": float(account.calls),
+        "rubrank/judge/hits": float(account.hits),
+        "rubrank/judge/cost": float(account.cost),
+        "rubrank/judge/tokens": tokens,
+        "rubrank/judge/missing": float(judging.missing),
+        "rubrank/judge/total_cost": totals["cost"],
+        "rubrank/judge/total_tokens": totals["tokens"],
     }
     for percent in (50, 90, 99):
         latency = account.latency(percent / 100)
@@ -281,9 +291,8 @@ def gated_means(result: Fused) -> np.ndarray:
             unit_MK[batch.starts[g] : batch.starts[g + 1], k] = np.nan
     means_M = _weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
     gated = result.gated
-    if (
-        gated is None
-    ):  # the score is comparable between rules, so it is gated under rules without a gate, too
+    if gated is None:
+        # Rules without a gate are gated here, too, so that the score can be compared between rules.
         layers = {criterion.name: criterion.layer for criterion in batch.gate_criteria}
         gate = Gate(
             global_quality=[name for name, layer in layers.items() if layer == "global_quality"],

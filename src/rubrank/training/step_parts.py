@@ -57,8 +57,9 @@ def fuse_in_parts(
         )
     parts = []
     start_row = 0
-    for groups in split_step(table.groups, rule):
-        part_table = _select_groups(table, groups)
+    slices = split_step(table.groups, rule)
+    for groups in slices:
+        part_table = table if len(slices) == 1 else _select_groups(table, groups)
         end_row = start_row + sum(len(group.scores) for group in part_table.groups)
         values = None if active.values_MD is None else active.values_MD[start_row:end_row]
         batch = part_table.batch(
@@ -126,8 +127,6 @@ def _has_quality(group: GroupScores) -> bool:
 
 
 def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
-    if groups == slice(0, len(table.groups)):
-        return table
     judging = table.judging
     if judging is not None:
         # The costs are those of the whole step: the first part has them.

@@ -41,8 +41,8 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Train a policy with TRL's GRPOTrainer: data, rubric, judges, rule and model from one file."""
-    from rubrank.training.job.batches import is_first_process
     from rubrank.training.job.config import load_job
+    from rubrank.training.job.data import is_first_process
     from rubrank.training.job.plan import make_plan
 
     plan = make_plan(load_job(config, preset), resume=resume, branch=branch)

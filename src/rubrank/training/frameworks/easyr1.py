@@ -20,8 +20,8 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, make_query
-from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 REWARD_NAME = "rubrank"
 REWARD_TYPE = "batch"

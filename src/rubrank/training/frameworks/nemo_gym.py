@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
+from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion, make_query
 from rubrank.training.rollouts import normalize_finish_reason
-from rubrank.training.shapes.barrier import Barrier
 
 OWNER = "NeMo Gym"
 PRIVATE_PREFIX = "_ng_"

@@ -21,12 +21,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput
+from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.engine import StepRewards
+from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
-from rubrank.training.shapes.barrier import Barrier
-from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "NeMo-RL"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")

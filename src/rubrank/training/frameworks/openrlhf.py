@@ -30,11 +30,11 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.barrier import ArrivingGroup
 from rubrank.training.config import load_engine, refuse_late_controls
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
-from rubrank.training.shapes.arrivals import ArrivingGroup
 
 _OWNER = "OpenRLHF"
 _LOGGED = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")

@@ -25,6 +25,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
+from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import (
     last_turn,
@@ -32,7 +33,6 @@ from rubrank.training.rollouts import (
     split_turns,
     token_opening_tag,
 )
-from rubrank.training.shapes.flat_batch import Sample, score_flat
 
 _OWNER = "SkyRL"
 _MOST_QUERIES = 100_000  # queries that are remembered

@@ -27,10 +27,10 @@ from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
+from rubrank.training.flat_batch import GroupOf, Sample, score_flat
 from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import count_tokens, normalize_finish_reason
-from rubrank.training.shapes.flat_batch import GroupOf, Sample, score_flat
 
 _OWNER = "ms-swift"
 _TRAINERS = {

@@ -8,7 +8,7 @@
 TRL calls a reward function with the rows of one process: prompts, completions, and every other column of the dataset.
 Its sampler repeats a prompt `num_generations` times in a row, in the order of all processes. So a group is a
 *position*, never a prompt text, and the rows of a process may begin or end within a group (shape (b),
-`shapes/flat_batch.py`). In AsyncGRPO a call has one group, in a process of its own.
+`flat_batch.py`). In AsyncGRPO a call has one group, in a process of its own.
 
 The trainer knows the group size (`num_generations`, in evaluations `num_generations_eval`) and whether it is training.
 It is found through `log_metric`, which is one of its methods, or through the callback. Without a trainer the group size
@@ -34,6 +34,7 @@ from rubrank.fusion.rule import Rule
 from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
+from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
 from rubrank.training.queries import INSTRUCTION_COLUMNS
 from rubrank.training.rollouts import (
     count_tokens,
@@ -43,7 +44,6 @@ from rubrank.training.rollouts import (
     template_opening_tag,
     unwrap_tokenizer,
 )
-from rubrank.training.shapes.flat_batch import Processes, Sample, by_position, score_flat
 
 if TYPE_CHECKING:
     from rubrank.drafting.evolution import RubricEvolution

@@ -5,10 +5,8 @@ plan.py            checks everything before a model is loaded, and describes the
 run.py             makes the trainer and runs it
 benchmarks.py      benchmarks during the run
 
-data.py            rows of files and hub datasets → prompts with rubrics, and their order in the run
-batches.py         how a batch is split over devices
-policy.py          checks of the model before it is loaded: its files, options, precision, and the length of prompts
-lora.py            model.lora as PEFT's LoraConfig
+data.py            rows of files and hub datasets → prompts with rubrics, their order, and batches split over devices
+policy.py          checks of the model before it is loaded: its files, prompts, options, adapters and precision
 components.py      modules, tools, environments and rollout functions by their dotted paths
 trl_config.py      a plan as TRL's GRPOConfig, tried before the model is loaded
 checks.py          installed packages, known names, values that TRL and PEFT can use

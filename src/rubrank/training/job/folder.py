@@ -22,8 +22,8 @@ from rubrank._files import atomic_write
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import record_files
-from rubrank.training.job.batches import is_first_process
 from rubrank.training.job.config import Config, Job
+from rubrank.training.job.data import is_first_process
 
 CONFIG = "config.json"
 MODEL = "model"

@@ -31,18 +31,27 @@ from rubrank.records.writer import Recording
 from rubrank.rubrics.rubric import Rubric
 from rubrank.training.controls import Control, control_of
 from rubrank.training.engine import RewardEngine
-from rubrank.training.job.batches import BatchSplit, count_processes, split_batch
 from rubrank.training.job.benchmarks import check_evaluation
 from rubrank.training.job.checks import check_installed, check_known
 from rubrank.training.job.components import check_environments, import_modules, load_components
 from rubrank.training.job.config import PRESETS, Job, Stage
-from rubrank.training.job.data import SOURCE, MixStage, SourceRows, lay_out, read_source, source_key
+from rubrank.training.job.data import (
+    SOURCE,
+    BatchSplit,
+    MixStage,
+    SourceRows,
+    count_processes,
+    lay_out,
+    read_source,
+    source_key,
+    split_batch,
+)
 from rubrank.training.job.folder import Branch, find_start
-from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.policy import (
     check_init,
     check_model,
     describe_precision_change,
+    make_lora_config,
     model_dtype,
 )
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments

@@ -21,10 +21,10 @@ from rubrank.training.job.components import load_components
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import STAGE, to_dataset
 from rubrank.training.job.folder import MODEL, write_config
-from rubrank.training.job.lora import make_lora_config
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import (
     has_weights,
+    make_lora_config,
     make_quantization,
     model_path,
     overrule_launcher,

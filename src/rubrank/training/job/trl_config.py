@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 from rubrank._files import require_file
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.training.job.batches import evaluation_batch_size
 from rubrank.training.job.checks import check_known, check_packages, check_values, describe_error
 from rubrank.training.job.config import Job, Training
+from rubrank.training.job.data import evaluation_batch_size
 from rubrank.training.job.policy import count_vocabulary, init_kwargs, turn_off_half_precision
 
 if TYPE_CHECKING:

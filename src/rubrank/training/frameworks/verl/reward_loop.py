@@ -9,7 +9,7 @@
 makes the rewards of training from them.
 
 `RubricBarrier` is shape (c): all reward workers send their rollouts to one named actor, which holds the barrier of
-`shapes/barrier.py` with its timeouts, lost and late siblings, and repeated calls.
+`training/barrier.py` with its timeouts, lost and late siblings, and repeated calls.
 
 In validation both return the gated weighted mean of the criteria, and the score on each. Fused rewards rank the
 rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation. The partition of
@@ -28,6 +28,7 @@ from typing import Any
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges import COMPARES
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.barrier import Barrier
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
@@ -40,7 +41,6 @@ from rubrank.training.frameworks.verl.settings import (
     plain,
     step_of,
 )
-from rubrank.training.shapes.barrier import Barrier
 
 try:
     import ray  # type: ignore[import-not-found, unused-ignore]

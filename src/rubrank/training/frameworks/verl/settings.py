@@ -47,7 +47,7 @@ class Settings:
     rubric_column: where a row has its own rubric, such as "extra_info.rubric". None: the first of "rubric",
         "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
     columns: further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed.
-    timeout, keep: of the barrier (`rubrank.training.shapes.barrier`). A group waits for its slowest rollout.
+    timeout, keep: of the barrier (`rubrank.training.barrier`). A group waits for its slowest rollout.
     fusing: set by our trainer for the reward workers: the trainer makes rewards of their scores.
     saving: set by our trainer: it saves a checkpoint before it ends because of the judges.
     """

@@ -31,6 +31,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.training.controls import TextFeatures
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.metrics import DisputedRollout
 
@@ -131,7 +132,9 @@ def score_flat(
     graded_parts = gather_results(
         processes, lambda: engine.grade(own_groups, processes=processes.world, step=step)
     )
-    graded = _merge_graded(graded_parts, len(groups))
+    graded = graded_parts[0]
+    if processes.world > 1:
+        graded = _merge_graded(graded_parts, [len(group.rollouts) for group in groups])
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     rewards: Sequence[Sequence[float]] = result.rewards
     if means:
@@ -169,34 +172,30 @@ def _make_groups(
     return groups, places
 
 
-def _merge_graded(parts: Sequence[Graded], number: int) -> Graded:
-    """The scores of all groups, in their order; process r graded groups r, r + world, …"""
+def _merge_graded(parts: Sequence[Graded], sizes: Sequence[int]) -> Graded:
+    """The scores of all groups, in their order; process r graded groups r, r + world, …
+
+    sizes: the number of rollouts of each group.
+    """
     world = len(parts)
-    if world == 1:
-        return parts[0]
-    groups = tuple(parts[g % world].groups[g // world] for g in range(number))
-    features: tuple[Any, ...] = ()
-    if all(len(part.features) == len(part.groups) for part in parts):
-        features = tuple(parts[g % world].features[g // world] for g in range(number))
+    numbers = range(len(sizes))
+    groups = tuple(parts[g % world].groups[g // world] for g in numbers)
+    # A process without groups has measured nothing and called no judge. Such processes come last, so the numbers fit.
+    graded_parts = parts[: len(sizes)]
+    features = None
+    part_features = [part.features for part in graded_parts if part.features is not None]
+    if len(part_features) == len(graded_parts):
+        split = [part.split(sizes[rank::world]) for rank, part in enumerate(part_features)]
+        features = TextFeatures.join([split[g % world][g // world] for g in numbers])
+    judging = None
+    judged = [part.judging for part in graded_parts if part.judging is not None]
+    if judged:
+        judgments = tuple(judged[g % world].groups[g // world] for g in numbers)
+        ids = tuple(judged[g % world].ids[g // world] for g in numbers if judged[g % world].ids)
+        account = type(judged[0].account).merge(part.account for part in judged)
+        judging = Judgments(judgments, account, ids)
     seconds = max(part.seconds for part in parts)
-    return Graded(groups, _merge_judgments(parts, number), seconds, features=features)
-
-
-def _merge_judgments(parts: Sequence[Graded], number: int) -> Judgments | None:
-    """The judgments of all groups, in their order; a process without groups has called no judge."""
-    world = len(parts)
-    judged = [part.judging for part in parts if part.judging is not None]
-    if not judged:
-        return None
-    groups = []
-    ids = []
-    for g in range(number):
-        judging = judged[g % world]  # processes without groups come last, so the numbers still fit
-        groups.append(judging.groups[g // world])
-        if judging.ids:
-            ids.append(judging.ids[g // world])
-    account = type(judged[0].account).merge(judging.account for judging in judged)
-    return Judgments(tuple(groups), account, tuple(ids))
+    return Graded(groups, judging, seconds, features=features)
 
 
 def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:

@@ -1,0 +1,531 @@
+"""Shape (c): one sample at a time; a group waits until it is complete.
+
+    barrier = Barrier(engine, size=8, timeout=300)
+    await barrier.reward("uid-7", rollout, member=3, step=12)        returns when all eight of uid-7 are there
+
+For trainers that call a reward function once per sample. All calls of a query must reach the same barrier: one event
+loop, or one named actor. What can go wrong:
+
+    a sibling is lost      `timeout` seconds after its first sample the group is scored with those that came; the metric
+                           `rubrank/groups/incomplete` and `counts["short"]` say so
+    a sibling is late      it is scored within the whole group; the rewards that were returned before stay
+    a call is repeated     the same `member` of the same group gets the same reward, and is counted once; with another
+                           response it is refused, or begins a new group if that one was scored
+    another group size     `size=` of a call replaces the barrier's; all calls of a group must pass the same
+    scoring fails          all waiting calls raise the error, and the group is forgotten: it may be tried again
+
+Verifiers and judges that score single rollouts start as soon as a rollout arrives, pairwise judges as soon as both
+rollouts of a pair are there. Only judges that rank lists, and fusion, wait for the group. Members that are numbers
+below `size` are places in the group, so that pairs and records do not depend on the order of arrival; other members
+take the first free place.
+
+`ArrivingGroup` grades a group whose rollouts arrive one by one:
+
+    group = ArrivingGroup(engine, group_id, rubric, size=2)
+    group.begin(0, rollout)                  verifiers decide, judges that score single rollouts are called
+    group.begin(1, another)                  judges that compare two are called about 0 and 1, if their design has it
+    graded = await group.finish([0, 1])      the scores of the whole group; what was not asked yet is asked now
+
+The time between the first and the last rollout is hidden behind generation: `Graded.hidden` says how much judging was
+hidden, `Graded.seconds` how much was waited for. Identical rollouts are graded once.
+
+A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
+remembered for `keep` seconds after they are scored; if the same keys return sooner, put the step into the key.
+Rules that look at a whole batch see one group at a time here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, refuses_wrong_kinds
+from rubrank.grading.judge_table import cells_to_judge
+from rubrank.judges.arrivals import Arrivals, Arrived, Memo
+from rubrank.judges.client.usage import Account
+from rubrank.judges.judge import Judgment
+from rubrank.judges.judgments import Judgments
+from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rubrics.rubric import Criterion
+from rubrank.scores.table import GroupScores, ScoreTable
+from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unknown
+
+T = TypeVar("T")
+_OWNER = "Barrier"
+_CLEANUPS = 100  # old groups are looked for this many times in `keep` seconds
+
+
+@dataclass(frozen=True)
+class SampleReward:
+    """The reward of one sample."""
+
+    reward: float
+    """NaN: all its scores are missing."""
+    group_mean: float
+    """Mean of the known rewards of its group; 0 if none is known."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the sample has a reward of its own."""
+        return not math.isnan(self.reward)
+
+    @property
+    def filled(self) -> float:
+        """The reward, or the mean of the group, for trainers that cannot leave a sample out."""
+        return self.reward if self.is_known else self.group_mean
+
+
+@dataclass(eq=False)
+class _PendingGroup:
+    """One group, from its first sample until it is forgotten."""
+
+    key: Hashable
+    id: str
+    size: int
+    rubric: Any
+    step: int
+    train: bool
+    grading: ArrivingGroup
+    timer: asyncio.TimerHandle
+    rollouts: dict[Hashable, Rollout] = field(default_factory=dict)
+    futures: dict[Hashable, asyncio.Future[SampleReward]] = field(default_factory=dict)
+    closed_at: float | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.rollouts) >= self.size
+
+
+@refuses_wrong_kinds
+class Barrier:
+    """Collects the samples of a query and scores them together. Belongs to one event loop.
+
+    report: called with the result of each group, for logs.
+    counts: groups "complete" and "short", calls "late" and "repeated".
+    """
+
+    def __init__(
+        self,
+        engine: RewardEngine,
+        size: int,
+        *,
+        timeout: float = 300.0,
+        keep: float = 600.0,
+        report: Callable[[StepRewards], None] | None = None,
+    ) -> None:
+        for name, value in (("size", size), ("timeout", timeout), ("keep", keep)):
+            if not value > 0:
+                raise InvalidInput(
+                    _OWNER, name, "> 0", repr(value), "Size counts rollouts, the others seconds."
+                )
+        self.engine = engine
+        self.size = size
+        self.timeout = timeout
+        self.keep = keep
+        self.report = report
+        self.counts: Counter[str] = Counter()
+        self._groups: dict[Hashable, _PendingGroup] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop holds tasks weakly
+        self._unnamed_members = 0
+        self._last_cleanup = -math.inf
+
+    async def reward(
+        self,
+        key: Hashable,
+        rollout: Rollout,
+        *,
+        step: int,
+        rubric: Any = None,
+        size: int | None = None,
+        member: Hashable = None,
+        train: bool = True,
+    ) -> float:
+        """The reward of one sample within its group; NaN if all its scores are missing.
+
+        member: its number in the group, to recognise a repeated call; None: every call is another sample.
+        """
+        sample = await self.score(
+            key, rollout, step=step, rubric=rubric, size=size, member=member, train=train
+        )
+        return sample.reward
+
+    async def score(
+        self,
+        key: Hashable,
+        rollout: Rollout,
+        *,
+        step: int,
+        rubric: Any = None,
+        size: int | None = None,
+        member: Hashable = None,
+        train: bool = True,
+    ) -> SampleReward:
+        """`reward`, together with the mean of the group."""
+        self._forget_old_groups()
+        size = size or self.size
+        group = self._groups.get(key)
+        if group is not None and member is not None and member in group.rollouts:
+            earlier = group.rollouts[member]
+            if (earlier.response, earlier.reasoning) == (rollout.response, rollout.reasoning):
+                self.counts["repeated"] += 1
+                return await asyncio.shield(group.futures[member])
+            if group.closed_at is None:
+                allowed = "the only one of its group"
+                remedy = "Number the samples of a group."
+                raise InvalidInput(
+                    _OWNER, f"member {member!r} of {key!r}", allowed, "another response", remedy
+                )
+            group = None
+        elif group is not None and group.closed_at is not None and group.is_full:
+            group = None
+        if group is None:
+            group = self._open(key, size, rubric, step, train)
+        elif group.size != size:
+            allowed = f"{group.size} for all samples of a group"
+            remedy = "Use other keys for validation."
+            raise InvalidInput(_OWNER, f"size of {key!r}", allowed, str(size), remedy)
+        if member is None:
+            self._unnamed_members += 1
+            member = (_OWNER, self._unnamed_members)
+        future: asyncio.Future[SampleReward] = asyncio.get_running_loop().create_future()
+        group.rollouts[member] = rollout
+        group.futures[member] = future
+        group.grading.begin(member, rollout)
+        if group.closed_at is not None:
+            self.counts["late"] += 1
+            self._start_scoring(group, late=True)
+        elif group.is_full:
+            self._close(group)
+        return await asyncio.shield(future)
+
+    def _open(self, key: Hashable, size: int, rubric: Any, step: int, train: bool) -> _PendingGroup:
+        group_id = f"{self.engine.label(step, train=train)}/{key}"
+        grading = ArrivingGroup(self.engine, group_id, rubric, size)
+        group: _PendingGroup
+        timer = asyncio.get_running_loop().call_later(self.timeout, lambda: self._close(group))
+        group = _PendingGroup(key, group_id, size, rubric, step, train, grading, timer)
+        self._groups[key] = group
+        return group
+
+    def _close(self, group: _PendingGroup) -> None:
+        group.timer.cancel()
+        group.closed_at = time.monotonic()
+        self.counts["complete" if group.is_full else "short"] += 1
+        self._start_scoring(group, late=False)
+
+    def _start_scoring(self, group: _PendingGroup, late: bool) -> None:
+        task = asyncio.get_running_loop().create_task(self._score(group, late))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _score(self, group: _PendingGroup, late: bool) -> None:
+        members = group.grading.sort_members(group.rollouts)
+        is_short = not group.is_full
+        rollouts = tuple(group.rollouts[member] for member in members)
+        scored_group = Group(id=group.id, rollouts=rollouts, rubric=group.rubric)
+        # A late sample changes nothing but its own reward: the group is not learned from or recorded twice.
+        train = group.train and not late
+        try:
+            graded = await group.grading.finish(members)
+            self.engine.check_judgments(graded)
+            result = await asyncio.to_thread(
+                self.engine.fuse, [scored_group], graded, group.step, train=train, write=not late
+            )
+        except Exception as error:
+            for member in members:
+                if not group.futures[member].done():
+                    group.futures[member].set_exception(error)
+            if self._groups.get(group.key) is group:
+                del self._groups[group.key]
+            return
+        rewards = result.rewards[0]
+        group_mean = fill_unknown([*rewards, math.nan])[-1]
+        for member, reward in zip(members, rewards, strict=True):
+            if not group.futures[member].done():
+                group.futures[member].set_result(SampleReward(reward, group_mean))
+        if self.report is not None and not late:
+            metrics = {**result.metrics, "rubrank/groups/incomplete": float(is_short)}
+            self.report(replace(result, metrics=metrics))
+
+    def _forget_old_groups(self) -> None:
+        """Forget groups that were scored long ago; not on every call, because it goes through all of them."""
+        now = time.monotonic()
+        if now - self._last_cleanup < self.keep / _CLEANUPS:
+            return
+        self._last_cleanup = now
+        for key, group in list(self._groups.items()):
+            if group.closed_at is not None and now - group.closed_at > self.keep:
+                del self._groups[key]
+
+
+# -------------------------------------------------------------------------------------- rollouts that arrive one by one
+
+
+class ArrivingGroup:
+    """One group as it arrives; belongs to one event loop.
+
+    size: how many rollouts will come; None: unknown, so that only judges that compare all pairs are called ahead.
+    """
+
+    def __init__(
+        self, engine: RewardEngine, id: str, rubric: Any = None, size: int | None = None
+    ) -> None:
+        self.size = size
+        self._engine = engine
+        self._id = id
+        self._rubric = rubric
+        self._rollouts: dict[Hashable, Rollout] = {}
+        self._slots: dict[Hashable, int] = {}
+        self._tasks: dict[Hashable, asyncio.Task[Graded]] = {}
+        # Done as soon as it is known whether a rollout is to be compared with others.
+        self._comparable: dict[Hashable, asyncio.Future[GroupScores]] = {}
+        self._pairs: ArrivingPairs | None = None
+        self._spans: list[list[float]] = []
+        """[start, end] of each piece of work; the end is infinite while it runs."""
+
+    def begin(self, member: Hashable, rollout: Rollout) -> None:
+        """Grade one rollout by itself, and compare it with those that are there."""
+        if self._pairs is None:
+            self._pairs = ArrivingPairs(
+                self._engine, self._id, self._rubric, self.size, self._start
+            )
+        pairs = self._pairs
+        # The place in the group is the member's number, if it has one: then the order of arrival does not matter.
+        used_slots = set(self._slots.values())
+        numbers = set(range(self.size or 0)) - used_slots
+        if isinstance(member, int | np.integer) and member in numbers:
+            slot = int(member)
+        else:
+            slot = next(place for place in count() if place not in used_slots)
+        identical = next(
+            (name for name, earlier in self._rollouts.items() if earlier == rollout), None
+        )
+        self._rollouts[member] = rollout
+        self._slots[member] = slot
+        if identical is not None:
+            self._tasks[member] = self._tasks[identical]
+            comparable = self._comparable[identical]
+        else:
+            comparable = asyncio.get_running_loop().create_future()
+            single = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
+            self._tasks[member] = self._start(self._grade(single, pairs, comparable))
+        self._comparable[member] = comparable
+
+        def compare(scores: asyncio.Future[GroupScores]) -> None:
+            if not scores.cancelled():
+                pairs.enter(slot, rollout, scores.result())
+
+        comparable.add_done_callback(compare)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start some work, and note when it runs."""
+
+        async def run() -> T:
+            span = [time.perf_counter(), math.inf]
+            self._spans.append(span)
+            try:
+                return await work
+            finally:
+                span[1] = time.perf_counter()
+
+        return asyncio.create_task(run())
+
+    async def _grade(
+        self, single: Group, pairs: ArrivingPairs, comparable: asyncio.Future[GroupScores]
+    ) -> Graded:
+        try:
+            table = await asyncio.to_thread(self._engine.decide, [single])
+            if pairs.may_enter(table.groups[0]):
+                comparable.set_result(table.groups[0])
+            graded = await self._engine.ask(table, [single], compare=False)
+            if not comparable.done():
+                comparable.set_result(graded.groups[0])
+            return graded
+        finally:
+            comparable.cancel()  # no effect if it is done
+
+    def sort_members(self, members: Iterable[Hashable]) -> list[Hashable]:
+        """These members by their places in the group."""
+        return sorted(members, key=self._slots.__getitem__)
+
+    async def finish(self, members: Sequence[Hashable]) -> Graded:
+        """The scores of these rollouts as a group; raises what grading one of them raised."""
+        complete_at = time.perf_counter()
+        await asyncio.gather(*dict.fromkeys(self._tasks[member] for member in members))
+        rollouts = tuple(self._rollouts[member] for member in members)
+        group = Group(id=self._id, rollouts=rollouts, rubric=self._rubric)
+        slots = tuple(self._slots[member] for member in members)
+        parts = [self._tasks[member].result() for member in members]
+        graded = await merge_rollouts(self._engine, group, parts, self._pairs, slots)
+        hidden = covered_seconds(self._spans, complete_at) if graded.judging is not None else 0.0
+        return replace(graded, seconds=time.perf_counter() - complete_at, hidden=hidden)
+
+    def cancel(self) -> None:
+        """Stop all work for the group."""
+        for task in self._tasks.values():
+            task.cancel()
+        if self._pairs is not None:
+            self._pairs.cancel()
+
+
+class ArrivingPairs:
+    """Pairs of one group, judged as soon as both rollouts are there; belongs to one event loop.
+
+    start: makes a task of a judge call.
+
+        pairs.enter(slot, rollout, scores)      compare a rollout with those that are there
+        pairs.arrived(slots)                    what the judgment of the whole group starts from
+        await pairs.accounts()                  what the calls cost, once all are answered
+    """
+
+    def __init__(
+        self,
+        engine: RewardEngine,
+        id: str,
+        rubric: Any,
+        size: int | None,
+        start: Callable[[Coroutine[Any, Any, Judgments]], asyncio.Task[Judgments]],
+    ) -> None:
+        self._engine = engine
+        self._id = id
+        self._rubric = rubric
+        self._size = size
+        self._start = start
+        self._tasks: list[asyncio.Task[Judgments]] = []
+        self._memo = Memo()
+
+    @cached_property
+    def _criteria(self) -> tuple[Criterion, ...]:
+        return tuple(self._engine.whole_rubric(self._rubric, f"group {self._id!r}").criteria)
+
+    @cached_property
+    def _arrivals(self) -> Arrivals | None:
+        """None if no judge can be called ahead."""
+        if self._engine.judges is None:
+            return None
+        arrivals = Arrivals(self._engine.judges, self._id, self._criteria, self._size)
+        return arrivals if arrivals.possible else None
+
+    def may_enter(self, scores: GroupScores) -> bool:
+        """Whether the scores of verifiers alone decide if this rollout is compared with others."""
+        return self._arrivals is not None and self._arrivals.may_enter(scores.reasons[0])
+
+    def enter(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:
+        """Call judges about a rollout and those that are there."""
+        if self._arrivals is None or self._engine.judges is None:
+            return
+        cells_to_compare = cells_to_judge(scores, self._criteria, self._engine.judges, compare=True)
+        pairs = self._arrivals.add(slot, rollout, cells_to_compare[0])
+        if not pairs:
+            return
+        groups = [group for group, _ in pairs]
+        cells = [cells for _, cells in pairs]
+        task = self._start(
+            self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo))
+        )
+        # Retrieve the error, if any: the task may never be awaited.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._tasks.append(task)
+
+    def arrived(self, slots: tuple[int, ...]) -> Arrived | None:
+        """What is known about the group, whose rollouts at these places have come."""
+        if self._engine.judges is None:
+            return None
+        if self._size is not None and max(slots, default=0) < self._size:
+            return Arrived(self._memo, slots, self._size)
+        return Arrived(self._memo)
+
+    async def accounts(self) -> list[Account]:
+        """What the calls about pairs cost."""
+        return [judgments.account for judgments in await asyncio.gather(*self._tasks)]
+
+    def cancel(self) -> None:
+        """Stop all calls."""
+        for task in self._tasks:
+            task.cancel()
+
+
+async def merge_rollouts(
+    engine: RewardEngine,
+    group: Group,
+    parts: Sequence[Graded],
+    pairs: ArrivingPairs | None = None,
+    slots: tuple[int, ...] | None = None,
+) -> Graded:
+    """The scores of a group from those of its rollouts, each graded by itself; judges that compare are called now.
+
+    Identical rollouts may share one part, which is paid for once.
+    pairs, slots: pairs that were judged before, and the places of the rollouts in them.
+    """
+    scores = [part.groups[0] for part in parts]
+    reasons = tuple(part.reasons[0] for part in scores)
+    names = dict.fromkeys(name for part in scores for name in part.probabilities)
+    stacked = GroupScores(
+        group.id,
+        scores[0].criteria,
+        np.concatenate([part.scores for part in scores]),
+        reasons,
+        probabilities={
+            name: tuple(part.probabilities.get(name, ((),))[0] for part in scores) for name in names
+        },
+    )
+    table = engine.decide_groups(ScoreTable((stacked,)), [group])
+    arrived = None if pairs is None or slots is None else pairs.arrived(slots)
+    compared = await engine.ask(table, [group], compare=True, arrived=arrived)
+    pair_accounts = [] if pairs is None else await pairs.accounts()
+    return Graded(compared.groups, _merge_judgments(group, parts, compared, pair_accounts))
+
+
+def _merge_judgments(
+    group: Group, parts: Sequence[Graded], compared: Graded, pair_accounts: Sequence[Account]
+) -> Judgments | None:
+    """What all judges said about the group; identical rollouts count each, but are paid for once."""
+    if compared.judging is None:
+        return None
+    (comparison,) = compared.judging.groups
+    merged = Judgment(
+        {},
+        comparison.outcomes,
+        comparison.words,
+        comparison.missing,
+        comparison.asked,
+        comparison.lost,
+        comparison.disagreement,
+        comparison.first_wins,
+        list(comparison.replies),
+    )
+    accounts = {}
+    for i, part in enumerate(parts):
+        assert part.judging is not None
+        accounts[id(part)] = part.judging.account
+        (single,) = part.judging.groups
+        merged.verdicts |= {(i, name): verdict for (_, name), verdict in single.verdicts.items()}
+        merged.asked += single.asked
+        merged.lost += single.lost
+        merged.replies += single.replies
+        for name, reasons in single.missing.items():
+            merged.missing.setdefault(name, []).extend(reasons)
+        merged.disagreement |= single.disagreement
+    account = Account.merge([*accounts.values(), *pair_accounts, compared.judging.account])
+    return Judgments((merged,), account, (group.id,))
+
+
+def covered_seconds(spans: Sequence[list[float]], end: float) -> float:
+    """Seconds before `end` that at least one span covers: [[0, 2], [1, 3], [9, 12]], 10 → 4."""
+    total = 0.0
+    covered_until = -math.inf
+    for span_start, span_end in sorted(spans):
+        first = max(span_start, covered_until)
+        last = min(span_end, end)
+        total += max(last - first, 0.0)
+        covered_until = max(covered_until, last)
+    return total
