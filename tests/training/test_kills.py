@@ -15,13 +15,13 @@ pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.
 pytest.importorskip("trl", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # their warnings are not ours to mend
 
-from rubrank.training.frameworks.trl_callback import RubricCallback  # noqa: E402
 from training import tiny  # noqa: E402
 from transformers import Trainer  # noqa: E402
 from transformers import trainer as transformers_trainer  # noqa: E402
 
 from rubrank.records import files as record_writing  # noqa: E402
 from rubrank.records.files import read_records  # noqa: E402
+from rubrank.training.frameworks.trl_callback import RubricCallback  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.run import run  # noqa: E402
 

@@ -29,7 +29,9 @@ from typing import Any
 from rubrank._files import require_file
 from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, RubrankError
+from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions, option
+from rubrank.rubrics.files import read_settings
 from rubrank.training.engine import RewardEngine
 
 VARIABLE = "RUBRANK_CONFIG"
@@ -64,7 +66,10 @@ class RewardConfig(EngineOptions):
             if name in self.model_fields_set
         }
         options["rubric"] = _find_file(folder, self.rubric)
-        options["judges"] = _load_judges(folder, self.judges)
+        if isinstance(self.judges, Mapping):
+            options["judges"] = load_judges(self.judges, folder=folder)
+        else:
+            options["judges"] = _find_file(folder, self.judges)
         options["records"] = records
         if self.cache is not None:
             options["cache"] = folder / self.cache
@@ -73,8 +78,6 @@ class RewardConfig(EngineOptions):
 
 def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
     """A configuration and its folder. None: the file that RUBRANK_CONFIG names."""
-    from rubrank.rubrics.files import read_settings
-
     path = Path(source or os.environ.get(VARIABLE) or "")
     if not path.name:
         remedy = f"Such as {VARIABLE}=/abs/reward.yaml, in the environment of all workers. See `rubrank help {_PAGE}`."
@@ -139,17 +142,6 @@ def _find_file(folder: Path, value: Any) -> Any:
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 
-def _load_judges(folder: Path, value: Any) -> Any:
-    """A file beside the configuration, or judges that are part of it, whose templates are beside it."""
-    from rubrank.judges.judge import load_judges
-
-    return (
-        load_judges(value, folder=folder)
-        if isinstance(value, Mapping)
-        else _find_file(folder, value)
-    )
-
-
 def main(arguments: list[str]) -> int:
     """Check a configuration: prints one line, and returns 1 if it is wrong."""
     try:
@@ -159,14 +151,11 @@ def main(arguments: list[str]) -> int:
     except RubrankError as error:
         print(error, file=sys.stderr)
         return 1
-    criteria = (
-        "only the queries' own criteria"
-        if engine.rubric is None
-        else f"{len(engine.rubric.criteria)} criteria"
-    )
-    print(
-        f"valid: rule {engine.rule.name!r}, {criteria}, {len(engine.controls)} controlled attributes"
-    )
+    criteria = "only the queries' own criteria"
+    if engine.rubric is not None:
+        criteria = f"{len(engine.rubric.criteria)} criteria"
+    attributes = f"{len(engine.controls)} controlled attributes"
+    print(f"valid: rule {engine.rule.name!r}, {criteria}, {attributes}")
     return 0
 
 

@@ -181,16 +181,13 @@ def measure_texts(
     ]
     custom = {}
     if custom_controls:
-        texts = [_tagged_text(rollout) for rollout in rollouts]
+        texts = []  # the whole texts as attributes expect them: the reasoning in tags
+        for rollout in rollouts:
+            has_reasoning = rollout.reasoning is not None
+            thoughts = f"<think>{rollout.reasoning}</think>" if has_reasoning else ""
+            texts.append(f"{thoughts}{rollout.response}")
         custom = {control.name: control.definition.rows(texts) for control in custom_controls}
     return TextFeatures(rows[:, :WORDS], rows[:, WORDS:], custom)
-
-
-def _tagged_text(rollout: Rollout) -> str:
-    """The whole text as attributes expect it: the reasoning in tags."""
-    if rollout.reasoning is None:
-        return rollout.response
-    return f"<think>{rollout.reasoning}</think>{rollout.response}"
 
 
 def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:

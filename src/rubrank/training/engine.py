@@ -52,7 +52,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments, judge_groups_async
 from rubrank.options import AttributeOptions, EngineKeywords, EngineOptions, read_options
 from rubrank.records.findings import GROUPS_OF_STEP, Finding, RunFindings
-from rubrank.records.record import records_of
+from rubrank.records.record import GroupRecord, records_of
 from rubrank.records.writer import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.public import to_rubric
@@ -405,8 +405,10 @@ class RewardEngine:
             finally:
                 if memory is not None:
                     self.rule.restore(memory)  # type: ignore[attr-defined]
+            records = None
             if write and self.recording is not None and self.recording.is_due(step, train):
-                self._write_records(self.recording, parts, groups, step, train)
+                records = self._make_records(parts, groups, step, train)
+                self.recording.write(records, step)
             unknown_M = np.concatenate([part.find_unknown() for part in parts])
             reward_M = np.concatenate([part.result.reward for part in parts])
             reward_M = np.where(unknown_M, np.nan, reward_M)
@@ -437,7 +439,14 @@ class RewardEngine:
                 self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(alarms))
                 metrics |= self.alarm.metrics()
             if train and write:
-                self._log_findings(parts, groups, step)
+                # Some groups are examined, evenly spread over the step.
+                every = math.ceil(len(groups) / GROUPS_OF_STEP)
+                if records is None:
+                    examined = self._make_records(parts, groups, step, train, every)
+                else:
+                    examined = records[::every]
+                for finding in self.findings.add(examined, step):
+                    _log.warning("what to change: %s", finding)
             now = time.perf_counter()
             metrics["rubrank/seconds"] = graded.seconds + now - started
             if train:
@@ -487,17 +496,6 @@ class RewardEngine:
             )
         return controls
 
-    def _log_findings(self, parts: Sequence[FusedPart], groups: Sequence[Group], step: int) -> None:
-        """Examine some groups of a step, evenly spread over it, and log what is new."""
-        interval = math.ceil(len(groups) / GROUPS_OF_STEP)
-        for part in parts:
-            numbers = range(0, len(part.result), interval)
-            records = records_of(
-                part.result, part.table, groups=groups[part.groups], step=step, only=numbers
-            )
-            for finding in self.findings.add(records, step):
-                _log.warning("what to change: %s", finding)
-
     def label(self, step: int, *, train: bool = True) -> str:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
@@ -512,25 +510,33 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- records
 
-    def _write_records(
+    def _make_records(
         self,
-        recording: RecordWriter,
         parts: Sequence[FusedPart],
         groups: Sequence[Group],
         step: int,
         train: bool,
-    ) -> None:
-        mode = "train" if train else "eval"
+        every: int = 1,
+    ) -> list[GroupRecord]:
+        """The records of a step; only those of every n-th group, if `every` is n."""
+        metadata = {"mode": "train" if train else "eval"}
         records = []
         for part in parts:
             part_groups = groups[part.groups]
+            numbers = range(0, len(part_groups), every)
             part_records = records_of(
-                part.result, part.table, groups=part_groups, step=step, metadata={"mode": mode}
+                part.result,
+                part.table,
+                groups=part_groups,
+                step=step,
+                metadata=metadata,
+                only=numbers,
             )
-            for record, group in zip(part_records, part_groups, strict=True):
-                metadata = {**record.metadata, **find_origin(group)}
-                records.append(record.model_copy(update={"metadata": metadata}))
-        recording.write(records, step)
+            for number, record in zip(numbers, part_records, strict=True):
+                origin = find_origin(part_groups[number])
+                update = {"metadata": {**record.metadata, **origin}}
+                records.append(record.model_copy(update=update))
+        return records
 
     def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
         """Remove the records that a run resumed at `step` will write again; returns how many.

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from rubrank._choices import Thinking
+from rubrank._plain import word_list
 from rubrank.errors import only_our_errors
 from rubrank.rollouts.messages import (
     are_messages,
@@ -44,7 +45,6 @@ def rollout_of(
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
     finish_reason: str | None = None,
-    token_counts: Mapping[str, int] | None = None,
     thinking: Thinking = "auto",
     opened: str | None = None,
     ids: Any = None,
@@ -54,25 +54,26 @@ def rollout_of(
     """Build one rollout; `where` names it in error messages.
 
     finish_reason: why sampling ended, if known ("stop", "length").
-    token_counts: tokens of the "reasoning" and of the "answer", if known.
     opened: the tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
     ids, tokenizer: the sampled tokens, for completions from which a parser has removed the reasoning tags.
     """
+    prompt_data = prompt
     if are_messages(prompt):
-        prompt_data: Any = [convert_message(message) for message in prompt]
-    else:
-        prompt_data = prompt
+        prompt_data = [convert_message(message) for message in prompt]
+    response = [completion] if isinstance(completion, Mapping) else completion
+    if are_messages(response):
+        response = [convert_response_message(message) for message in response]
+    if response is None or (isinstance(response, list) and not response):
+        response = ""
     data: dict[str, Any] = {
         "prompt": prompt_data,
-        "response": _read_response(completion),
+        "response": response,
         "metadata": metadata or {},
     }
     if tools:
         data["tools"] = tools
     if finish_reason:
         data["finish_reason"] = finish_reason
-    if token_counts:
-        data["token_counts"] = dict(token_counts)
     rollout = to_rollout(data, where)
     if thinking == "tags":
         return rollout
@@ -82,17 +83,6 @@ def rollout_of(
     if _closes_reasoning_at_once(completion, ids, tokenizer):
         return rollout.model_copy(update={"reasoning": ""})
     return rollout.begun_in_thoughts(tag)
-
-
-def _read_response(completion: Any) -> Any:
-    if isinstance(completion, Mapping):
-        completion = [completion]
-    if are_messages(completion):
-        return [convert_response_message(message) for message in completion]
-    is_empty_conversation = isinstance(completion, list) and not completion
-    if completion is None or is_empty_conversation:
-        return ""
-    return completion
 
 
 def read_prefilled(group: Group) -> Group:
@@ -199,25 +189,9 @@ def set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None 
 # ----------------------------------------------------------------------------------------------------- finish reasons
 
 _FINISH_REASONS = {
-    "length": (
-        "length",
-        "max_tokens",
-        "max_length",
-        "truncated",
-        "model_length",
-        "max_output_tokens",
-    ),
-    "stop": (
-        "stop",
-        "eos",
-        "eos_token",
-        "end_turn",
-        "stop_sequence",
-        "stop_token",
-        "stop_tokens",
-        "completed",
-    ),
-    "tool_calls": ("tool_calls", "function_call", "tool_use"),
+    "length": word_list("length max_tokens max_length truncated model_length max_output_tokens"),
+    "stop": word_list("stop eos eos_token end_turn stop_sequence stop_token stop_tokens completed"),
+    "tool_calls": word_list("tool_calls function_call tool_use"),
 }
 _FINISH_REASON_OF = {word: reason for reason, words in _FINISH_REASONS.items() for word in words}
 
@@ -303,7 +277,10 @@ def split_turns_at_end_tokens(
     Sampling stops at an end token, so the policy cannot write past one: text behind it comes from the environment. It
     starts with the name of a role, as chat templates write it.
     """
-    pieces = _split_after(ids, end_ids)
+    ends = [position for position, token in enumerate(ids, start=1) if int(token) in end_ids]
+    if not ends or ends[-1] < len(ids):
+        ends.append(len(ids))
+    pieces = [ids[start:end] for start, end in pairwise([0, *ends])]
     messages = [assistant_message(decode(pieces[0]))]
     for piece in pieces[1:]:
         text = decode(piece)
@@ -357,7 +334,15 @@ def parse_tool_call(text: str) -> dict[str, Any] | None:
     """
     text = text.strip()
     if text.startswith("<function="):
-        return _parse_tagged_call(text)
+        name, bracket, rest = text.removeprefix("<function=").partition(">")
+        if not bracket or not name.strip():
+            return None
+        tagged_arguments = {}
+        for part in rest.split("<parameter=")[1:]:
+            key, bracket, value = part.partition(">")
+            if bracket:
+                tagged_arguments[key.strip()] = value.partition("</parameter>")[0].strip("\n")
+        return {"name": name.strip(), "arguments": tagged_arguments}
     try:
         call = json.loads(text)
     except (ValueError, RecursionError):
@@ -366,18 +351,6 @@ def parse_tool_call(text: str) -> dict[str, Any] | None:
         return None
     arguments = call.get("arguments", call.get("parameters", {}))
     return {"name": call["name"], "arguments": arguments}
-
-
-def _parse_tagged_call(text: str) -> dict[str, Any] | None:
-    name, bracket, rest = text.removeprefix("<function=").partition(">")
-    if not bracket or not name.strip():
-        return None
-    arguments: dict[str, Any] = {}
-    for part in rest.split("<parameter=")[1:]:
-        key, bracket, value = part.partition(">")
-        if bracket:
-            arguments[key.strip()] = value.partition("</parameter>")[0].strip("\n")
-    return {"name": name.strip(), "arguments": arguments}
 
 
 def _environment_messages(text: str, after_call: bool) -> list[dict[str, Any]]:
@@ -408,19 +381,6 @@ def _split_by_mask(
         end = start + sum(1 for _ in run)
         yield is_sampled, ids[start:end]
         start = end
-
-
-def _split_after(ids: Sequence[int], end_ids: Collection[int]) -> list[Sequence[int]]:
-    """The tokens cut behind each end token; at least one piece."""
-    pieces = []
-    start = 0
-    for position, token in enumerate(ids, start=1):
-        if int(token) in end_ids:
-            pieces.append(ids[start:position])
-            start = position
-    if start < len(ids) or not pieces:
-        pieces.append(ids[start:])
-    return pieces
 
 
 def _split_tagged(text: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:

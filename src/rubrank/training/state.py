@@ -163,10 +163,8 @@ def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
     try:
         yield from _read_compressed_pieces(file, start)
     except Exception as error:
-        if type(error).__name__ not in (
-            "error",
-            "ZstdError",
-        ):  # of zlib and zstandard, which need not be installed
+        # The error of zstandard is known by its name: the package need not be installed.
+        if not isinstance(error, zlib.error) and type(error).__name__ != "ZstdError":
             raise
         got = f"{file} ({error})"
         raise InvalidInput(

@@ -95,9 +95,8 @@ class RubricWorkflow:
         encoded = self.tokenizer.apply_chat_template(
             prompt, tokenize=True, add_generation_prompt=True, **self.template
         )
-        return list(
-            encoded["input_ids"] if hasattr(encoded, "keys") else encoded
-        )  # transformers 5, or 4
+        # transformers 5 returns a mapping, transformers 4 the tokens.
+        return list(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)
 
     def _read_completion(self, response: Any, opened: str | None) -> Completion:
         ids = response.output_tokens

@@ -68,11 +68,13 @@ class RubricEnv:
             ids = _last_sampled_turn(group, i)
             reason = reported_reasons[i] or infer_finish_reason(ids, end_token_ids(tokenizer), None)
             completions.append(Completion(split_prompt(conversation)[1], reason, ids))
+        # Of a tuple, the last mapping is the data of the item.
+        parts = item if isinstance(item, Sequence) else [item]
+        row = next((part for part in reversed(parts) if isinstance(part, Mapping)), {})
+        prompt, _ = split_prompt(conversations[0])
         result = await score_query(
             engine,
-            make_query(
-                split_prompt(conversations[0])[0], _read_row(item), rubric_column=rubric_column
-            ),
+            make_query(prompt, dict(row), rubric_column=rubric_column),
             completions,
             step=int(getattr(self, "curr_step", 0)),
             train=not _evaluating.get(),
@@ -80,16 +82,6 @@ class RubricEnv:
             tokenizer=tokenizer,
         )
         group["scores"] = fill_unknown(result.flat())
-
-
-def _read_row(item: Any) -> dict[str, Any]:
-    """The data of an item; of a tuple, its last mapping."""
-    if isinstance(item, Mapping):
-        return dict(item)
-    mappings = (
-        [part for part in item if isinstance(part, Mapping)] if isinstance(item, Sequence) else []
-    )
-    return dict(mappings[-1]) if mappings else {}
 
 
 def _last_sampled_turn(group: Any, i: int) -> list[int] | None:

@@ -122,15 +122,10 @@ def read_request(data: Any) -> VerifyRequest:
         raise InvalidInput(OWNER, "body", "an object", type(body).__name__, "")
     params = _dump(body.get(_PARAMS))
     response = _dump(body.get(_RESPONSE))
-    if (
-        not isinstance(params, Mapping)
-        or params.get("input") is None
-        or not isinstance(response, Mapping)
-    ):
-        got = (
-            ", ".join(f"{name}: {type(value).__name__}" for name, value in body.items())
-            or "nothing"
-        )
+    has_input = isinstance(params, Mapping) and params.get("input") is not None
+    if not has_input or not isinstance(response, Mapping):
+        fields = [f"{name}: {type(value).__name__}" for name, value in body.items()]
+        got = ", ".join(fields) or "nothing"
         raise InvalidInput(OWNER, "body", f"with {_PARAMS}.input and a {_RESPONSE}", got[:200], "")
     row = {
         key: value
@@ -179,25 +174,21 @@ def _read_completion(response: Mapping[str, Any]) -> Completion:
     usage = _to_mapping(response.get("usage"))
     details = _to_mapping(usage.get("output_tokens_details"))
     reasoning_tokens = _to_count(details.get("reasoning_tokens"))
+    status = response.get("status")
+    reason = normalize_finish_reason(_to_mapping(response.get("incomplete_details")).get("reason"))
+    if reason is None and status == "completed":
+        reason = "stop"
+    elif reason is None and status == "incomplete":
+        # NeMo Gym's agents also call a response without an answer incomplete, and say so in its metadata.
+        is_without_answer = _to_mapping(response.get("metadata")).get("ng_termination_reason")
+        reason = "stop" if is_without_answer else "length"
     return Completion(
         messages,
-        _find_finish_reason(response),
+        reason,
         tokens=_to_count(usage.get("output_tokens")),
         # The field is required, so endpoints that do not count reasoning report 0.
         reasoning_tokens=reasoning_tokens or None,
     )
-
-
-def _find_finish_reason(response: Mapping[str, Any]) -> str | None:
-    reason = normalize_finish_reason(_to_mapping(response.get("incomplete_details")).get("reason"))
-    if reason is not None:
-        return reason
-    status = response.get("status")
-    if status == "incomplete":
-        # NeMo Gym's agents also call a response without an answer incomplete, and say so in its metadata.
-        is_without_answer = _to_mapping(response.get("metadata")).get("ng_termination_reason")
-        return "stop" if is_without_answer else "length"
-    return "stop" if status == "completed" else None
 
 
 def _read_messages(items: Any, where: str, default_role: str | None = None) -> list[dict[str, Any]]:

@@ -99,22 +99,16 @@ class RubricEnvironment:
             {key: message[key] for key in message if key in _MESSAGE_KEYS} for message in log
         ]
         prompt, completion_messages = split_prompt(messages)
-        row: dict[str, Any] = {}
-        if isinstance(info, Mapping):
-            row = dict(info)
-        elif info is not None:
-            row = {"label": info}
+        row = dict(info) if isinstance(info, Mapping) else {"label": info}
         row_id = row.pop("id", None)
         query = make_query(prompt, row, rubric_column=self._rubric_column)
         last: Mapping[str, Any] = {}
         for message in log:
             if message.get("role") == "assistant":
                 last = message
-        reason = (
-            "length"
-            if last.get("truncated")
-            else normalize_finish_reason(last.get("finish_reason"))
-        )
+        reason = normalize_finish_reason(last.get("finish_reason"))
+        if last.get("truncated"):
+            reason = "length"
         completion = Completion(completion_messages or "", reason, last.get("token_ids"))
         key = repr((query.prompt, query.rubric) if row_id is None else row_id)
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)

@@ -94,10 +94,22 @@ class RubricAgent:
             siblings.grading.size = siblings.size  # all have entered
             siblings.grading.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
-                siblings.result.set_result(await self._score(siblings))
+                members = list(range(siblings.size))
+                rollouts = tuple(siblings.rollouts[number] for number in members)
+                group = Group(id=siblings.label, rollouts=rollouts, rubric=siblings.query.rubric)
+                graded = await siblings.grading.finish(members)
+                self.engine.check_judgments(graded)
+                result = await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.step)
+                siblings.result.set_result(result)
         except BaseException as error:
             siblings.grading.cancel()
-            _fail(siblings.result, error)
+            # Wake the siblings that wait for a result that will not come.
+            if not siblings.result.done():
+                if isinstance(error, Exception):
+                    siblings.result.set_exception(error)
+                    siblings.result.exception()  # mark it as retrieved: it may be that nothing waits yet
+                else:
+                    siblings.result.cancel()
             raise
         result = await asyncio.shield(siblings.result)
         reward = fill_unknown(result.flat())[member]
@@ -113,31 +125,11 @@ class RubricAgent:
             self._entering[key] = siblings
         member = siblings.size
         siblings.size += 1
-        await asyncio.sleep(
-            0
-        )  # the siblings, which were started together with this call, enter before it continues
+        # The siblings, which were started together with this call, enter before it continues.
+        await asyncio.sleep(0)
         if self._entering.get(key) is siblings:
             del self._entering[key]
         return siblings, member
-
-    async def _score(self, siblings: _Siblings) -> StepRewards:
-        members = list(range(siblings.size))
-        rollouts = tuple(siblings.rollouts[member] for member in members)
-        group = Group(id=siblings.label, rollouts=rollouts, rubric=siblings.query.rubric)
-        graded = await siblings.grading.finish(members)
-        self.engine.check_judgments(graded)
-        return await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.step)
-
-
-def _fail(result: asyncio.Future[StepRewards], error: BaseException) -> None:
-    """Wake the siblings that wait for a result that will not come."""
-    if result.done():
-        return
-    if isinstance(error, Exception):
-        result.set_exception(error)
-        result.exception()  # mark it as retrieved: it may be that nothing waits yet
-    else:
-        result.cancel()
 
 
 def read_completion(

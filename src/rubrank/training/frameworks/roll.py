@@ -15,7 +15,8 @@ In validation the responses stay as they are, and no rule learns. The columns of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,21 +77,20 @@ class RubricLoop:
     def tokenizer(self) -> Any:
         """Loaded with the first prompt."""
         if not self.tokenizer_path:
-            raise InvalidInput(
-                _OWNER,
-                "tokenizer_path",
-                "the policy's",
-                "none",
-                "Set it in the class of your loop.",
-            )
+            remedy = "Set it in the class of your loop."
+            raise InvalidInput(_OWNER, "tokenizer_path", "the policy's", "none", remedy)
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.tokenizer_path)
 
     def _read_completion(self, item: Any) -> Completion:
         ids = _remove_padding(item.batch["responses"][0], item.batch.get("response_mask"))
-        reasons = _read_sampling_params(item.non_tensor_batch).get("finish_reasons") or [None]
-        reason = normalize_finish_reason(reasons[0])
+        params = None
+        with suppress(KeyError, TypeError, ValueError):
+            params = json.loads(item.non_tensor_batch["sampling_params"][0])
+        reason = None
+        if isinstance(params, dict) and params.get("finish_reasons"):
+            reason = normalize_finish_reason(params["finish_reasons"][0])
         if reason is None:
             reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
@@ -110,13 +110,3 @@ def _remove_padding(ids: Any, mask: Any) -> list[int]:
         return tokens
     flags: Sequence[Any] = mask[0].tolist() if hasattr(mask[0], "tolist") else mask[0]
     return [token for token, flag in zip(tokens, flags[-len(tokens) :], strict=True) if flag]
-
-
-def _read_sampling_params(row: Mapping[str, Any]) -> dict[str, Any]:
-    if "sampling_params" not in row:
-        return {}
-    try:
-        params = json.loads(row["sampling_params"][0])
-    except (TypeError, ValueError):
-        return {}
-    return params if isinstance(params, dict) else {}

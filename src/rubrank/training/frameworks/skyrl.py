@@ -18,7 +18,7 @@ even if the asynchronous trainer also counts groups that it dropped: those have 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,25 @@ class RubricRewards:
     async def generate(self, input_batch: Any) -> Any:
         """What SkyRL generates; the queries that are trained on are remembered."""
         phase = getattr(input_batch.get("batch_metadata"), "training_phase", "train")
-        if phase != "eval":
-            self._remember_queries(input_batch)
+        if phase == "eval":
+            return await super().generate(input_batch)  # type: ignore[misc]
+        _, rubric_column = load_engine(self.rubrank, _OWNER)
+        # A mixin cannot rely on `__init__`: SkyRL's trainers need not call that of their other bases.
+        queries = self.__dict__.setdefault("_queries", {})
+        trajectory_ids: Sequence[Any] = input_batch.get("trajectory_ids") or ()
+        extras = input_batch.get("env_extras") or [None] * len(trajectory_ids)
+        prompts: dict[str, Any] = {}
+        for trajectory_id, prompt, extra in zip(
+            trajectory_ids, input_batch["prompts"], extras, strict=False
+        ):
+            uid = str(trajectory_id.instance_id)
+            if prompts.setdefault(uid, prompt) != prompt:
+                allowed = "different for different prompts: rows with the same uid are a group"
+                remedy = "Renumber the rows of the dataset."
+                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} for two prompts", remedy)
+            queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
+        while len(queries) > _MOST_QUERIES:
+            del queries[next(iter(queries))]
         return await super().generate(input_batch)  # type: ignore[misc]
 
     def postprocess_generator_output(
@@ -58,7 +75,14 @@ class RubricRewards:
         """Replace the environments' rewards by the rubric's, then do what SkyRL does."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         tokenizer = getattr(self, "tokenizer", None)
-        _check_output(generator_output, uids, tokenizer)
+        number = len(generator_output["response_ids"])
+        if len(uids) != number or any(uid is None for uid in uids):
+            got = f"{sum(uid is not None for uid in uids)} for {number} responses"
+            remedy = "Pass those of SkyRL's generator."
+            raise InvalidInput(_OWNER, "uids", "one for each response", got, remedy)
+        if tokenizer is None and number:
+            remedy = "Use a trainer that has one."
+            raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", remedy)
         is_last_step = generator_output.get("is_last_step") or [True] * len(uids)
         rewarded_rows = [i for i, is_last in enumerate(is_last_step) if is_last]
         samples = []
@@ -74,25 +98,6 @@ class RubricRewards:
         generator_output["rewards"] = rewards
         getattr(self, "all_metrics", {}).update(result.metrics)
         return super().postprocess_generator_output(generator_output, uids)  # type: ignore[misc]
-
-    def _remember_queries(self, batch: Mapping[str, Any]) -> None:
-        _, rubric_column = load_engine(self.rubrank, _OWNER)
-        # A mixin cannot rely on `__init__`: SkyRL's trainers need not call that of their other bases.
-        queries = self.__dict__.setdefault("_queries", {})
-        trajectory_ids: Sequence[Any] = batch.get("trajectory_ids") or ()
-        extras = batch.get("env_extras") or [None] * len(trajectory_ids)
-        prompts: dict[str, Any] = {}
-        for trajectory_id, prompt, extra in zip(
-            trajectory_ids, batch["prompts"], extras, strict=False
-        ):
-            uid = str(trajectory_id.instance_id)
-            if prompts.setdefault(uid, prompt) != prompt:
-                allowed = "different for different prompts: rows with the same uid are a group"
-                remedy = "Renumber the rows of the dataset."
-                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} for two prompts", remedy)
-            queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
-        while len(queries) > _MOST_QUERIES:
-            del queries[next(iter(queries))]
 
     def _find_query(self, uid: str, rubric_column: str) -> Query | None:
         if uid in self.__dict__.get("_queries", {}):
@@ -127,17 +132,3 @@ def _read_sample(
     )
     rollout = completion.to_rollout(query, engine.thinking, f"{_OWNER}: {uid}", tokenizer)
     return Sample(rollout, uid, query.rubric)
-
-
-def _check_output(output: Mapping[str, Any], uids: Sequence[Any], tokenizer: Any) -> None:
-    """Refuse what would mix up groups or cannot be decoded."""
-    number = len(output["response_ids"])
-    if len(uids) != number or any(uid is None for uid in uids):
-        got = f"{sum(uid is not None for uid in uids)} for {number} responses"
-        raise InvalidInput(
-            _OWNER, "uids", "one for each response", got, "Pass those of SkyRL's generator."
-        )
-    if tokenizer is None and number:
-        raise InvalidInput(
-            _OWNER, "tokenizer", "the trainer's", "none", "Use a trainer that has one."
-        )

@@ -21,7 +21,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine, refuse_late_controls
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query
 
 _OWNER = "slime"
@@ -29,10 +29,22 @@ _OWNER = "slime"
 
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     """The rewards of the samples of one prompt; configured by `args.rubrank_config`, or else by RUBRANK_CONFIG."""
-    _check_samples(samples)
+    if not isinstance(samples, Sequence) or isinstance(samples, str):
+        got = type(samples).__name__
+        remedy = "Pass --group-rm, too."
+        raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, remedy)
+    if not samples or any(isinstance(sample, Sequence) for sample in samples):
+        got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
+        remedy = "--group-rm does not work with a generate function that returns several samples for one."
+        raise InvalidInput(_OWNER, "samples", "one for each rollout", got, remedy)
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
-    step = _find_step(engine, args, first)
+    batch_size = getattr(args, "rollout_batch_size", None)
+    drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
+    is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
+    if not batch_size or drawn != batch_size or is_filtered or first.group_index is None:
+        refuse_late_controls(engine, _OWNER)
+    step = (first.group_index or 0) // batch_size if batch_size else 0
     query = make_query(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
     group_id = None if first.group_index is None else f"{step}/{first.group_index}"
     completions = [_read_completion(sample) for sample in samples]
@@ -49,28 +61,6 @@ def _read_completion(sample: Any) -> Completion:
     reason = {"truncated": "length", "completed": "stop"}.get(status_name)
     tokens = getattr(sample, "tokens", None)
     length = getattr(sample, "response_length", None)
-    response_ids = (
-        tokens[-length:] if tokens and length else None
-    )  # behind the tokens of the prompt
+    # The tokens of the response are behind those of the prompt.
+    response_ids = tokens[-length:] if tokens and length else None
     return Completion(sample.response, reason, response_ids)
-
-
-def _check_samples(samples: Any) -> None:
-    if not isinstance(samples, Sequence) or isinstance(samples, str):
-        got = type(samples).__name__
-        raise InvalidInput(
-            _OWNER, "samples", "all samples of a prompt", got, "Pass --group-rm, too."
-        )
-    if not samples or any(isinstance(sample, Sequence) for sample in samples):
-        got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
-        remedy = "--group-rm does not work with a generate function that returns several samples for one."
-        raise InvalidInput(_OWNER, "samples", "one for each rollout", got, remedy)
-
-
-def _find_step(engine: RewardEngine, args: Any, sample: Any) -> int:
-    batch_size = getattr(args, "rollout_batch_size", None)
-    drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
-    is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
-    if not batch_size or drawn != batch_size or is_filtered or sample.group_index is None:
-        refuse_late_controls(engine, _OWNER)
-    return (sample.group_index or 0) // batch_size if batch_size else 0

@@ -169,30 +169,24 @@ def _read_samples(
             _OWNER, "prompt_id", allowed, "None", "Do not change what ms-swift passes."
         )
     samples = []
-    for i, completion in enumerate(completions):
+    for i, text in enumerate(completions):
         row = {name: values[i] for name, values in columns.items()}
-        samples.append(_read_sample(engine, completion, row, rubric_column))
+        prompt, messages = split_prompt(row.get("messages") or [])
+        metadata = {name: value for name, value in row.items() if name not in _NOT_METADATA}
+        query = make_query(prompt, {**metadata, "prompt": prompt}, rubric_column=rubric_column)
+        content: Any = text
+        if messages:
+            content = [*messages[:-1], {**messages[-1], "content": text}]
+        reason = normalize_finish_reason(row.get("finish_reason"))
+        if row.get("is_truncated"):
+            reason = "length"
+        ids = row.get("response_token_ids")
+        if ids and isinstance(ids[0], list):
+            ids = ids[-1]  # one list per turn
+        rollout = Completion(content, reason).to_rollout(query, engine.thinking, _OWNER)
+        key = (row["prompt_id"], repr(query.rubric))
+        samples.append(Sample(count_tokens(rollout, ids or None, None), key, query.rubric))
     return samples
-
-
-def _read_sample(
-    engine: RewardEngine, text: str, row: Mapping[str, Any], rubric_column: str
-) -> Sample:
-    prompt, messages = split_prompt(row.get("messages") or [])
-    metadata = {name: value for name, value in row.items() if name not in _NOT_METADATA}
-    query = make_query(prompt, {**metadata, "prompt": prompt}, rubric_column=rubric_column)
-    content: Any = text
-    if messages:
-        content = [*messages[:-1], {**messages[-1], "content": text}]
-    reason = (
-        "length" if row.get("is_truncated") else normalize_finish_reason(row.get("finish_reason"))
-    )
-    rollout = Completion(content, reason).to_rollout(query, engine.thinking, _OWNER)
-    ids = row.get("response_token_ids")
-    if ids and isinstance(ids[0], list):
-        ids = ids[-1]  # one list per turn
-    key = (row["prompt_id"], repr(query.rubric))
-    return Sample(count_tokens(rollout, ids or None, None), key, query.rubric)
 
 
 def register() -> None:

@@ -56,9 +56,8 @@ class RubricGroupBuilder:
             remedy = "Pass renderer=get_renderer(…), which decodes the tokens of actions."
             raise InvalidInput(_OWNER, "renderer", "given, or completion_of", "neither", remedy)
         query = make_query(self.prompt, self.row, rubric_column=self.rubric_column)
-        self.engine.check_rubric(
-            query.rubric, f"{_OWNER}({query.prompt!r:.40})"
-        )  # before anything is sampled
+        # Checked before anything is sampled.
+        self.engine.check_rubric(query.rubric, f"{_OWNER}({query.prompt!r:.40})")
 
     async def make_envs(self) -> Sequence[Any]:
         """The builder's environments."""
@@ -105,15 +104,9 @@ class RubricGroupBuilder:
         observation: Any = getattr(last, "ob", None)  # what the last action was sampled from
         if tokenizer is not None and hasattr(observation, "to_ints"):
             opened = token_opening_tag(tokenizer, observation.to_ints())
-        return Completion(content, self._find_finish_reason(last.ac), last.ac.tokens, opened=opened)
-
-    def _find_finish_reason(self, action: Any) -> str | None:
-        """What the sampler reported, else whether the renderer found the end of the action."""
-        if reason := getattr(action, "stop_reason", None):
-            return normalize_finish_reason(reason)
-        if self.renderer is None:
-            return None
-        _, has_ended = self.renderer.parse_response(action.tokens)
-        if has_ended is True:
-            return "stop"
-        return "length" if has_ended is False else None
+        # What the sampler reported, else whether the renderer found the end of the action.
+        reason = normalize_finish_reason(getattr(last.ac, "stop_reason", None))
+        if reason is None and self.renderer is not None:
+            _, has_ended = self.renderer.parse_response(last.ac.tokens)
+            reason = {True: "stop", False: "length"}.get(has_ended)
+        return Completion(content, reason, last.ac.tokens, opened=opened)

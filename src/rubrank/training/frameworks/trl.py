@@ -53,15 +53,8 @@ if TYPE_CHECKING:
 MESSAGES_COLUMN = "completion_messages"
 """A rollout function may return it: the messages of each completion, which TRL itself decodes into one text."""
 _OWNER = "RubricReward"
-_NOT_METADATA = (
-    "image",
-    "images",
-    "video",
-    "videos",
-    "audio",
-    "tools",
-    MESSAGES_COLUMN,
-)  # large, or passed otherwise
+# Columns that are large, or passed otherwise.
+_NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools", MESSAGES_COLUMN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,42 +155,51 @@ class RubricReward:
     ) -> list[float | None]:
         """The reward of every completion; None: nothing is known about it, and TRL leaves it out."""
         if self.trainer is None:
-            self.engine.leave_out_default_control()  # without the callback no checkpoint would contain the estimate
-        if self.engine.remembers and self.trainer is None and not self._has_warned:
-            self._has_warned = True
-            message = (
-                f"{_OWNER}: no checkpoint contains the memory of {self.engine.rule.name!r}: pass "
-            )
-            warnings.warn(
-                f"{message}callbacks=[reward.callback] to the trainer", RuntimeWarning, stacklevel=2
-            )
+            # Without the callback no checkpoint would contain what is estimated and learnt.
+            self.engine.leave_out_default_control()
+            if not self._has_warned and self.engine.remembers:
+                self._has_warned = True
+                message = (
+                    f"{_OWNER}: no checkpoint contains the memory of {self.engine.rule.name!r}: "
+                    "pass callbacks=[reward.callback] to the trainer"
+                )
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
         caller = getattr(log_metric, "__self__", None)
         trainer = _find_trainer(caller) or self.trainer
         train = trainer is None or bool(trainer.model.training)
+        if trainer_state is not None:
+            step = int(trainer_state.global_step)
+        else:
+            refuse_late_controls(self.engine, _OWNER)  # AsyncGRPO passes no step
+            step = self._calls
+            self._calls += 1
+
+        def make_samples() -> list[Sample]:
+            samples = self.make_samples(prompts, completions, columns, completion_ids, trainer)
+            # Evaluations stay comparable without the items that were added to rubrics.
+            if self.evolution is not None and train:
+                samples = [extend_rubric(self.evolution, sample) for sample in samples]
+            return samples
 
         def group_samples(samples: Sequence[Sample]) -> Sequence[Any]:
             size = self._group_size(samples, trainer, train)
-            return by_position(size, same_prompt=False)(
-                samples
-            )  # environments may add to the prompt of each rollout
+            # Environments may add to the prompt of each rollout.
+            return by_position(size, same_prompt=False)(samples)
 
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(
                 self.engine,
-                lambda: self._add_items(
-                    self.make_samples(prompts, completions, columns, completion_ids, trainer), train
-                ),
-                step=self._find_step(trainer_state),
+                make_samples,
+                step=step,
                 train=train,
                 group_of=group_samples,
                 processes=current_processes(),
             )
         if log_metric:
-            for name, value in result.metrics.items():
-                log_metric(name, value)
-            for name, value in (
-                self.evolution.metrics().items() if self.evolution is not None else ()
-            ):
+            metrics = result.metrics
+            if self.evolution is not None:
+                metrics = {**metrics, **self.evolution.metrics()}
+            for name, value in metrics.items():
                 log_metric(name, value)
         if train and getattr(trainer_state, "is_world_process_zero", False):
             log_distributions(
@@ -257,27 +259,13 @@ class RubricReward:
                 },
                 finish_reason=reasons[i],
                 thinking=self.engine.thinking,
-                opened=None
-                if isinstance(prompts[i], str)
-                else opened,  # TRL applies no template to texts
+                # TRL applies no template to texts.
+                opened=None if isinstance(prompts[i], str) else opened,
                 ids=ids[i],
                 tokenizer=tokenizer,
             )
             samples.append(Sample(count_tokens(rollout, ids[i], tokenizer), rubric=rubrics[i]))
         return samples
-
-    def _add_items(self, samples: list[Sample], train: bool) -> list[Sample]:
-        """The samples with items that were added to their rubrics; evaluations stay comparable without them."""
-        if self.evolution is None or not train:
-            return samples
-        from rubrank.training.evolution import describe_prompt
-
-        return [
-            replace(
-                sample, rubric=self.evolution.extend(sample.rubric, describe_prompt(sample.rollout))
-            )
-            for sample in samples
-        ]
 
     def _read_rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
         """Each row's own rubric, or None."""
@@ -288,26 +276,18 @@ class RubricReward:
         has_rubric = (
             column in columns or bool(instruction_columns) or self.engine.rubric is not None
         )
-        if not has_rubric or (self.rubric_column is not None and column not in columns):
+        is_column_missing = self.rubric_column is not None and column not in columns
+        if not has_rubric or is_column_missing:
             allowed = f"one of the dataset's columns ({', '.join(sorted(columns)) or 'none'})"
             remedy = "Or leave it out, and pass a shared rubric: RubricReward(rubric)."
             raise InvalidInput(_OWNER, "rubric_column", allowed, repr(column), remedy)
         rubrics = list(columns.get(column, [None] * number))
         if "instruction_id_list" in instruction_columns:
             for i, instruction_ids in enumerate(columns["instruction_id_list"]):
-                if (
-                    rubrics[i] is None and instruction_ids is not None
-                ):  # the sources of a mixture have one or the other
+                # The sources of a mixture have one or the other.
+                if rubrics[i] is None and instruction_ids is not None:
                     rubrics[i] = {name: columns[name][i] for name in instruction_columns}
         return rubrics
-
-    def _find_step(self, trainer_state: Any) -> int:
-        if trainer_state is not None:
-            return int(trainer_state.global_step)
-        refuse_late_controls(self.engine, _OWNER)  # AsyncGRPO passes no step
-        step = self._calls
-        self._calls += 1
-        return step
 
     def _group_size(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
@@ -340,13 +320,13 @@ class RubricReward:
 
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
         """Check the rubric of every row of a dataset before a model is loaded; returns how many rows there are."""
-        return self.engine.check_rubrics(
-            (
-                self._read_rubrics({name: [value] for name, value in row.items()}, 1)[0],
-                f"row {number}",
-            )
-            for number, row in enumerate(dataset, start=1)
-        )
+
+        def read_rubrics() -> Iterator[tuple[Any, str]]:
+            for number, row in enumerate(dataset, start=1):
+                columns = {name: [value] for name, value in row.items()}
+                yield self._read_rubrics(columns, 1)[0], f"row {number}"
+
+        return self.engine.check_rubrics(read_rubrics())
 
 
 def _find_trainer(caller: Any) -> TrainerInfo | None:
@@ -356,6 +336,14 @@ def _find_trainer(caller: Any) -> TrainerInfo | None:
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
         return None
     return TrainerInfo(args, model, getattr(caller, "processing_class", None))
+
+
+def extend_rubric(evolution: RubricEvolution, sample: Sample) -> Sample:
+    """The sample with the items that were added to its rubric during the run."""
+    from rubrank.training.evolution import describe_prompt
+
+    rubric = evolution.extend(sample.rubric, describe_prompt(sample.rollout))
+    return replace(sample, rubric=rubric)
 
 
 def log_distributions(
@@ -396,13 +384,10 @@ def log_distributions(
 def current_processes() -> Processes:
     """This process among those that train together; alone unless torch.distributed was initialised with several."""
     torch = sys.modules.get("torch")  # a process that has not imported it has initialised nothing
-    if (
-        torch is None
-        or not torch.distributed.is_available()
-        or not torch.distributed.is_initialized()
-    ):
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return Processes()
-    world = torch.distributed.get_world_size()
+    world = distributed.get_world_size()
     if world == 1:
         return Processes()
     from accelerate import PartialState  # type: ignore[import-untyped, import-not-found, unused-ignore]
@@ -416,7 +401,7 @@ def current_processes() -> Processes:
         raise InvalidInput(
             _OWNER, "processes", allowed, f"{accelerate_world} in accelerate", remedy
         )
-    return Processes(gather_object, torch.distributed.get_rank(), world)
+    return Processes(gather_object, distributed.get_rank(), world)
 
 
 @contextmanager
@@ -432,18 +417,14 @@ def checkpoint_before_outage(
         yield
     except RubrankError as error:
         reason = error.__cause__ or error  # with several processes, another one may have met it
+        is_outage = isinstance(reason, JudgeOutage | JudgingFailed)
         save = getattr(trainer, "_save_checkpoint", None)
-        if (
-            isinstance(reason, JudgeOutage | JudgingFailed)
-            and save is not None
-            and trainer.state.global_step
-        ):
+        if is_outage and save is not None and trainer.state.global_step:
             try:
                 if rewind is not None:
                     rewind()
                 save(trainer.model, None)
-            except (
-                Exception
-            ) as failure:  # the run ends because of the judges, and that is what must be reported
+            except Exception as failure:
+                # The run ends because of the judges, and that is what must be reported.
                 error.add_note(f"No checkpoint could be saved: {type(failure).__name__}: {failure}")
         raise

@@ -105,9 +105,8 @@ def read_completion(completion: Any, state: Any) -> Completion:
         reason = "length"
     else:
         choices = _get(response, "choices")
-        holder = (
-            choices[0] if choices else _get(response, "message")
-        )  # an endpoint's response, or one of verifiers
+        # An endpoint's response has choices, one of verifiers has a message.
+        holder = choices[0] if choices else _get(response, "message")
         reason = _get(holder, "finish_reason")
     usage = _get(response, "usage")
     details = _get(usage, "completion_tokens_details")
@@ -194,7 +193,10 @@ async def reward_episodes(
         )
         for trace, reward in zip(traces, fill_unknown(result.flat()), strict=True):
             if replace:
-                _move_rewards_to_metrics(trace, name)
+                for task_name in [key for key in trace.rewards if key != name]:
+                    task_reward = trace.rewards.pop(task_name)
+                    if task_reward is not None:
+                        trace.record_metric(f"task/{task_name}", task_reward.value)
             trace.record_reward(name, reward)
         results.append(result)
     return results
@@ -237,10 +239,3 @@ def _read_trace(trace: Any) -> Completion:
 def _read_conversation(trace: Any) -> list[Any]:
     """The last branch: compacting the context begins a new one."""
     return list(trace.branches[-1].messages) if trace.branches else []
-
-
-def _move_rewards_to_metrics(trace: Any, name: str) -> None:
-    for other_name in [key for key in trace.rewards if key != name]:
-        reward = trace.rewards.pop(other_name)
-        if reward is not None:
-            trace.record_metric(f"task/{other_name}", reward.value)
