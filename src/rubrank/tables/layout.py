@@ -221,17 +221,12 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
             f"columns {', '.join(map(repr, present))}",
             remedy,
         )
-    label_columns = (columns.batch, *groups) if columns.batch else groups
-    for name in label_columns:
+    for name in (columns.batch, *groups) if columns.batch else groups:
         if name not in present:
-            raise UnknownName.of(
-                str(table.path),
-                "the group or batch column",
-                name,
-                present,
-                field="batch_column" if name == columns.batch else "group_column",
-            )
-    _check_labels(table, label_columns)
+            field = "batch_column" if name == columns.batch else "group_column"
+            where = "the group or batch column"
+            raise UnknownName.of(str(table.path), where, name, present, field=field)
+        _check_labels(table, name)
     if columns.group:
         return groups
     _refuse_two_groupings(table, groups[0])
@@ -244,43 +239,41 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         groups == ("prompt",)
         or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique()
     ):
-        _check_labels(table, (step,))
+        _check_labels(table, step)
         return (step, *groups)
     return groups
 
 
-def _check_labels(table: Table, names: Sequence[str]) -> None:
-    for name in names:
-        cells = table.frame.get_column(name)
-        remedy = "Every rollout belongs to a group."
-        if cells.dtype.is_nested() or cells.dtype == pl.Binary:
-            where = f"{table.unit} {table.rows[0]}, column {name!r}"
-            raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
-        if cells.null_count():
-            raise table.cell_error(
-                first_true(cells.is_null()), (name,), "a number or a text", remedy
-            )
-        if cells.dtype == pl.String:
-            _check_label_texts(table, name, cells)
+def _check_labels(table: Table, name: str) -> None:
+    """Raise if a cell of a group column does not name a group.
 
-
-def _check_label_texts(table: Table, name: str, cells: pl.Series) -> None:
-    """Raise if two groups differ only by blanks around their names, or if the last row is a summary of the others."""
-    stripped = cells.str.strip_chars()
-    if stripped.n_unique() < cells.n_unique():
-        labels = pl.DataFrame(
-            {"stripped": stripped, "label": cells, "row": pl.Series(range(len(cells)))}
-        )
+    Groups whose names differ only by blanks are refused, and so is a last row that sums up the others.
+    """
+    cells = table.frame.get_column(name)
+    remedy = "Every rollout belongs to a group."
+    if cells.dtype.is_nested() or cells.dtype == pl.Binary:
+        where = f"{table.unit} {table.rows[0]}, column {name!r}"
+        raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
+    if cells.null_count():
+        raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
+    if cells.dtype != pl.String:
+        return
+    # Rows of a group are usually adjacent, so the first row of every run of equal labels has them all.
+    first_rows = (cells != cells.shift()).fill_null(True).arg_true()
+    labels = pl.DataFrame({"row": first_rows, "label": cells.gather(first_rows)})
+    labels = labels.with_columns(stripped=pl.col("label").str.strip_chars())
+    if labels["stripped"].n_unique() < labels["label"].n_unique():
         first_labels = labels.unique("stripped", keep="first", maintain_order=True)
         paired = labels.join(first_labels, on="stripped", maintain_order="left")
         different = paired.filter(pl.col("label") != pl.col("label_right"))
         allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
         raise table.cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
-    last_label = stripped[len(stripped) - 1]
+    last_label = labels["stripped"][-1]
+    is_single_row = first_rows[-1] == len(cells) - 1 > 0
     if (
-        len(cells) > 1
+        is_single_row
         and last_label.lower() in _SUMMARY_ROWS
-        and int((stripped == last_label).sum()) == 1
+        and int((labels["stripped"] == last_label).sum()) == 1
     ):
         remedy = "Remove the row of totals or means, or give the group another name."
         raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)

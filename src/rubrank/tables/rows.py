@@ -23,7 +23,7 @@ from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_ta
 Source: TypeAlias = Any
 Row: TypeAlias = Mapping[str, Any]
 
-_LONGEST_CSV_FIELD = 1 << 30
+LONGEST_CSV_FIELD = 1 << 30
 
 
 def read_rows(source: Source) -> Iterator[Row]:
@@ -215,7 +215,7 @@ def _check_object(row: Any, where: str) -> Row:
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
-    csv.field_size_limit(_LONGEST_CSV_FIELD)
+    csv.field_size_limit(LONGEST_CSV_FIELD)
     delimiter = "\t" if format_of(path) == "TSV" else ","
     text = read_text(path)
     if '"' in text:

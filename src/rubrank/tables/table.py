@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from rubrank._plain import RepeatedKey, check_unique_keys
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.tables.columns import ATTRIBUTES, GROUP_NAMES, REASONS, SCORES, STEP_NAMES
 from rubrank.tables.inspect_logs import LogRow
-from rubrank.tables.rows import check_csv_header, check_quotes, read_rows
+from rubrank.tables.rows import LONGEST_CSV_FIELD, check_csv_header, check_quotes, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 
 ColumnPath: TypeAlias = tuple[str, ...]
@@ -43,6 +44,7 @@ _SAMPLED_LINES = 512
 _CHECKED_LINES = 20_000
 _LARGEST_DOUBLE = 2**1023  # integers from here on may exceed the range of doubles
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NOT_LINE_END = re.compile(rb"[^\r\n]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +237,8 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     if b'"' in data:
         check_quotes(data, separator, path, BadTable)
     header_end = data.find(b"\n") + 1
-    while (
-        header_end and data.count(b'"', 0, header_end) % 2
-    ):  # an odd number: this line break is within quotes
+    # An odd number of quotes: this line break is within a quoted name.
+    while header_end and data.count(b'"', 0, header_end) % 2:
         header_end = data.find(b"\n", header_end) + 1
     header_end = header_end or len(data)
     try:
@@ -250,25 +251,30 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
         remedy = "Save it with other line ends."
         raise BadTable(str(path), "the lines", "ended by LF or CR LF", "CR alone", remedy) from None
     check_csv_header(path, names, BadTable)
-    # Blank lines after the header are skipped here: polars would count the columns of the first line.
-    records = data[header_end:].lstrip(b"\r\n")
-    first_row += data.count(b"\n", header_end, len(data) - len(records))
     schema = dict.fromkeys(names, pl.String)
-    if not records:
+    # Blank lines after the header are skipped here: polars would count the columns of the first line.
+    first_record = _NOT_LINE_END.search(data, header_end)
+    if first_record is None:
         return pl.DataFrame(schema=schema), pl.Series([], dtype=pl.Int64)
+    start = first_record.start()
+    first_row += data.count(b"\n", header_end, start)
     try:
         frame = pl.read_csv(
-            records, has_header=False, schema=schema, infer_schema=False, separator=separator
+            data,
+            has_header=False,
+            skip_lines=data.count(b"\n", 0, start),
+            schema=schema,
+            infer_schema=False,
+            separator=separator,
         )
     except PolarsError as error:
-        _check_encoding(records, path, first_row)
-        _check_cell_counts(records, separator, len(names), path, first_row)
+        _check_cell_counts(data[start:], separator, len(names), path, first_row)
         reason = str(error).splitlines()[0]
         raise BadTable(
             str(path), "the table", "CSV in UTF-8", reason, "Check its quotes."
         ) from None
     if frame[names[-1]].null_count():  # polars pads a row that has too few cells
-        _check_cell_counts(records, separator, len(names), path, first_row)
+        _check_cell_counts(data[start:], separator, len(names), path, first_row)
     rows = pl.Series(range(first_row, first_row + len(frame)), dtype=pl.Int64)
     is_blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
     if is_blank.any():
@@ -276,31 +282,23 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
     return frame, rows
 
 
-def _check_encoding(records: bytes, path: Path, first_row: int) -> None:
-    try:
-        records.decode()
-    except UnicodeDecodeError as error:
-        row = first_row + records.count(b"\n", 0, error.start)
-        raise encoding_error(path, f"row {row}", BadTable) from None
-
-
 def _check_cell_counts(
     records: bytes, separator: str, expected: int, path: Path, first_row: int
 ) -> None:
-    """Raise at the first row that has more or fewer cells than the header."""
-    characters = np.frombuffer(records.rstrip(b"\r\n") + b"\n", np.uint8)
-    outside_quotes = np.cumsum(characters == ord('"'), dtype=np.uint8) % 2 == 0
-    ends = np.flatnonzero((characters == ord("\n")) & outside_quotes)
-    separators = np.flatnonzero((characters == ord(separator)) & outside_quotes)
-    length = np.diff(ends, prepend=-1) - 1
-    is_blank = (length == 0) | ((length == 1) & (characters[ends - 1] == ord("\r")))
-    cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
-    wrong = np.flatnonzero((cells != expected) & ~is_blank)
-    if len(wrong):
-        where = f"row {first_row + wrong[0]}"
-        got = str(cells[wrong[0]])
-        remedy = "Quote cells that contain a comma, and leave a cell without a score empty."
-        raise BadTable(str(path), where, f"of {expected} cells, as the header", got, remedy)
+    """Raise at the first row that is not UTF-8, or that has more or fewer cells than the header."""
+    try:
+        text = records.decode()
+    except UnicodeDecodeError as error:
+        row = first_row + records.count(b"\n", 0, error.start)
+        raise encoding_error(path, f"row {row}", BadTable) from None
+    csv.field_size_limit(LONGEST_CSV_FIELD)
+    for row, cells in enumerate(
+        csv.reader(io.StringIO(text, newline=""), delimiter=separator), first_row
+    ):
+        if cells and len(cells) != expected:
+            allowed = f"of {expected} cells, as the header"
+            remedy = "Quote cells that contain a comma, and leave a cell without a score empty."
+            raise BadTable(str(path), f"row {row}", allowed, str(len(cells)), remedy)
 
 
 # ---------------------------------------------------------------------------------------------------------- JSON Lines
