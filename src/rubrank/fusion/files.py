@@ -14,8 +14,8 @@ rubric, unless the options override them, and the rewards equal those of `read_s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
@@ -30,37 +30,37 @@ from rubrank.fusion.options import (
     check_changes,
     check_criterion_names,
     collect_criterion_changes,
-    drop_ignored_penalties,
     has_rlvr2,
     is_local,
     make_fuse_rule,
-    make_table_criterion,
     refuse_gate_options,
 )
-from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.result import Fused, FusedGroup, find_informative
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import open_score_file
-from rubrank.scores.table import ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.cells import ScoreLimits
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import Layout, find_layout, join_cells
 from rubrank.tables.long import read_table
-from rubrank.tables.output import check_added_names, check_output, output_format, write_table
+from rubrank.tables.output import check_added_names, check_output, write_table
 from rubrank.tables.table import MOST_CRITERION_COLUMNS
+from rubrank.verifiers.domain import UNIT
 
 Engine: TypeAlias = Literal["local", "ray"]
 Progress: TypeAlias = Callable[[str, float], None]
 """Called with "reading" or "fusing" and the share that is done."""
-FusedRows: TypeAlias = tuple[np.ndarray, Fused]
-"""Row numbers of a table, and the result for these rows, in the same order."""
+RowBatch: TypeAlias = tuple[np.ndarray, ScoreBatch]
+"""Row numbers of a table, and the batch of these rows, in the same order."""
 PREVIEW = 10
 """How many groups a summary shows."""
 _OWNER = "fuse_file"
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Summary:
     """What a file contained, and its rewards in short."""
 
@@ -69,26 +69,65 @@ class Summary:
     """The ranked criteria, without those of a gate."""
     left_out: tuple[str, ...]
     """Columns that were not used: texts, and numbers whose names show that they are not scores."""
-    rollouts: int = 0
-    groups: int = 0
-    no_signal: int = 0
-    """Groups whose rewards are all equal."""
-    scored: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """For each criterion: rollouts with a score."""
-    deciding: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """For each criterion: groups in which it tells rollouts apart."""
-    graded: bool = False
-    """Did weights, margins, directions and gates come from rubrics stored in the file?"""
-    gates: tuple[str, ...] = ()
-    reward_sum: float = 0.0
-    first: list[FusedGroup] = field(default_factory=list)
-    """The first groups, at most `PREVIEW`; none if an output was written."""
-    shape: str = ""
-    """The format in words, such as "long CSV"."""
-    by: str = ""
-    """The columns that named the groups."""
-    fused: Sequence[Fused] = ()
+    fused: Sequence[Fused]
     """The results, batch by batch."""
+    graded: bool
+    """Did weights, margins, directions and gates come from rubrics stored in the file?"""
+    gates: tuple[str, ...]
+    shape: str
+    """The format in words, such as "long CSV"."""
+    by: str
+    """The columns that named the groups."""
+
+    @property
+    def rollouts(self) -> int:
+        """Rows of the table."""
+        return sum(len(fused.value_M) for fused in self.fused)
+
+    @property
+    def groups(self) -> int:
+        """Groups of the table."""
+        return sum(len(fused) for fused in self.fused)
+
+    @property
+    def no_signal(self) -> int:
+        """Groups whose rewards are all equal."""
+        return sum(int(fused.no_signal.sum()) for fused in self.fused)
+
+    @property
+    def reward_sum(self) -> float:
+        """The sum of all rewards."""
+        return sum(float(fused.reward_M.sum()) for fused in self.fused)
+
+    @cached_property
+    def scored(self) -> np.ndarray:
+        """For each criterion: rollouts with a score."""
+        return self._count(lambda fused: ~fused.batch.missing_MK)
+
+    @cached_property
+    def deciding(self) -> np.ndarray:
+        """For each criterion: groups in which it tells rollouts apart."""
+
+        def find_deciding(fused: Fused) -> np.ndarray:
+            if fused.fit is None:
+                return fused.batch.informative_NK
+            return find_informative(fused.fit.utilities_MK, fused.batch.starts)
+
+        return self._count(find_deciding)
+
+    @cached_property
+    def first(self) -> list[FusedGroup]:
+        """The first groups, at most `PREVIEW`: a `FusedGroup` takes longer to make than the rewards."""
+        groups = (fused.group(g) for fused in self.fused for g in range(len(fused)))
+        return list(islice(groups, PREVIEW))
+
+    def _count(self, read: Callable[[Fused], np.ndarray]) -> np.ndarray:
+        """The column sums of what `read` returns for each batch, (…, criteria of the batch), by criterion."""
+        column_of = {name: k for k, name in enumerate(self.criteria)}
+        counts = np.zeros(len(self.criteria), np.int64)
+        for fused in self.fused:
+            counts[[column_of[name] for name in fused.criteria]] += read(fused).sum(axis=0)
+        return counts
 
 
 @only_our_errors
@@ -124,49 +163,75 @@ def fuse_file(
     """
     if engine not in get_args(Engine):
         raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
+    output_kind = "jsonl"
     if isinstance(output, str | Path):
-        output = check_output(path, Path(output), force, "fuse")
-    scores = read_file_scores(
-        path, options or FuseOptions(), _with_criteria(columns, criteria), any_order
-    )
+        output, output_kind = check_output(path, Path(output), force, "fuse")
+    scores = read_file_scores(path, options, criteria, columns, any_order)
     if progress:
         progress("reading", 1.0)
     if utilities and not has_rlvr2(scores.rule):
-        raise InvalidInput(
-            _OWNER,
-            "utilities",
-            "asked of 'rlvr2'",
-            repr(scores.rule.name),
-            "Only RLVR² has utilities.",
-        )
+        got = repr(scores.rule.name)
+        remedy = "Only RLVR² has utilities."
+        raise InvalidInput(_OWNER, "utilities", "asked of 'rlvr2'", got, remedy)
+    table = scores.layout.table
+    added_names = ["reward", "no_signal"]
+    if scores.is_gated:
+        added_names.insert(1, "ranking")
+    if utilities:
+        added_names += [f"utility.{name}" for name in scores.ranked_names]
     if output is not None:
-        output_kind = output_format(output) if isinstance(output, Path) else "jsonl"
-        check_added_names(
-            scores.layout.table, scores.added_names(utilities, prefix), output_kind, _OWNER
-        )
+        check_added_names(table, [prefix + name for name in added_names], output_kind, _OWNER)
     if engine == "ray":
+        # Imported here: it loads rubrics and grading, which a table of scores does not need.
         from rubrank.fusion.cluster import check_can_split, fuse_on_ray
         from rubrank.grading.cluster import connect_ray
 
-        check_can_split(scores.rule, has_batches=scores.batch_column is not None)
+        has_batches = scores.batch_column is not None
+        check_can_split(scores.rule, has_batches=has_batches)
         with connect_ray(address, "fuse") as ray:
-            results = list(
-                fuse_on_ray(ray, scores.rule, scores.batches(), scores.batch_column is not None)
-            )
+            results = list(fuse_on_ray(ray, scores.rule, scores.batches(), has_batches))
     else:
         results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
-    summary = _summarise(scores, results)
-    summary.fused = [fused for _, fused in results]
-    if output is None:
-        # A `FusedGroup` takes longer to make than the rewards, so only the groups that are shown get one.
-        groups = (fused[label] for _, fused in results for label in fused.labels)
-        summary.first = list(islice(groups, PREVIEW))
-    else:
-        added = [(rows, scores.added_columns(fused, utilities, prefix)) for rows, fused in results]
-        write_table(output, scores.layout.table, added)
+    if all(fused.batch.missing_MK.all() for _, fused in results):
+        remedy = "Every reward would be the same: see why nothing was scored."
+        got = "none: every score is missing"
+        allowed = "there for at least one rollout"
+        raise BadTable(str(table.path), "the scores", allowed, got, remedy)
+    if output is not None:
+        added = []
+        for rows, fused in results:
+            columns_of_batch = _list_added_columns(fused, scores.is_gated, utilities)
+            added.append(
+                (rows, pl.DataFrame(columns_of_batch).select(pl.all().name.prefix(prefix)))
+            )
+        write_table(output, output_kind, table, added)
     if progress:
         progress("fusing", 1.0)
-    return summary
+    return Summary(
+        table.path,
+        scores.ranked_names,
+        scores.layout.left_out,
+        fused=[fused for _, fused in results],
+        graded=scores.score_table is not None,
+        gates=scores.gates,
+        shape=table.shape,
+        by="/".join(scores.layout.group_columns),
+    )
+
+
+def _list_added_columns(fused: Fused, is_gated: bool, utilities: bool) -> dict[str, Any]:
+    """Name → values of the columns that the output has in addition to those of the input."""
+    batch = fused.batch
+    columns: dict[str, Any] = {"reward": fused.reward}
+    if is_gated:
+        columns["ranking"] = fused.ranking
+    columns["no_signal"] = batch.per_rollout(fused.no_signal[batch.group_of_row])
+    if utilities and fused.utilities is not None:
+        missing = batch.per_rollout(batch.missing_MK)
+        for k, name in enumerate(fused.criteria):
+            values = np.where(missing[:, k], np.nan, fused.utilities[:, k])
+            columns[f"utility.{name}"] = pl.Series(values, nan_to_null=True)
+    return columns
 
 
 @only_our_errors
@@ -181,9 +246,7 @@ def explain_file(
     progress: Progress | None = None,
 ) -> FusedGroup:
     """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
-    scores = read_file_scores(
-        path, options or FuseOptions(), _with_criteria(columns, criteria), any_order
-    )
+    scores = read_file_scores(path, options, criteria, columns, any_order)
     if progress:
         progress("reading", 1.0)
     labels = {str(label): label for label in scores.layout.rows_of_groups}
@@ -191,40 +254,34 @@ def explain_file(
         near = get_close_matches(group, labels, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else "Copy a label from the table."
         examples = ", ".join(map(repr, list(labels)[:3]))
-        raise UnknownName(
-            str(path),
-            "group",
-            f"one of its {len(labels):,} groups, such as {examples}",
-            repr(group),
-            remedy,
-        )
-    # A rule that looks at one group at a time does not need the others.
-    batches = (
-        scores.batches() if scores.needs_whole_batch else scores.batches_of_group(labels[group])
-    )
-    for _, batch in batches:
+        allowed = f"one of its {len(labels):,} groups, such as {examples}"
+        raise UnknownName(str(path), "group", allowed, repr(group), remedy)
+    rows = None
+    if is_local(scores.rule):  # the other groups are not needed
+        rows = scores.layout.rows_of_groups[labels[group]]
+    for _, batch in scores.batches(rows):
         for label in batch.labels:
             if str(label) == group:
-                return replace(
-                    apply_rule(scores.rule, batch)[label], watched=scores.watched_scores(group)
-                )
+                fused_group = apply_rule(scores.rule, batch)[label]
+                return replace(fused_group, watched=scores.watched_scores(group))
     raise AssertionError(f"no batch holds the group {group!r}")
 
 
 # ------------------------------------------------------------------------------------------------------------- batches
 
 
-def _with_criteria(
-    columns: Columns | None, criteria: Sequence[str] | Literal["all"] | None
-) -> Columns:
-    columns = columns or Columns()
-    return columns if criteria is None else replace(columns, criteria=criteria)
-
-
 def read_file_scores(
-    source: Any, options: FuseOptions, columns: Columns, any_order: bool
+    source: Any,
+    options: FuseOptions | None,
+    criteria: Sequence[str] | Literal["all"] | None,
+    columns: Columns | None,
+    any_order: bool,
 ) -> FileScores:
-    """Read a table, check its cells, and check the options against its criteria."""
+    """Read a table, check its cells, and check the options against its criteria. Parameters as for `fuse_file`."""
+    options = options or FuseOptions()
+    columns = columns or Columns()
+    if criteria is not None:
+        columns = replace(columns, criteria=criteria)
     if columns.attributes:
         options = options.with_attributes(columns.attributes)
     changes = collect_criterion_changes(options)
@@ -234,24 +291,23 @@ def read_file_scores(
     )
     rule = make_fuse_rule(options)
     score_file = open_score_file(source)
+    score_table = None
+    row_order = None
     if score_file is None:
+        limits = {}
+        for name in (*options.low_quality, *options.global_quality):
+            limits[name] = ScoreLimits.of_gate(name)
+        for name, (low, high) in options.domain.items():
+            limits[name] = ScoreLimits.of_domain(low, high)
         table = read_table(source, columns)
-        limits = {
-            name: ScoreLimits.of_gate(name)
-            for name in (*options.low_quality, *options.global_quality)
-        }
-        limits |= {
-            name: ScoreLimits.of_domain(low, high) for name, (low, high) in options.domain.items()
-        }
         layout = find_layout(
-            table,
-            columns,
-            limits=limits,
-            any_order=any_order,
-            whole_batches=not is_local(rule),
+            table, columns, limits=limits, any_order=any_order, whole_batches=not is_local(rule)
         )
-        scores = FileScores(layout, options, rule, columns.batch)
         check_changes(_OWNER, changes, layout.names)
+        known_criteria = []
+        for name in layout.names:
+            fields = {"domain": UNIT, **changes.get(name, {})}
+            known_criteria.append(CriterionData(name, **fields))
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
@@ -261,250 +317,194 @@ def read_file_scores(
             score_table = score_table.only(columns.named_criteria)
         check_changes(_OWNER, changes, score_table.criteria)
         score_table = score_table.with_changes(changes)
-        scores = FileScores(layout, options, rule, columns.batch, score_table, row_order)
-    _check_margins(scores)
-    check_criterion_names(options, scores.names)
+        known_criteria = score_table.specifications()
+    scores = FileScores(
+        layout,
+        options,
+        rule,
+        {criterion.name: criterion for criterion in known_criteria},
+        columns.batch,
+        score_table,
+        row_order,
+    )
+    for name, margin in options.margin.items():
+        _check_margin(layout, name, margin, options.domain.get(name))
+    check_criterion_names(options, scores.criteria)
     if not scores.gates:
         refuse_gate_options(options)
     return scores
 
 
-def _check_margins(scores: FileScores) -> None:
+def _check_margin(
+    layout: Layout, name: str, margin: float, domain: tuple[float, float] | None
+) -> None:
     """Raise for a margin that makes all scores of a criterion ties: it is as wide as its scale."""
-    layout = scores.layout
-    for name, margin in scores.options.margin.items():
-        if layout.scores_MK is None or name not in layout.names:
-            continue
-        column = layout.scores_MK[:, layout.names.index(name)]
-        if np.isnan(column).all():
-            continue
-        # Without a scale it is from 0 to 1, or wider if there are scores outside.
-        scale = (min(0.0, float(np.nanmin(column))), max(1.0, float(np.nanmax(column))))
-        low, high = scores.options.domain.get(name, scale)
-        if low < high <= low + margin:
-            allowed = f"less than {high - low:g}, the width of its scale: else all scores are ties"
-            raise InvalidInput(
-                _OWNER, "margin", allowed, f"{margin:g} for {name!r}", "", field=f"margin.{name}"
-            )
+    if layout.scores_MK is None or name not in layout.names:
+        return
+    column = layout.scores_MK[:, layout.names.index(name)]
+    if np.isnan(column).all():
+        return
+    # Without a scale it is from 0 to 1, or wider if there are scores outside.
+    scale = (min(0.0, float(np.nanmin(column))), max(1.0, float(np.nanmax(column))))
+    low, high = domain or scale
+    if low < high <= low + margin:
+        allowed = f"less than {high - low:g}, the width of its scale: else all scores are ties"
+        got = f"{margin:g} for {name!r}"
+        raise InvalidInput(_OWNER, "margin", allowed, got, "", field=f"margin.{name}")
 
 
 @dataclass(frozen=True, eq=False)
 class FileScores:
-    """The scores of a file, and the rule that fuses them."""
+    """The scores of a file, and the rule that fuses them.
+
+    `batches` yields the input of the rule. There are three kinds of files:
+
+        a table with one column per criterion     one batch, or one per value of the batch column
+        a table with too many criteria for that   one batch for the groups that have the same criteria
+        a score file, which contains its rubrics  one batch, or one per rubric if there are too many criteria
+    """
 
     layout: Layout
     options: FuseOptions
     rule: Rule
+    criteria: Mapping[str, CriterionData]
+    """All criteria by name, with the changes that the options make."""
     batch_column: str | None = None
     score_table: ScoreTable | None = None
     """If the file contains its rubrics: its groups, with the changes that the options make to criteria."""
     row_order: np.ndarray | None = None
     """For each row of the score table, its row in the file."""
 
-    @property
-    def needs_whole_batch(self) -> bool:
-        """Do the rewards of a group depend on other groups of its batch?"""
-        return not is_local(self.rule)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """All criteria."""
-        return self.layout.names if self.score_table is None else self.score_table.criteria
-
     @cached_property
     def gates(self) -> tuple[str, ...]:
         """The gate criteria."""
-        if self.score_table is None:
-            return (*self.options.global_quality, *self.options.low_quality)
         gate_layers = ("low_quality", "global_quality")
-        return tuple(c.name for c in self.score_table.specifications() if c.layer in gate_layers)
+        return tuple(name for name, c in self.criteria.items() if c.layer in gate_layers)
+
+    @cached_property
+    def is_gated(self) -> bool:
+        """Does a gate change the rewards?"""
+        return bool(self.gates) and self.rule.name.endswith("+")
 
     @cached_property
     def ranked_names(self) -> tuple[str, ...]:
-        """The ranked criteria: all but the gates. Penalties are ranked too if the rule has no gate ("+")."""
-        gates = set(self.gates)
+        """The ranked criteria. Penalties (low quality) are among them if the rule has no gate ("+")."""
+        layers = {"quality"}
         if not self.rule.name.endswith("+") and self.options.penalties == "rank":
-            if self.score_table is None:
-                gates -= set(self.options.low_quality)
-            else:
-                gates -= {
-                    c.name for c in self.score_table.specifications() if c.layer == "low_quality"
-                }
-        return tuple(
-            name for name in self.names if name not in gates and name not in self.watched_names
-        )
-
-    @cached_property
-    def watched_names(self) -> tuple[str, ...]:
-        """The criteria that are only watched."""
-        if self.score_table is None:
-            return ()
-        return tuple(c.name for c in self.score_table.specifications() if c.layer == "watch")
+            layers.add("low_quality")
+        return tuple(name for name, c in self.criteria.items() if c.layer in layers)
 
     def watched_scores(self, group: str) -> dict[str, np.ndarray]:
         """Criterion that is only watched → the scores of a group's rollouts."""
         if self.score_table is None:
             return {}
-        scored = self.score_table[group]
-        columns = {
-            criterion.name: k
-            for k, criterion in enumerate(scored.criteria)
-            if criterion.layer == "watch"
-        }
-        return {name: scored.scores[:, k] for name, k in columns.items()}
+        group_scores = self.score_table[group]
+        watched = {}
+        for k, criterion in enumerate(group_scores.criteria):
+            if criterion.layer == "watch":
+                watched[criterion.name] = group_scores.scores[:, k]
+        return watched
 
-    def batches(self) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """Row numbers and the batch of these rows; together the batches cover all rows."""
-        if self.batch_column is not None and self.needs_whole_batch:
-            labels = join_cells(self.layout.table.frame, (self.batch_column,)).to_list()
-            parts = _rows_by_key(labels)
-        else:
-            parts = [np.arange(len(self.layout.labels))]
-        for rows in parts:
-            yield from self._batches_of(rows)
+    def batches(self, rows: np.ndarray | None = None) -> Iterator[RowBatch]:
+        """Row numbers and the batch of these rows; together the batches cover all rows.
 
-    def batches_of_group(self, label: Hashable) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """One group alone, without the criteria of other groups."""
-        rows = self.layout.rows_of_groups[label]
-        if self.score_table is None and self.layout.scores_MK is not None:
-            is_scored = ~np.isnan(self.layout.scores_MK[rows]).all(axis=0)
-            names = [
-                name
-                for name, scored in zip(self.names, is_scored, strict=True)
-                if scored or name in self.gates
-            ]
-            if not set(names) <= set(self.gates):
-                yield rows, self._plain_batch(rows, names)
-                return
-        yield from self._batches_of(rows, apart=True)
+        rows: those of one group, which then gets a batch of its own, without the criteria of other groups.
+        """
+        is_alone = rows is not None
+        parts = [np.arange(len(self.layout.labels)) if rows is None else rows]
+        if not is_alone and self.batch_column is not None and not is_local(self.rule):
+            labels = join_cells(self.layout.table.frame, (self.batch_column,))
+            parts = _rows_by_key(labels.to_list())
+        for part in parts:
+            if self.score_table is not None:
+                yield from self._batches_with_rubrics(part, is_alone)
+            elif self.layout.scores_MK is None:
+                yield from self._ragged_batches(part)
+            else:
+                names = list(self.criteria)
+                if is_alone:
+                    scored = self.layout.names_scored_in(part)
+                    if not set(scored) <= set(self.gates):
+                        names = [name for name in names if name in scored or name in self.gates]
+                yield part, self._make_batch(part, names)
 
-    def _batches_of(
-        self, rows: np.ndarray, apart: bool = False
-    ) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        if self.score_table is not None:
-            yield from self._graded_batches(rows, apart)
-        elif self.layout.scores_MK is not None:
-            yield rows, self._plain_batch(rows, self.names)
-        else:
-            yield from self._ragged_batches(rows)
-
-    def _plain_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
+    def _make_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
         """A batch of a table without rubrics: all about its criteria comes from the options."""
         options = self.options
         layout = self.layout
-        is_all = len(rows) == len(layout.labels) and list(names) == list(layout.names)
-        scores = (
-            layout.scores_MK
-            if is_all and layout.scores_MK is not None
-            else layout.scores_of(rows, names)
-        )
-        labels = layout.labels if len(rows) == len(layout.labels) else layout.labels[rows]
-        attributes = None if layout.attributes_MD is None else layout.attributes_MD[rows]
+        labels = layout.labels
+        attributes = layout.attributes_MD
+        if len(rows) < len(labels):
+            labels = labels[rows]
+            attributes = None if attributes is None else attributes[rows]
         batch = ScoreBatch.of_arrays(
-            scores,
+            layout.scores_of(rows, names),
             groups=labels,
-            criteria=[make_table_criterion(options, name) for name in names],
-            weights={name: weight for name, weight in options.weight.items() if name in names}
-            or None,
-            margins={name: margin for name, margin in options.margin.items() if name in names}
-            or None,
-            directions={name: "lower" for name in options.lower if name in names} or None,
+            criteria=[self.criteria[name] for name in names],
             global_quality=[name for name in options.global_quality if name in names],
             low_quality=[name for name in options.low_quality if name in names],
             attributes=attributes,
             attribute_names=options.attribute_names if attributes is not None else None,
             owner=_OWNER,
         )
-        return drop_ignored_penalties(options, batch)
+        return batch.without_penalties() if options.penalties == "ignore" else batch
 
-    def _ragged_batches(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
+    def _ragged_batches(self, rows: np.ndarray) -> Iterator[RowBatch]:
         """One batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
         ragged = self.layout.table.ragged_scores
         assert ragged is not None
-        labels = self.layout.labels[rows].to_list()
         # A rule that learns from other groups needs the criteria of the whole batch in one matrix.
-        keys = [None] * len(rows) if self.needs_whole_batch else labels
-        names_of: dict[Hashable, set[str]] = {}
+        keys: list[Hashable] = [None] * len(rows)
+        if is_local(self.rule):
+            keys = self.layout.labels[rows].to_list()
+        names_of_key: dict[Hashable, set[str]] = {}
         for key, row in zip(keys, rows, strict=True):
-            names_of.setdefault(key, set()).update(ragged[row])
-        gates = sorted(self.gates)
-        ranked = set(self.names) - set(gates)
-        names_by_key = {key: tuple(sorted(names & ranked)) for key, names in names_of.items()}
-        some_name = next(name for name in self.names if name in ranked)
-        for positions in _rows_by_key([names_by_key[key] for key in keys]):
+            names_of_key.setdefault(key, set()).update(ragged[row])
+        ranked = [name for name in self.criteria if name not in self.gates]
+        names_by_key = {}
+        for key, names in names_of_key.items():
             # A group without any score gets equal rewards. A batch needs a criterion, and any will do.
-            names = names_by_key[keys[positions[0]]] or (some_name,)
-            yield rows[positions], self._plain_batch(rows[positions], [*names, *gates])
+            names_by_key[key] = tuple(sorted(names & set(ranked))) or (ranked[0],)
+        for positions in _rows_by_key([names_by_key[key] for key in keys]):
+            names_of_batch = [*names_by_key[keys[positions[0]]], *sorted(self.gates)]
+            yield rows[positions], self._make_batch(rows[positions], names_of_batch)
 
-    def _graded_batches(
-        self, rows: np.ndarray, apart: bool
-    ) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
-        """Batches of a file with rubrics: one for all groups, or one per rubric if the matrix would be mostly empty."""
+    def _batches_with_rubrics(self, rows: np.ndarray, is_alone: bool) -> Iterator[RowBatch]:
+        """Batches of a score file: one for all groups, or one per rubric if the matrix would be mostly empty."""
         table = self.score_table
         row_order = self.row_order
         assert table is not None
         assert row_order is not None
         requested_rows = set(rows.tolist())
-        starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in table.groups])])
-        members = [
-            (group, row_order[start:end])
-            for group, start, end in zip(table.groups, starts[:-1], starts[1:], strict=True)
-            if int(row_order[start]) in requested_rows
-        ]
+        members: list[tuple[GroupScores, np.ndarray]] = []
+        start = 0
+        for group in table.groups:
+            group_rows = row_order[start : start + len(group.scores)]
+            start += len(group.scores)
+            if int(group_rows[0]) in requested_rows:
+                members.append((group, group_rows))
         is_wide = len(table.criteria) > MOST_CRITERION_COLUMNS
-        by_rubric = apart or (is_wide and not self.needs_whole_batch)
-        for positions in _rows_by_key(
-            [group.criteria if by_rubric else None for group, _ in members]
-        ):
+        by_rubric = is_alone or (is_wide and is_local(self.rule))
+        keys = [group.criteria if by_rubric else None for group, _ in members]
+        for positions in _rows_by_key(keys):
             groups = tuple(members[i][0] for i in positions)
-            group_rows = np.concatenate([members[i][1] for i in positions])
-            attributes = (
-                None if self.layout.attributes_MD is None else self.layout.attributes_MD[group_rows]
-            )
-            names = (
-                {c.name for group in groups for c in group.criteria}
-                if by_rubric
-                else set(table.criteria)
-            )
-            if names.isdisjoint(
-                self.ranked_names
-            ):  # a batch needs a ranked criterion, even one without any score
+            batch_rows = np.concatenate([members[i][1] for i in positions])
+            names = set(table.criteria)
+            if by_rubric:
+                names = {criterion.name for criterion in groups[0].criteria}
+            # A batch needs a ranked criterion, even one without any score.
+            if names.isdisjoint(self.ranked_names):
                 names |= set(self.ranked_names[:1])
-            # Columns in the order of the whole file: sums then do not depend on which groups share the batch.
-            columns = [criterion for criterion in table.specifications() if criterion.name in names]
+            attributes = self.layout.attributes_MD
             batch = ScoreTable(groups).batch(
-                attributes=attributes, attribute_names=self.options.attribute_names, columns=columns
+                attributes=None if attributes is None else attributes[batch_rows],
+                attribute_names=self.options.attribute_names,
+                # In the order of the whole file: sums then do not depend on which groups share the batch.
+                columns=[criterion for name, criterion in self.criteria.items() if name in names],
             )
-            yield group_rows, drop_ignored_penalties(self.options, batch)
-
-    # ------------------------------------------------------------------------------------------------ added columns
-
-    @property
-    def _is_gated(self) -> bool:
-        return bool(self.gates) and self.rule.name.endswith("+")
-
-    def added_names(self, utilities: bool, prefix: str) -> list[str]:
-        """The columns that the output has in addition to those of the input."""
-        names = ["reward", "no_signal"]
-        if self._is_gated:
-            names.insert(1, "ranking")
-        if utilities:
-            names += [f"utility.{name}" for name in self.ranked_names]
-        return [prefix + name for name in names]
-
-    def added_columns(self, fused: Fused, utilities: bool, prefix: str) -> pl.DataFrame:
-        """The columns that the output gets, one row per rollout."""
-        batch = fused.batch
-        values: dict[str, Any] = {"reward": fused.reward}
-        if self._is_gated:
-            values["ranking"] = fused.ranking
-        values["no_signal"] = batch.per_rollout(fused.no_signal[batch.group_of_row])
-        if utilities and fused.utilities is not None:
-            missing = batch.per_rollout(batch.missing_MK)
-            for k, name in enumerate(fused.criteria):
-                column = np.where(missing[:, k], np.nan, fused.utilities[:, k])
-                values[f"utility.{name}"] = pl.Series(column, nan_to_null=True)
-        return pl.DataFrame({prefix + name: value for name, value in values.items()})
+            if self.options.penalties == "ignore":
+                batch = batch.without_penalties()
+            yield batch_rows, batch
 
 
 def _rows_by_key(keys: Sequence[Hashable]) -> list[np.ndarray]:
@@ -513,47 +513,3 @@ def _rows_by_key(keys: Sequence[Hashable]) -> list[np.ndarray]:
     for i, key in enumerate(keys):
         positions.setdefault(key, []).append(i)
     return [np.array(rows) for rows in positions.values()]
-
-
-# ------------------------------------------------------------------------------------------------------------- summary
-
-
-def _summarise(scores: FileScores, results: Sequence[FusedRows]) -> Summary:
-    layout = scores.layout
-    names = scores.ranked_names
-    summary = Summary(
-        layout.table.path,
-        names,
-        layout.left_out,
-        scored=np.zeros(len(names), np.int64),
-        deciding=np.zeros(len(names), np.int64),
-        graded=scores.score_table is not None,
-        gates=scores.gates,
-        shape=layout.table.shape,
-        by="/".join(layout.group_columns),
-    )
-    column_of = {name: k for k, name in enumerate(names)}
-    for _, fused in results:
-        batch = fused.batch
-        columns = [column_of[name] for name in fused.criteria]
-        summary.rollouts += len(batch.scores_MK)
-        summary.groups += len(fused)
-        summary.no_signal += int(fused.no_signal.sum())
-        summary.reward_sum += float(fused.reward_M.sum())
-        summary.scored[columns] += (~batch.missing_MK).sum(axis=0)
-        summary.deciding[columns] += _find_deciding(fused).sum(axis=0)
-    if not summary.scored.any():
-        remedy = "Every reward would be the same: see why nothing was scored."
-        got = "none: every score is missing"
-        raise BadTable(
-            str(summary.path), "the scores", "there for at least one rollout", got, remedy
-        )
-    return summary
-
-
-def _find_deciding(fused: Fused) -> np.ndarray:
-    """(groups, criteria): does the criterion tell rollouts of the group apart?"""
-    if fused.fit is None:
-        return fused.batch.informative_NK
-    has_utility = fused.fit.utilities_MK != 0.0
-    return np.asarray(np.logical_or.reduceat(has_utility, fused.batch.starts[:-1], axis=0))

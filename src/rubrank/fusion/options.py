@@ -23,8 +23,6 @@ from rubrank.fusion.rlvr2 import RLVR2, Composed
 from rubrank.fusion.rule import Rule
 from rubrank.fusion.rules import find_rule
 from rubrank.options import AttributeOptions, FuseOptions, GateOptions, RewardOptions
-from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import Domain
 
 CONSTANTS = (
@@ -225,19 +223,6 @@ def check_changes(
             first = next(iter(change))
             option = {"direction": "lower", "layer": str(change.get("layer"))}.get(first, first)
             raise UnknownName.of(owner, option, name, names)
-
-
-def make_table_criterion(options: FuseOptions, name: str) -> str | CriterionData:
-    """A criterion of a table without a rubric: its name alone, or with the domain that the options give it."""
-    if name not in options.domain:
-        return name
-    low, high = options.domain[name]
-    return CriterionData(name, domain=Domain("continuous", (), low, high))
-
-
-def drop_ignored_penalties(options: RewardOptions, batch: ScoreBatch) -> ScoreBatch:
-    """The batch as the rule sees it: without low-quality criteria if penalties are ignored."""
-    return batch.without_penalties() if options.penalties == "ignore" else batch
 
 
 # -------------------------------------------------------------------------------------------------- the parts of a rule

@@ -465,7 +465,7 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     responses = frame.get_column("response").to_list() if has_responses else [None] * len(frame)
     groups = []
     for label, rows in layout.rows_of_groups.items():
-        names = _names_scored_in(layout, rows) or list(layout.names[:1])
+        names = layout.names_scored_in(rows) or list(layout.names[:1])
         scores = layout.scores_of(rows, names)
         no_reasons = (("",) * len(names),) * len(rows)
         group_ids = tuple(str(ids[row]) for row in rows)
@@ -489,21 +489,6 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     return LoadedScores(
         ScoreTable(tuple(groups)), layout.table.shape, by, attributes, layout.left_out
     )
-
-
-def _names_scored_in(layout: Layout, rows: np.ndarray) -> list[str]:
-    """The criteria with a score in one of these rows, in the order of the table."""
-    if layout.scores_MK is not None:
-        is_scored = ~np.isnan(layout.scores_MK[rows]).all(axis=0)
-        return [name for name, scored in zip(layout.names, is_scored, strict=True) if scored]
-    assert layout.table.ragged_scores is not None
-    names = {
-        name
-        for row in rows
-        for name, value in layout.table.ragged_scores[row].items()
-        if value is not None
-    }
-    return [name for name in layout.names if name in names]
 
 
 def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:

@@ -83,17 +83,25 @@ class Layout:
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria."""
         if self.scores_MK is not None:
+            if len(rows) == len(self.labels) and tuple(names) == self.names:
+                return self.scores_MK
             columns = np.array([self._column[name] for name in names], dtype=np.intp)
             return self.scores_MK[np.ix_(rows, columns)]
-        ragged = self.table.ragged_scores
-        assert ragged is not None
-        matrix = np.full((len(rows), len(names)), np.nan)
-        for i, row in enumerate(rows):
-            for k, name in enumerate(names):
-                value = ragged[row].get(name)
+        assert self.table.ragged_scores is not None
+        return make_matrix([self.table.ragged_scores[row] for row in rows], names)
+
+    def names_scored_in(self, rows: np.ndarray) -> list[str]:
+        """The criteria with a score in one of these rows, in the order of the table."""
+        if self.scores_MK is not None:
+            is_scored = ~np.isnan(self.scores_MK[rows]).all(axis=0)
+            return [name for name, scored in zip(self.names, is_scored, strict=True) if scored]
+        assert self.table.ragged_scores is not None
+        scored_names = set()
+        for row in rows:
+            for name, value in self.table.ragged_scores[row].items():
                 if value is not None:
-                    matrix[i, k] = value
-        return matrix
+                    scored_names.add(name)
+        return [name for name in self.names if name in scored_names]
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -108,6 +116,17 @@ class Layout:
             label: rows.to_numpy()
             for label, rows in zip(grouped["label"].to_list(), grouped["row"], strict=True)
         }
+
+
+def make_matrix(scores: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.ndarray:
+    """(rows, criteria) from the scores of each row by criterion; NaN = not scored."""
+    matrix = np.full((len(scores), len(names)), np.nan)
+    for i, scores_of_row in enumerate(scores):
+        for k, name in enumerate(names):
+            value = scores_of_row.get(name)
+            if value is not None:
+                matrix[i, k] = value
+    return matrix
 
 
 def find_layout(
@@ -138,54 +157,37 @@ def find_layout(
     scores_MK = None
     if table.ragged_scores is not None:
         names = _check_ragged_scores(table, columns, limits)
+        if len(names) <= MOST_CRITERION_COLUMNS:
+            scores_MK = make_matrix(table.ragged_scores, names)
     else:
         criteria, left_out = _choose_criteria(table, columns, other_columns)
-        for path in criteria:
+        values = []
+        for path, numbers in criteria.items():
             if path in attributes or path[0] in groups:
                 use = "an attribute" if path in attributes else "the group"
                 got = f"{path[-1]!r}, which is {use}, too"
-                raise BadTable(
-                    str(table.path),
-                    "the criteria",
-                    "columns without another use",
-                    got,
-                    "Leave one out.",
-                )
-        values = []
-        for path, numbers in criteria.items():
+                allowed = "columns without another use"
+                raise BadTable(str(table.path), "the criteria", allowed, got, "Leave one out.")
             numbers.check_scores(table, path)
             if path[-1] in limits:
                 numbers.check_limits(table, path, limits[path[-1]])
             values.append(numbers.values.fill_null(np.nan).to_numpy())
         names = tuple(path[-1] for path in criteria)
         scores_MK = np.stack(values, 1)
-
-    layout = Layout(
-        table,
-        groups,
-        _make_labels(table, groups, columns.batch),
-        names,
-        scores_MK,
-        np.stack(attribute_values, 1) if attribute_values else None,
-        left_out,
-    )
-    if scores_MK is None and len(names) <= MOST_CRITERION_COLUMNS:
-        scores_MK = layout.scores_of(np.arange(len(table.frame)), names)
-        layout = Layout(
-            table, groups, layout.labels, names, scores_MK, layout.attributes_MD, left_out
-        )
     similar_names = find_similar_names(names) if columns.named_criteria is None else None
     if similar_names:
         got = f"{similar_names[0]!r} and {similar_names[1]!r}"
         remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
-    _check_one_prompt(table, layout.labels)
-    _check_rollouts_once(table, layout.labels)
+    labels = _make_labels(table, groups, columns.batch)
+    _check_one_prompt(table, labels)
+    _check_rollouts_once(table, labels)
     if not any_order:
-        _check_adjacent(table, layout.labels, "group")
+        _check_adjacent(table, labels, "group")
         if columns.batch and whole_batches:
             _check_adjacent(table, join_cells(table.frame, (columns.batch,)), "batch")
-    return layout
+    attributes_MD = np.stack(attribute_values, 1) if attribute_values else None
+    return Layout(table, groups, labels, names, scores_MK, attributes_MD, left_out)
 
 
 # -------------------------------------------------------------------------------------------------------------- groups

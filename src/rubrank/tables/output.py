@@ -30,21 +30,20 @@ _BLOCK_BYTES = 1 << 20
 _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
-def check_output(source: Any, output: Path, force: bool, owner: str) -> Path:
-    """The path to write to; raises if it cannot be written, or if something would be overwritten."""
+def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Path, str]:
+    """The path to write to and its format, "jsonl", "csv" or "parquet".
+
+    Raises if it cannot be written, or if something would be overwritten.
+    """
+    name = output.name.lower()
     target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
-    output_format(target)
-    return target
-
-
-def output_format(path: Path) -> str:
-    """The format of a path by its suffix: "jsonl", "csv" or "parquet"."""
-    name = path.name.lower()
-    if not name.endswith(OUTPUT_SUFFIXES):
+    if not name.endswith(OUTPUT_SUFFIXES):  # a device such as /dev/stdout
         remedy = "JSON Lines files end in .jsonl." if name.endswith(".json") else ""
-        raise suffix_error(path, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable)
+        raise suffix_error(
+            target, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable
+        )
     suffix = Path(name.removesuffix(".gz")).suffix
-    return {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
+    return target, {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
 
 
 def check_added_names(table: Table, names: Sequence[str], output: str, owner: str) -> None:
@@ -62,15 +61,14 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
             )
 
 
-def write_table(target: Path | IO[bytes], table: Table, added: AddedColumns) -> None:
-    """Write the table with its new columns: to a path, by its suffix, or to an open file as JSON Lines."""
+def write_table(target: Path | IO[bytes], output: str, table: Table, added: AddedColumns) -> None:
+    """Write the table with its new columns. output: "jsonl", "csv" or "parquet"; an open file gets JSON Lines."""
     if not isinstance(target, Path):
         data = _as_json_lines(table, added)
         # In blocks: a single write to a pipe that is closed meanwhile returns early instead of raising an error.
         for start in range(0, len(data), _BLOCK_BYTES):
             target.write(data[start : start + _BLOCK_BYTES])
         return
-    output = output_format(target)
     with atomic_write(target) as temporary:
         if output == "parquet":
             _side_by_side(table, added).write_parquet(temporary)
