@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 from judges.server import MODEL, Answer, Server
 
+from rubrank.drafting.draft import Author
 from rubrank.drafting.model import COMPILABLE, ModelTask, find_with_model, make_schema
 from rubrank.drafting.pipeline import draft_rubrics
 from rubrank.drafting.prompts import PromptRow
@@ -57,7 +58,7 @@ def test_a_constraint_that_the_rules_miss_is_used_after_the_round_trip(tmp_path)
     found, bodies = find(tmp_path, [NUMBERED])
     (constraint,) = found.constraints
     assert constraint.reason == ""
-    assert (constraint.writer, constraint.model, constraint.prompt_version) == ("w", MODEL, "2")
+    assert constraint.author == Author("w", MODEL, "2")
     assert constraint.figures == TEXTS
     # The reply is bound to the schema of the criteria.
     assert bodies[0]["response_format"]["json_schema"]["schema"] == json.loads(json.dumps(make_schema()))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric
+from rubrank.drafting.draft import Author, DraftedItem, DraftedRubric, draft_rubric
 from rubrank.drafting.page import is_draft_file, make_page, read_drafts
 from rubrank.errors import InvalidInput
 
@@ -14,9 +14,7 @@ starlette = pytest.importorskip("starlette.testclient", reason="pip install 'rub
 WRITTEN = DraftedItem(
     {"name": "moon", "question": "Does it name the <moon>?", "points": 5},
     "written",
-    writer="a",
-    model="big-1",
-    prompt_version="2",
+    author=Author("a", "big-1", "2"),
     figures={"decided": 0.5, "enforced": True},
 )
 DROPPED = DraftedItem({"name": "sun", "question": "Does it name the sun?"}, "written", kept=False, reason="decides 0%")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from rubrank.drafting.english import RULES
+from rubrank.drafting.compiler import RULES
 from rubrank.drafting.rules.endings import repeat_prompt
 from rubrank.drafting.sentences import prepare
 

@@ -9,33 +9,70 @@ punctuation:no_comma {}
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
-from rubrank.drafting.chinese import compile_chinese
 from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.english import compile_english
-from rubrank.drafting.sentences import prepare
-from rubrank.drafting.special import find_special
+from rubrank.drafting.rules import endings, formats, keywords, lengths, letters, sections
+from rubrank.drafting.rules.chinese import compile_chinese
+from rubrank.drafting.rules.requests import hide_story, is_request
+from rubrank.drafting.rules.special import find_special
+from rubrank.drafting.sentences import Sentence, prepare
 
+Rule: TypeAlias = Callable[[Sentence, Sequence[Sentence]], Iterator[Constraint]]
+"""Yields the constraints of one sentence; it also sees all sentences of the prompt."""
+
+RULES: tuple[Rule, ...] = (
+    lengths.lengths,
+    sections.divided_paragraphs,
+    sections.first_word_of_paragraph,
+    sections.sections,
+    sections.two_responses,
+    keywords.keywords,
+    letters.letters,
+    letters.no_comma,
+    letters.letter_case,
+    formats.bullets,
+    formats.highlights,
+    formats.title,
+    formats.json_format,
+    formats.table,
+    formats.numbered_list,
+    formats.placeholders,
+    formats.postscript,
+    endings.beginning,
+    endings.ending,
+    endings.quotation,
+    endings.constrained_options,
+    endings.response_language,
+)
 _HAN = re.compile(r"[一-鿿]")
 
 
 def compile_prompt(prompt: str) -> list[Constraint]:
     """The constraints that a prompt states, each once, in the order of the prompt."""
-    sentences = prepare(prompt)
     constraints: list[Constraint] = []
     ordinary = []
-    for sentence in sentences:
+    for sentence in prepare(prompt):
         special = list(find_special(sentence, prompt))
-        constraints += special
+        constraints += [replace(constraint, evidence=sentence.original) for constraint in special]
         # "Include keyword x in the 3rd sentence" says more than "include keyword x".
         if not special:
             ordinary.append(sentence)
-    constraints += compile_english(prompt, ordinary)
+    for sentence in filter(is_request, ordinary):
+        shortened = replace(sentence, text=hide_story(sentence.text))
+        sentences = [shortened if other is sentence else other for other in ordinary]
+        for rule in RULES:
+            for constraint in rule(shortened, sentences):
+                evidence = constraint.evidence or sentence.original
+                constraints.append(replace(constraint, evidence=evidence))
+    # What is repeated is a part of the prompt as it was written, so this rule needs the prompt's text.
+    constraints += endings.repeat_prompt(prompt, ordinary)
     if len(_HAN.findall(prompt)) > 0.2 * len(prompt):
         constraints += compile_chinese(prompt)
     unique: dict[tuple[str, str], Constraint] = {}
     for constraint in constraints:
-        unique.setdefault(
-            (constraint.verifier, repr(sorted(constraint.params.items()))), constraint
-        )
+        key = (constraint.verifier, repr(sorted(constraint.params.items())))
+        unique.setdefault(key, constraint)
     return list(unique.values())

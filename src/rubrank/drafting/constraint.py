@@ -11,39 +11,48 @@ from rubrank.drafting.sentences import Quantity
 
 @dataclass(frozen=True)
 class Constraint:
-    """A verifier with its parameters, and the words of the prompt that ask for it."""
+    """A verifier with its parameters."""
 
     verifier: str
     params: Mapping[str, Any] = field(default_factory=dict)
     evidence: str = ""
+    """The words of the prompt that state it; a rule may leave them to the compiler, which adds the sentence."""
 
 
-def count_constraint(
+def constrain_count(
     quantity: Quantity,
-    evidence: str,
-    *,
-    public: tuple[str, str] | None,
     general: str,
-    relation_name: str = "relation",
+    *,
+    public: tuple[str, str] | None = None,
     plain: str = "exactly",
-    extra: Mapping[str, Any] | None = None,
+    unit: str | None = None,
 ) -> Constraint:
     """A constraint on a count.
 
-    public: id of the benchmark's instruction and the name of its number; it knows "at least", "at most", "more than"
-        and "less than" only.
     general: the library's criterion, which takes every relation and a range.
+    public: id of a benchmark's instruction and the name of its number. It is preferred, but it only knows "at least",
+        "at most", "more than" and "less than".
     plain: what a number without a relation means.
+    unit: parameter of `general`, if it needs one.
     """
-    extra = dict(extra or {})
-    relation = quantity.relation
+    relation = quantity.relation if quantity.relation != "plain" else plain
+    params: dict[str, Any]
     if relation == "between":
-        return Constraint(general, {"low": quantity.low, "high": quantity.high, **extra}, evidence)
-    if relation == "plain":
-        relation = plain  # type: ignore[assignment]
-    if public and relation in ("at least", "at most", "more than", "less than"):
+        params = {"low": quantity.low, "high": quantity.high}
+    elif public and relation in ("at least", "at most", "more than", "less than"):
         identifier, number_name = public
-        return Constraint(
-            identifier, {relation_name: relation, number_name: quantity.number, **extra}, evidence
-        )
-    return Constraint(general, {"relation": relation, "count": quantity.number, **extra}, evidence)
+        return Constraint(identifier, {"relation": relation, number_name: quantity.number})
+    else:
+        params = {"relation": relation, "count": quantity.number}
+    if unit is not None:
+        params["unit"] = unit
+    return Constraint(general, params)
+
+
+def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
+    """The relations and numbers that say the same; a range has two."""
+    if quantity.relation == "between":
+        return [("at least", quantity.low), ("at most", quantity.high)]
+    if quantity.relation == "plain":
+        return [("exactly", quantity.number)]
+    return [(quantity.relation, quantity.number)]

@@ -31,6 +31,16 @@ Step = Literal[
 
 
 @dataclass(frozen=True)
+class Author:
+    """Who wrote an item."""
+
+    writer: str = ""
+    """By the name of the writers' file."""
+    model: str = ""
+    prompt_version: str = ""
+
+
+@dataclass(frozen=True)
 class DraftedItem:
     """One criterion of a drafted rubric, and where it comes from."""
 
@@ -44,12 +54,8 @@ class DraftedItem:
     """Why it was not kept."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured: agreement, spread, examples."""
-    writer: str = ""
-    """Who wrote it, by the name of the writers' file."""
-    model: str = ""
-    """The writer's model."""
-    prompt_version: str = ""
-    """Version of the prompt with which it was written."""
+    author: Author = field(default_factory=Author)
+    """Empty if no model wrote it."""
     merged_with: Sequence[str] = ()
     """Questions of other writers that mean the same."""
 
@@ -60,18 +66,15 @@ class DraftedItem:
 
     def provenance(self) -> dict[str, Any]:
         """Everything but the criterion itself, for the output."""
+        details = {
+            "evidence": self.evidence,
+            "reason": self.reason,
+            "figures": dict(self.figures),
+            **vars(self.author),
+            "merged_with": list(self.merged_with),
+        }
         entry: dict[str, Any] = {"name": self.name, "step": self.step, "kept": self.kept}
-        for key, value in (
-            ("evidence", self.evidence),
-            ("reason", self.reason),
-            ("figures", dict(self.figures)),
-            ("writer", self.writer),
-            ("model", self.model),
-            ("prompt_version", self.prompt_version),
-            ("merged_with", list(self.merged_with)),
-        ):
-            if value:
-                entry[key] = value
+        entry |= {name: value for name, value in details.items() if value}
         if not self.kept:
             entry["criterion"] = dict(self.criterion)  # the rubric does not have it
         return entry
@@ -116,11 +119,17 @@ def draft_rubric(
     items = []
     names: set[str] = set()
     for constraint in compile_prompt(prompt):
-        name = make_unique(name_criterion(constraint.verifier, constraint.params), names)
-        criterion: dict[str, Any] = {"name": name, "verifier": constraint.verifier}
-        if constraint.params:
-            criterion["params"] = dict(constraint.params)
-        items.append(_check_item(criterion, constraint.evidence, prompt))
+        # A constraint is kept if its words stand in the prompt and its verifier can tell texts apart.
+        reason = ""
+        foreign = find_foreign_parameter(constraint.params, prompt)
+        if foreign:
+            reason = f"the prompt does not say {foreign}"
+        elif find_example_texts(constraint.verifier, constraint.params) is None:
+            reason = "no text was found that passes and one that fails"
+        criterion = make_criterion(constraint.verifier, constraint.params, names)
+        items.append(
+            DraftedItem(criterion, "compiled", constraint.evidence, kept=not reason, reason=reason)
+        )
     task = find_task_type(prompt, turns=turns, tools=tools, reference=reference)
     if activate:
         items += [
@@ -129,23 +138,13 @@ def draft_rubric(
     return DraftedRubric(prompt, task, items)
 
 
-def _check_item(criterion: dict[str, Any], evidence: str, prompt: str) -> DraftedItem:
-    """A compiled criterion, kept if it stands in the prompt and its verifier can tell texts apart."""
-    params = criterion.get("params", {})
-    foreign = find_foreign_parameter(params, prompt)
-    if foreign:
-        return DraftedItem(
-            criterion, "compiled", evidence, kept=False, reason=f"the prompt does not say {foreign}"
-        )
-    if find_example_texts(criterion["verifier"], params) is None:
-        return DraftedItem(
-            criterion,
-            "compiled",
-            evidence,
-            kept=False,
-            reason="no text was found that passes and one that fails",
-        )
-    return DraftedItem(criterion, "compiled", evidence)
+def make_criterion(verifier: str, params: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """A criterion that a program decides, as a rubric file has it, with a name that is not among `names` yet."""
+    name = make_unique(name_criterion(verifier, params), names)
+    criterion: dict[str, Any] = {"name": name, "verifier": verifier}
+    if params:
+        criterion["params"] = dict(params)
+    return criterion
 
 
 def make_unique(name: str, names: set[str]) -> str:

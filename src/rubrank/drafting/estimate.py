@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rubrank.drafting.draft import Author
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, make_rows_to_grade
 from rubrank.drafting.model import MOST_CONSTRAINTS, fill_compile_prompt
 from rubrank.drafting.prompts import PromptRow
@@ -110,7 +111,8 @@ def estimate_draft(
             total.add_calls("write", writer, templates.fill("write", row.prompt, values))
             questions = [f"{_USUAL_QUESTION} ({writer.name}, {number})" for number in range(items)]
             written += [
-                WrittenItem(question, 5.0, "Important", writer.name) for question in questions
+                WrittenItem(question, 5.0, "Important", Author(writer.name))
+                for question in questions
             ]
         if len(writers.judges) > 1:
             merge_values = {"items": number_items(written)}

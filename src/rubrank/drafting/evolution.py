@@ -25,6 +25,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -162,11 +163,10 @@ class RubricEvolution:
         self, options: EvolveOptions, judges: Judges | None, log: Path | None = None
     ) -> None:
         if judges is None or judges.judge_of("any other criterion") is None:
+            allowed = "with one that decides every criterion"
             got = "none" if judges is None else "judges of named criteria only"
             remedy = "Items that are added during a run need a judge: leave out `criteria` of one of them."
-            raise InvalidInput(
-                "evolve", "judges", "with one that decides every criterion", got, remedy
-            )
+            raise InvalidInput("evolve", "judges", allowed, got, remedy)
         self.options = options
         self.judges = judges
         self.log = log
@@ -182,29 +182,29 @@ class RubricEvolution:
     def observe(self, observation: Observation) -> None:
         """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
         key = _key(observation.prompt)
-        self._retire(key, observation)
+        active = self.queries[key].active if key in self.queries else []
+        self._retire(active, observation)
+        active = [item for item in active if item.retired is None]
         self._candidates.pop(key, None)
         reason = self._find_reason(key, observation)
-        has_room = (
-            len(self.queries[key].active) < self.options.most_items if key in self.queries else True
-        )
+        has_room = len(active) < self.options.most_items
         if reason is None or not has_room or len(observation.responses) < LEAST_RESPONSES:
             return
-        totals = [float(total) for total in _total_scores(observation)]
-        questions = (
-            [item.criterion["question"] for item in self.queries[key].active]
-            if key in self.queries
-            else []
-        )
+        scaled, weights = _scale_scores(observation)
         self._candidates[key] = _Candidate(
-            observation.prompt, list(observation.responses), totals, reason, questions
+            observation.prompt,
+            list(observation.responses),
+            totals=np.nansum(scaled * weights, axis=1).tolist(),
+            reason=reason,
+            questions=[item.criterion["question"] for item in active],
         )
         while len(self._candidates) > self.options.most_queries:
             del self._candidates[next(iter(self._candidates))]
 
-    def _retire(self, key: str, observation: Observation) -> None:
+    def _retire(self, items: Sequence[EvolvedItem], observation: Observation) -> None:
+        """Retire the items that gave all responses the same score too often."""
         columns = {criterion.name: k for k, criterion in enumerate(observation.criteria)}
-        for item in self.queries[key].active if key in self.queries else ():
+        for item in items:
             column = columns.get(item.criterion["name"])
             if column is None:
                 continue  # a group that was sampled before the item began
@@ -216,7 +216,8 @@ class RubricEvolution:
             if item.ties >= self.options.retire_after:
                 item.retired = observation.step
                 event = {"event": "retired", "step": observation.step, "prompt": observation.prompt}
-                details = {key: value for key, value in item.provenance().items() if key != "step"}
+                details = item.provenance()
+                del details["step"]  # of drafting: "evolved"
                 self._retirements.append({**event, **details})
 
     def _find_reason(self, key: str, observation: Observation) -> str | None:
@@ -226,19 +227,16 @@ class RubricEvolution:
         if is_comparable.sum() < 2:
             return None  # stopped by gates, or not judged: no item would change that
         headroom = _find_headroom(observation)
-        baseline = None
-        if headroom is not None:
-            baseline = self._baselines.setdefault(key, headroom)
-            while len(self._baselines) > _MOST_BASELINES:
+        baseline = self._baselines.get(key, headroom)
+        if headroom is not None and key not in self._baselines:
+            self._baselines[key] = headroom
+            if len(self._baselines) > _MOST_BASELINES:
                 del self._baselines[next(iter(self._baselines))]
-        known_rewards = rewards[~np.isnan(rewards)]
-        if np.ptp(known_rewards) == 0:
+        if np.ptp(rewards[~np.isnan(rewards)]) == 0:
             return "no signal"
-        if (
-            headroom is not None
-            and baseline is not None
-            and headroom <= self.options.headroom * baseline < baseline
-        ):
+        if headroom is None or baseline is None or baseline == 0:
+            return None
+        if headroom <= self.options.headroom * baseline:
             return f"headroom {baseline:.2f} → {headroom:.2f}"
         return None
 
@@ -271,7 +269,8 @@ class RubricEvolution:
                 {"event": "problem", **common, "reason": problem} for problem in written.problems
             ]
             for refused in written.refused:
-                events.append({"event": "refused", **common, **asdict(refused)})
+                details = {"question": refused.question, "reason": refused.reason}
+                events.append({"event": "refused", **common, **details, **asdict(refused.author)})
             events += self._decide(candidate, entries, common)
         return events
 
@@ -296,33 +295,25 @@ class RubricEvolution:
         room = self.options.most_items - len(query.active)
         for entry in entries:
             item = entry.item
-            origin = {
-                "writer": item.writer,
-                "model": item.model,
-                "prompt_version": item.prompt_version,
-            }
-            name = make_unique(
-                f"{name_question(item.question)} (since step {common['step']})", names
-            )
-            event = {
-                **common,
-                "criterion": {**item.criterion(name), "family": FAMILY},
-                "figures": dict(entry.figures),
-                **origin,
-            }
-            if not entry.kept:
-                yield {"event": "dropped", **event, "reason": entry.reason}
-            elif item.question in candidate.questions:
-                yield {"event": "dropped", **event, "reason": "the query has it already"}
-            elif room == 0:
-                yield {
-                    "event": "dropped",
-                    **event,
-                    "reason": f"the query has {self.options.most_items} items",
-                }
-            else:
+            name = f"{name_question(item.question)} (since step {common['step']})"
+            criterion = item.criterion(make_unique(name, names))
+            reason = entry.reason
+            if entry.kept and item.question in candidate.questions:
+                reason = "the query has it already"
+            elif entry.kept and room == 0:
+                reason = f"the query has {self.options.most_items} items"
+            elif entry.kept:
                 room -= 1
-                yield {"event": "added", **event}
+            event = {
+                "event": "dropped" if reason else "added",
+                **common,
+                "criterion": {**criterion, "family": FAMILY},
+                "figures": dict(entry.figures),
+                **asdict(item.author),
+            }
+            if reason:
+                event["reason"] = reason
+            yield event
 
     def apply(self, events: Sequence[Mapping[str, Any]], *, write: bool = True) -> int:
         """Use what was proposed, from the next step on; returns how many items were added. write: append to the log."""
@@ -334,12 +325,12 @@ class RubricEvolution:
             query = self.queries.setdefault(key, QueryItems(event["prompt"]))
             query.items.append(
                 EvolvedItem(
-                    dict(event["criterion"]),
-                    event["step"],
-                    event["writer"],
-                    event["model"],
-                    event["prompt_version"],
-                    dict(event["figures"]),
+                    criterion=dict(event["criterion"]),
+                    began=event["step"],
+                    writer=event["writer"],
+                    model=event["model"],
+                    prompt_version=event["prompt_version"],
+                    figures=dict(event["figures"]),
                 )
             )
             self._baselines.pop(key, None)  # the new item changes what headroom means
@@ -430,16 +421,14 @@ class RubricEvolution:
         if self.log is None or not self.log.exists():
             return
         lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept_lines = [line for line in lines if _is_event_until(line, step)]
-        if len(kept_lines) < len(lines):
-            self.log.write_text("".join(kept_lines), encoding="utf-8")
-
-
-def _is_event_until(line: str, step: int) -> bool:
-    try:
-        return line.endswith("\n") and int(json.loads(line)["step"]) <= step
-    except (ValueError, KeyError, TypeError):
-        return False  # half a line, which a killed run left
+        earlier_lines = []
+        for line in lines:
+            # A killed run may have left half a line.
+            with suppress(ValueError, KeyError, TypeError):
+                if line.endswith("\n") and json.loads(line)["step"] <= step:
+                    earlier_lines.append(line)
+        if len(earlier_lines) < len(lines):
+            self.log.write_text("".join(earlier_lines), encoding="utf-8")
 
 
 def _key(prompt: str) -> str:
@@ -459,11 +448,6 @@ def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
         )
         scaled[:, position] = share if criterion.direction == "higher" else 1 - share
     return scaled, np.array([observation.criteria[k].weight for k in columns])
-
-
-def _total_scores(observation: Observation) -> np.ndarray:
-    scaled, weights = _scale_scores(observation)
-    return np.asarray(np.nansum(scaled * weights, axis=1))
 
 
 def _find_headroom(observation: Observation) -> float | None:

@@ -22,7 +22,6 @@ Asking again means another order of the criteria, so that a judge of kind `batch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,12 +32,12 @@ from rubrank.drafting.writers import (
     Templates,
     WrittenItem,
     WrittenItems,
+    ask_for_each,
     ask_json,
-    gather_with_progress,
 )
 from rubrank.fusion.control.markdown import markdown_density
 from rubrank.grading.grade import grade
-from rubrank.judges.client.runtime import open_clients, runtime
+from rubrank.judges.client.runtime import JudgeClients
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
 from rubrank.scores.table import GroupScores
@@ -107,10 +106,14 @@ def keep_by_data(
     reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
     again = _grade_rows(reversed_rows, judges, accounts, progress)
     enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts, progress)
-    rubrics = [
-        _decide(task, graded.get(str(number)), again.get(str(number)), enforced, number)
-        for number, task in enumerate(tasks)
-    ]
+    rubrics = []
+    for number, task in enumerate(tasks):
+        scores = graded.get(str(number))
+        if scores is None:
+            rubrics.append(MeasuredRubric([]))
+            continue
+        items = _measure_items(task, scores, again.get(str(number)), enforced[number])
+        rubrics.append(_drop_gamed_items(task, scores, items))
     return KeepResult(rubrics, Account.merge(accounts))
 
 
@@ -182,8 +185,8 @@ def _check_enforcement(
     templates: Templates,
     accounts: list[Account],
     progress: Progress | None,
-) -> dict[tuple[int, int], bool]:
-    """For each (task, item): does a rewrite of the best response that violates the item get a lower score?"""
+) -> list[dict[int, bool]]:
+    """For each task, item → does a rewrite of the best response that violates the item get a lower score?"""
     targets: list[tuple[int, int, str]] = []
     for number, task in enumerate(tasks):
         scores = graded.get(str(number))
@@ -193,47 +196,29 @@ def _check_enforcement(
             oriented = _oriented(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
                 targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
-    rewritten = runtime().run(_violate(tasks, targets, writers, templates, accounts, progress))
+
+    async def violate(target: tuple[int, int, str], clients: JudgeClients) -> str | None:
+        number, position, response = target
+        task = tasks[number]
+        values = {"response": response, "items": task.written.items[position].question}
+        message = templates.fill("violate", task.prompt, values)
+        data, _ = await ask_json(clients.asker_of(writers.judges[0]), message, "violate")
+        text = data.get("text")
+        return text if isinstance(text, str) and text.strip() else None
+
+    rewritten, account = ask_for_each(targets, violate, writers, progress)
+    accounts.append(account)
     rows = []
     for (number, position, response), text in zip(targets, rewritten, strict=True):
         if text is not None:
             rows.append(_make_enforcement_row(number, position, tasks[number], response, text))
-    enforced = {}
+    enforced: list[dict[int, bool]] = [{} for _ in tasks]
     for group_id, scores in _grade_rows(rows, judges, accounts, progress).items():
         number, position = map(int, group_id.split("/"))
-        sign = 1 if tasks[number].written.items[position].points > 0 else -1
-        before, after = sign * scores.scores[:2, 0]
+        before, after = _oriented(scores, position, tasks[number])[:2]
         if not np.isnan([before, after]).any():
-            enforced[number, position] = bool(after < before)
+            enforced[number][position] = bool(after < before)
     return enforced
-
-
-async def _violate(
-    tasks: Sequence[KeepTask],
-    targets: Sequence[tuple[int, int, str]],
-    writers: Judges,
-    templates: Templates,
-    accounts: list[Account],
-    progress: Progress | None,
-) -> list[str | None]:
-    """For each (task, item, response): a rewrite of the response that violates the item; None if there is none."""
-    async with AsyncExitStack() as stack:
-        clients = await open_clients(writers, writers.judges[:1], stack, None)
-        asker = clients.asker_of(writers.judges[0])
-        messages = [
-            templates.fill(
-                "violate",
-                tasks[number].prompt,
-                {"response": response, "items": tasks[number].written.items[position].question},
-            )
-            for number, position, response in targets
-        ]
-        replies = await gather_with_progress(
-            [ask_json(asker, message, "violate") for message in messages], progress
-        )
-        accounts.append(clients.account())
-    texts = [data.get("text") for data, _ in replies]
-    return [text if isinstance(text, str) and text.strip() else None for text in texts]
 
 
 def _oriented(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
@@ -245,62 +230,53 @@ def _oriented(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
 # ---- decisions -----------------------------------------------------------------------------------------------------
 
 
-def _decide(
-    task: KeepTask,
-    scores: GroupScores | None,
-    again: GroupScores | None,
-    enforced: Mapping[tuple[int, int], bool],
-    number: int,
-) -> MeasuredRubric:
-    if scores is None:
-        return MeasuredRubric([])
+def _measure_items(
+    task: KeepTask, scores: GroupScores, again: GroupScores | None, enforced: Mapping[int, bool]
+) -> list[MeasuredItem]:
+    """Every item with its figures; it is kept unless one of them speaks against it."""
     size = len(task.responses)
-    strength_signs = (
-        None if task.strengths is None else _pair_signs(np.asarray(task.strengths, dtype=float))
-    )
-    proxies = {
-        "length": _pair_signs(
-            np.array([len(response) for response in task.responses], dtype=float)
-        ),
-        "markdown": _pair_signs(markdown_density(list(task.responses)).sum(axis=1)),
-    }
-    measured: list[MeasuredItem] = []
+    lengths = np.array([len(response) for response in task.responses], dtype=float)
+    markdown = markdown_density(list(task.responses)).sum(axis=1)
+    proxy_signs = {"length": _pair_signs(lengths), "markdown": _pair_signs(markdown)}
+    strength_signs = None
+    if task.strengths is not None:
+        strength_signs = _pair_signs(np.asarray(task.strengths, dtype=float))
     earlier_signs = np.zeros(size * (size - 1) // 2)
     if task.earlier_totals is not None:
         earlier_signs = np.nan_to_num(_pair_signs(np.asarray(task.earlier_totals, dtype=float)))
+    measured = []
     for position, item in enumerate(task.written.items):
-        values = _oriented(scores, position, task)
-        signs = _pair_signs(values[:size])
+        values = _oriented(scores, position, task)[:size]
+        signs = _pair_signs(values)
         is_decided = np.nan_to_num(signs) != 0
         figures: dict[str, Any] = {"decided": round(float(is_decided.mean()), 3)}
         if again is not None:
-            figures["kappa"] = round(
-                cohen_kappa(values[:size], _oriented(again, position, task)[:size]), 3
-            )
-        if (number, position) in enforced:
-            figures["enforced"] = enforced[number, position]
-        for name, proxy_signs in proxies.items():
-            figures[name] = _partial_tau(signs, proxy_signs, strength_signs)
+            values_again = _oriented(again, position, task)[:size]
+            figures["kappa"] = round(cohen_kappa(values, values_again), 3)
+        if position in enforced:
+            figures["enforced"] = enforced[position]
+        for name, others in proxy_signs.items():
+            figures[name] = _partial_tau(signs, others, strength_signs)
         if strength_signs is not None:
             figures["strength"] = _tau(signs, strength_signs)
         if is_decided.any():
-            figures["adds"] = round(float((np.sign(earlier_signs) != signs)[is_decided].mean()), 3)
+            differs = np.sign(earlier_signs) != signs
+            figures["adds"] = round(float(differs[is_decided].mean()), 3)
         reason = _find_reason(figures, int(is_decided.sum()), len(signs))
         measured.append(MeasuredItem(item, reason is None, reason or "", figures))
         if reason is None:
             earlier_signs = earlier_signs + abs(item.points) * np.nan_to_num(signs)
-    if task.written.breaker is None or not any(entry.kept for entry in measured):
-        return MeasuredRubric(measured)
-    return _drop_gamed(task, scores, measured)
+    return measured
 
 
-def _drop_gamed(
-    task: KeepTask, scores: GroupScores, measured: list[MeasuredItem]
+def _drop_gamed_items(
+    task: KeepTask, scores: GroupScores, measured: Sequence[MeasuredItem]
 ) -> MeasuredRubric:
     """Drop items by which the breaker's text beats more than half of the responses."""
     size = len(task.responses)
     measured = list(measured)
-    while True:
+    breaker_wins = None
+    while task.written.breaker is not None and any(entry.kept for entry in measured):
         totals = np.zeros(size + 1)
         fulfilled = []
         for position, entry in enumerate(measured):
@@ -312,19 +288,17 @@ def _drop_gamed(
                 fulfilled.append(position)
         breaker_wins = round(float((totals[size] > totals[:size]).mean()), 3)
         if breaker_wins <= 0.5 or not fulfilled:
-            return MeasuredRubric(measured, breaker_wins)
+            break
         weakest = min(fulfilled, key=lambda position: measured[position].figures["decided"])
         reason = f"the breaker's text fulfils it and beats {breaker_wins:.0%} of the responses"
         measured[weakest] = replace(measured[weakest], kept=False, reason=reason)
-        if not any(entry.kept for entry in measured):
-            return MeasuredRubric(measured, breaker_wins)
+    return MeasuredRubric(measured, breaker_wins)
 
 
 def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | None:
     """Why an item is dropped; None if it stays."""
-    if figures["decided"] < LEAST_DECIDED or (
-        pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED
-    ):
+    decides_nearly_all = pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED
+    if figures["decided"] < LEAST_DECIDED or decides_nearly_all:
         return f"decides {figures['decided']:.0%} of the pairs"
     if figures.get("kappa", 1.0) < LEAST_KAPPA:
         return f"the judge contradicts itself (κ {figures['kappa']:.2f})"
@@ -385,6 +359,5 @@ def _partial_tau(signs: np.ndarray, others: np.ndarray, control: np.ndarray | No
     rest = (1 - with_control**2) * (1 - others_with_control**2)
     if rest <= 0:
         return 0.0  # strength explains one of them altogether
-    return round(
-        float(np.clip((tau - with_control * others_with_control) / rest**0.5, -1.0, 1.0)), 3
-    )
+    partial = (tau - with_control * others_with_control) / rest**0.5
+    return round(float(np.clip(partial, -1.0, 1.0)), 3)

@@ -21,17 +21,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from rubrank.drafting.draft import Author
 from rubrank.drafting.names import describe_criterion, name_criterion
 from rubrank.drafting.round_trip import find_foreign_parameter
 from rubrank.drafting.sentences import fold_text, stands_outside_quotations
-from rubrank.drafting.writers import Progress, Templates, ask_json, gather_with_progress
+from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json, read_list
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
+from rubrank.judges.client.runtime import JudgeClients
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Asker, Judge, Judges
 from rubrank.rollouts.rollout import Rollout
@@ -86,9 +86,7 @@ class FoundConstraint:
     verifier: str
     params: Mapping[str, Any]
     evidence: str
-    writer: str
-    model: str
-    prompt_version: str
+    author: Author
     reason: str = ""
     """Why it is not used; empty if it is."""
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -103,17 +101,15 @@ class ModelFindings:
     library: Sequence[str] = ()
     """Judged criteria of the library that it chose; empty: it chose none."""
     problems: Sequence[str] = ()
-    writer: str = ""
-    model: str = ""
-    prompt_version: str = ""
+    author: Author = field(default_factory=Author)
 
 
-@dataclass
+@dataclass(frozen=True)
 class ModelResult:
     """What the model finds in every prompt, and what it costs."""
 
-    findings: list[ModelFindings] = field(default_factory=list)
-    account: Account | None = None
+    findings: list[ModelFindings]
+    account: Account
 
 
 def find_with_model(
@@ -123,21 +119,14 @@ def find_with_model(
     progress: Progress | None = None,
 ) -> ModelResult:
     """Ask the first writer about every prompt; the last one checks what it says."""
-    return runtime().run(_find_all(tasks, writers, templates, progress))
+
+    async def find(task: ModelTask, clients: JudgeClients) -> ModelFindings:
+        return await _find_in_prompt(task, writers.judges, clients, templates)
+
+    return ModelResult(*ask_for_each(tasks, find, writers, progress))
 
 
-async def _find_all(
-    tasks: Sequence[ModelTask], writers: Judges, templates: Templates, progress: Progress | None
-) -> ModelResult:
-    async with AsyncExitStack() as stack:
-        clients = await open_clients(writers, writers.judges, stack, None)
-        findings = await gather_with_progress(
-            [_find_one(task, writers.judges, clients, templates) for task in tasks], progress
-        )
-        return ModelResult(findings, clients.account())
-
-
-async def _find_one(
+async def _find_in_prompt(
     task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
 ) -> ModelFindings:
     writer = writers[0]
@@ -147,21 +136,18 @@ async def _find_one(
     )
     if problem:
         return ModelFindings(problems=[f"{writer.name}: {problem}"])
-    entries = data.get("constraints")
+    author = Author(writer.name, writer.endpoints[0].model, templates.version)
     constraints = []
-    for entry in entries[:MOST_CONSTRAINTS] if isinstance(entries, list) else []:
+    for entry in read_list(data, "constraints")[:MOST_CONSTRAINTS]:
         if isinstance(entry, Mapping):
-            constraints.append(_read_constraint(entry, task.prompt, writer, templates.version))
+            constraints.append(_read_constraint(entry, task.prompt, author))
     checker = clients.asker_of(writers[-1])
     checked = await asyncio.gather(
         *(_check(constraint, task, checker, templates) for constraint in constraints)
     )
-    names = data.get("library")
-    library = [name for name in names if name in list_library()] if isinstance(names, list) else []
+    library = [name for name in read_list(data, "library") if name in list_library()]
     chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
-    return ModelFindings(
-        checked, chosen, (), writer.name, writer.endpoints[0].model, templates.version
-    )
+    return ModelFindings(checked, chosen, author=author)
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
@@ -175,24 +161,16 @@ def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templat
     return templates.fill("compile", prompt, values)
 
 
-def _read_constraint(
-    entry: Mapping[str, Any], prompt: str, writer: Judge, prompt_version: str
-) -> FoundConstraint:
+def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> FoundConstraint:
     """A constraint as a model wrote it, checked without another call."""
     name = str(entry.get("verifier"))
-    params = entry.get("params") if isinstance(entry.get("params"), Mapping) else {}
-    params = {key: value for key, value in dict(params or {}).items() if value is not None}
+    values = entry.get("params")
+    if not isinstance(values, Mapping):
+        values = {}
+    params = {key: value for key, value in values.items() if value is not None}
     evidence = " ".join(str(entry.get("evidence") or "").split())
     reason = _find_fault(name, params, evidence, prompt)
-    return FoundConstraint(
-        name,
-        params,
-        evidence,
-        writer.name,
-        writer.endpoints[0].model,
-        prompt_version,
-        reason=reason or "",
-    )
+    return FoundConstraint(name, params, evidence, author, reason=reason or "")
 
 
 def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:

@@ -18,10 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from rubrank.drafting.draft import DraftedItem, DraftedRubric, draft_rubric, make_unique
+from rubrank.drafting.draft import (
+    DraftedItem,
+    DraftedRubric,
+    draft_rubric,
+    make_criterion,
+    make_unique,
+)
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
 from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
-from rubrank.drafting.names import name_criterion, name_question
+from rubrank.drafting.names import name_question
 from rubrank.drafting.prompts import PromptRow
 from rubrank.drafting.writers import (
     Progress,
@@ -35,7 +41,6 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
 from rubrank.rollouts.groups import read_groups
-from rubrank.rollouts.rollout import Rollout
 
 Keep = Literal["data", "all"]
 DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
@@ -50,7 +55,7 @@ class KnownResponses:
     strengths: Sequence[float] | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class DraftResult:
     """The rubrics of all prompts, and what the writers cost."""
 
@@ -62,29 +67,18 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
     """Prompt → its responses, from any file that `grade` reads; a column `strength` says how good each is."""
     responses = {}
     for group in read_groups(source):
-        rollouts = list(group.rollouts)
-        strengths = [_read_strength(rollout) for rollout in rollouts]
-        if all(strength is not None for strength in strengths):
-            order = sorted(range(len(rollouts)), key=lambda i: -float(strengths[i] or 0.0))
-            texts = [rollouts[i].response for i in order]
-            responses[_prompt_of(rollouts[0])] = KnownResponses(
-                texts, [float(strengths[i] or 0.0) for i in order]
+        user_turns = [m.content for m in group.rollouts[0].prompt if m.role == "user"]
+        prompt = user_turns[-1] if user_turns else ""
+        texts = [rollout.response for rollout in group.rollouts]
+        strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
+        if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
+            order = sorted(range(len(texts)), key=lambda i: -strengths[i])
+            responses[prompt] = KnownResponses(
+                [texts[i] for i in order], [float(strengths[i]) for i in order]
             )
         else:
-            responses[_prompt_of(rollouts[0])] = KnownResponses(
-                [rollout.response for rollout in rollouts]
-            )
+            responses[prompt] = KnownResponses(texts)
     return responses
-
-
-def _prompt_of(rollout: Rollout) -> str:
-    users = [message.content for message in rollout.prompt if message.role == "user"]
-    return users[-1] if users else ""
-
-
-def _read_strength(rollout: Rollout) -> float | None:
-    value = rollout.metadata.get("strength")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def draft_rubrics(
@@ -105,13 +99,8 @@ def draft_rubrics(
     progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
-        raise InvalidInput(
-            "draft",
-            "judges",
-            "given with writers",
-            "no writers",
-            "Judges measure what writers wrote.",
-        )
+        remedy = "Judges measure what writers wrote."
+        raise InvalidInput("draft", "judges", "given with writers", "no writers", remedy)
     rubrics = [
         draft_rubric(
             row.prompt, turns=row.turns, tools=row.tools, reference=row.reference, activate=activate
@@ -133,101 +122,63 @@ def draft_rubrics(
             label, done, total, sum(s.cost for s in spendings) - cost_before
         )
 
-    model_result = find_with_model(
-        [
-            ModelTask(
-                rubric.prompt, [item.name for item in rubric.items if item.step == "compiled"]
-            )
-            for rubric in rubrics
-        ],
-        writers,
-        templates,
-        report("finding constraints"),
-    )
-    rubrics = [
-        _add_findings(rubric, findings, activate=activate)
-        for rubric, findings in zip(rubrics, model_result.findings, strict=True)
-    ]
-    tasks = [
-        WritingTask(
-            row.prompt,
-            row.reference,
-            responses[row.prompt].texts if row.prompt in responses else (),
-        )
-        for row in rows
-    ]
-    result = write_items(tasks, writers, templates, report("writing items"))
-    accounts = [
-        account for account in (model_result.account, result.account) if account is not None
-    ]
+    model_tasks = []
+    for rubric in rubrics:
+        compiled = [item.name for item in rubric.items if item.step == "compiled"]
+        model_tasks.append(ModelTask(rubric.prompt, compiled))
+    found = find_with_model(model_tasks, writers, templates, report("finding constraints"))
+
+    writing_tasks = []
+    for row in rows:
+        texts = responses[row.prompt].texts if row.prompt in responses else ()
+        writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
+    result = write_items(writing_tasks, writers, templates, report("writing items"))
+    accounts = [found.account, result.account]
+
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
-        numbers = [
-            number
-            for number, task in enumerate(tasks)
-            if len(task.responses) >= LEAST_RESPONSES and result.written[number].items
-        ]
-        keep_tasks = []
-        for number in numbers:
-            prompt = tasks[number].prompt
-            known_responses = responses[prompt]
-            keep_tasks.append(
-                KeepTask(
-                    prompt, result.written[number], known_responses.texts, known_responses.strengths
-                )
-            )
-        decided = keep_by_data(keep_tasks, judges, writers, templates, report("measuring items"))
-        measured = dict(zip(numbers, decided.rubrics, strict=True))
+        keep_tasks = {}
+        for number, (row, written) in enumerate(zip(rows, result.written, strict=True)):
+            known = responses.get(row.prompt)
+            if known is not None and len(known.texts) >= LEAST_RESPONSES and written.items:
+                keep_tasks[number] = KeepTask(row.prompt, written, known.texts, known.strengths)
+        tasks = list(keep_tasks.values())
+        decided = keep_by_data(tasks, judges, writers, templates, report("measuring items"))
+        measured = dict(zip(keep_tasks, decided.rubrics, strict=True))
         accounts.append(decided.account)
+
     for number, rubric in enumerate(rubrics):
-        rubrics[number] = _add_written(
-            rubric, result.written[number], measured.get(number), templates.version
-        )
+        rubric = _add_findings(rubric, found.findings[number], activate=activate)
+        written = result.written[number]
+        rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
     return DraftResult(rubrics, Account.merge(accounts))
 
 
 def _add_findings(
     rubric: DraftedRubric, findings: ModelFindings, *, activate: bool
 ) -> DraftedRubric:
-    """The rubric with the constraints and criteria of the library that a model findings."""
+    """The rubric with the constraints, and criteria of the library, that a model found."""
     items = list(rubric.items)
     names = {item.name for item in items}
     for constraint in findings.constraints:
-        name = name_criterion(constraint.verifier, constraint.params)
-        criterion: dict[str, Any] = {
-            "name": make_unique(name, names),
-            "verifier": constraint.verifier,
-        }
-        if constraint.params:
-            criterion["params"] = dict(constraint.params)
-        items.append(
-            DraftedItem(
-                criterion,
-                "compiled by a model",
-                constraint.evidence,
-                kept=not constraint.reason,
-                reason=constraint.reason,
-                figures=constraint.figures,
-                writer=constraint.writer,
-                model=constraint.model,
-                prompt_version=constraint.prompt_version,
-            )
+        item = DraftedItem(
+            make_criterion(constraint.verifier, constraint.params, names),
+            "compiled by a model",
+            constraint.evidence,
+            kept=not constraint.reason,
+            reason=constraint.reason,
+            figures=constraint.figures,
+            author=constraint.author,
         )
+        items.append(item)
     for name in findings.library if activate else ():
         if name not in names:
             names.add(name)
-            item = DraftedItem({"name": name, "verifier": "judge"}, "activated by a model")
-            items.append(
-                replace(
-                    item,
-                    writer=findings.writer,
-                    model=findings.model,
-                    prompt_version=findings.prompt_version,
-                )
-            )
-    notes = (
-        {**rubric.notes, "problems": list(findings.problems)} if findings.problems else rubric.notes
-    )
+            criterion = {"name": name, "verifier": "judge"}
+            items.append(DraftedItem(criterion, "activated by a model", author=findings.author))
+    notes = dict(rubric.notes)
+    if findings.problems:
+        notes["problems"] = list(findings.problems)
     return replace(rubric, items=items, notes=notes)
 
 
@@ -238,30 +189,26 @@ def _add_written(
     prompt_version: str,
 ) -> DraftedRubric:
     """The rubric with the judged items that were written for it, and what was decided about them."""
-    items = list(rubric.items)
-    names = {item.name for item in items}
-    written_items = []
+    names = {item.name for item in rubric.items}
+    drafted = []
     for position, item in enumerate(written.items):
-        drafted = _to_drafted(item, names)
+        name = make_unique(name_question(item.question), names)
+        entry = DraftedItem(
+            item.criterion(name), "written", author=item.author, merged_with=item.merged_with
+        )
         if measured is not None:
-            entry = measured.items[position]
-            drafted = replace(drafted, kept=entry.kept, reason=entry.reason, figures=entry.figures)
-        written_items.append(drafted)
-    items += _add_dependencies(written.items, written_items)
+            decision = measured.items[position]
+            entry = replace(
+                entry, kept=decision.kept, reason=decision.reason, figures=decision.figures
+            )
+        drafted.append(entry)
+    items = [*rubric.items, *_add_dependencies(written.items, drafted)]
     for refused in written.refused:
-        criterion = {
-            "name": make_unique(refused.question[:60], names),
-            "question": refused.question,
-        }
+        name = make_unique(refused.question[:60], names)
+        criterion = {"name": name, "question": refused.question}
         items.append(
             DraftedItem(
-                criterion,
-                "written",
-                kept=False,
-                reason=refused.reason,
-                writer=refused.writer,
-                model=refused.model,
-                prompt_version=prompt_version,
+                criterion, "written", kept=False, reason=refused.reason, author=refused.author
             )
         )
     notes: dict[str, Any] = {**rubric.notes, "prompt_version": prompt_version}
@@ -272,18 +219,6 @@ def _add_written(
     if measured is not None and measured.breaker_wins is not None:
         notes["breaker_wins"] = measured.breaker_wins
     return replace(rubric, items=items, notes=notes)
-
-
-def _to_drafted(item: WrittenItem, names: set[str]) -> DraftedItem:
-    """A written item as a criterion with a name of its own."""
-    return DraftedItem(
-        item.criterion(make_unique(name_question(item.question), names)),
-        "written",
-        writer=item.writer,
-        model=item.model,
-        prompt_version=item.prompt_version,
-        merged_with=item.merged_with,
-    )
 
 
 def _add_dependencies(

@@ -3,7 +3,7 @@
     >>> prepared = prepare('Write a 300+ word story. Use the word "tide" at least twice.')
     >>> [sentence.text for sentence in prepared]
     ['Write a ⟨q1⟩ word story.', 'Use the word ⟨s0⟩ ⟨q0⟩ times.']
-    >>> prepared[1].quantity("q0"), prepared[1].string("s0")
+    >>> prepared[1].quantities["q0"], prepared[1].strings["s0"]
     (Quantity(relation='at least', low=2, high=2), 'tide')
 
 The tokens make the rules short: a rule that reads "⟨q⟩ words" need not know that a quantity may be written as "at least
@@ -14,9 +14,10 @@ that the prompt only talks about are replaced by "⟨m⟩": what they say is not
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from rubrank.drafting.patterns import any_of, list_words, pattern, read_group, words
 
 Relation: TypeAlias = Literal[
     "at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"
@@ -51,13 +52,14 @@ class Sentence:
     quantities: dict[str, Quantity]
     strings: dict[str, str]
 
-    def quantity(self, token: str) -> Quantity:
-        """The quantity behind a token such as q0."""
-        return self.quantities[token]
+    def quantity_in(self, match: re.Match[str]) -> Quantity:
+        """The quantity behind the token in a match's group `quantity`."""
+        return self.quantities[read_group(match, "quantity")]
 
-    def string(self, token: str) -> str:
-        """The text behind a token such as s0."""
-        return self.strings[token]
+    def string_in(self, match: re.Match[str]) -> str:
+        """What a match names: the quoted text behind its group `string`, or the bare word of its group `bare`."""
+        token = read_group(match, "string")
+        return self.strings[token] if token else read_group(match, "bare")
 
     def strings_in(self, text: str) -> list[str]:
         """The strings whose tokens stand in a part of the sentence, in order."""
@@ -66,32 +68,110 @@ class Sentence:
 
 def prepare(prompt: str) -> list[Sentence]:
     """Split a prompt into sentences with tokens; see the top of this file."""
-    quantities: dict[str, Quantity] = {}
-    strings: dict[str, str] = {}
-    originals: dict[str, str] = {}
-
-    def keep(token: str, original: str) -> str:
-        originals[token] = original
-        return f"⟨{token}⟩"
-
+    tokens = _Tokens()
     text = prompt.replace("’", "'").replace("‘", "'")
-    text = _CODE.sub(lambda match: keep(f"m{len(originals)}", match[0]), text)
-    text = _GIVEN_TEXT.sub(
-        lambda match: match["task"] + keep(f"m{3000 + match.start()}", match["text"]), text
-    )
+    text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _GIVEN_TEXT.sub(lambda match: match["task"] + tokens.add_material(match["text"]), text)
     text = _EMPHASIS.sub(r"\1", text)
-    text = _replace_quotations(text, strings, keep)
+    text = _LONG_QUOTATION.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _QUOTATION.sub(tokens.replace_quotation, text)
     for abbreviation, plain in _ABBREVIATIONS:
         text = abbreviation.sub(plain, text)
-    text = _replace_quantities(text, quantities, keep)
+    text = _TIMES.sub(tokens.replace_times, text)
+    text = _QUANTITY.sub(tokens.replace_quantity, text)
+    for match in _AFTER_UNIT.finditer(text):
+        quantity = tokens.quantities[match["token"]]
+        if quantity.relation == "plain":
+            relation: Relation = "at least" if match["more"] else "at most"
+            tokens.quantities[match["token"]] = replace(quantity, relation=relation)
     sentences = []
     for part in _SENTENCE_END.split(text):
         part = part.strip()
         if part:
-            original = re.sub(r"⟨(\w\d+)⟩", lambda match: originals[match[1]], part)
+            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], part)
             text_of_part = re.sub(r"⟨m\d+⟩", "⟨m⟩", part)
-            sentences.append(Sentence(text_of_part, original, quantities, strings))
+            sentences.append(Sentence(text_of_part, original, tokens.quantities, tokens.strings))
     return sentences
+
+
+class _Tokens:
+    """What the tokens in the text of a prompt stand for."""
+
+    def __init__(self) -> None:
+        self.quantities: dict[str, Quantity] = {}
+        self.strings: dict[str, str] = {}
+        self.originals: dict[str, str] = {}
+        """Every token's text in the prompt."""
+
+    def add_material(self, original: str) -> str:
+        """A token for a text that asks nothing of the response."""
+        return self._add_token(f"m{len(self.originals)}", original)
+
+    def _add_token(self, token: str, original: str) -> str:
+        self.originals[token] = original
+        return f"⟨{token}⟩"
+
+    def replace_quotation(self, match: re.Match[str]) -> str:
+        """A token for a quotation: a string, or material if it is long."""
+        string = next(group for group in match.groups() if group is not None)
+        is_long = len(string.split()) > _LONGEST_STRING or len(string) > 300
+        if is_long or match["triple"] is not None:
+            return self.add_material(match[0])
+        name = f"s{len(self.strings)}"
+        self.strings[name] = string.strip()
+        token = self._add_token(name, match[0])
+        # A quotation that ends with a full stop ends the sentence, if a capital follows.
+        ends_with_mark = string.rstrip()[-1:] in ".!?"
+        if ends_with_mark and re.match(r"\s+[A-Z]", match.string[match.end() :]):
+            token += "."
+        return token
+
+    def replace_times(self, match: re.Match[str]) -> str:
+        """A token for "once", "at least twice"."""
+        count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
+        relation = _find_relation(match["relation"])
+        if _NEGATED_BEFORE.search(_text_before(match)):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
+        if match["after"]:
+            relation = "at least" if match["after"].endswith("more") else "at most"
+        return self._add_quantity(Quantity(relation, count, count), match) + " times"
+
+    def replace_quantity(self, match: re.Match[str]) -> str:
+        """A token for a number with its relation, or for a range; the text itself if it is neither."""
+        low = read_number(match["low"])
+        relation = _find_relation(match["relation"])
+        before = _text_before(match)
+        if _DENIED_BEFORE.search(before):
+            return match[0]
+        if _NEGATED_BEFORE.search(before):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
+        elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
+            return match[0]
+        elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
+            relation = "at most"
+        if match["high"]:
+            high = read_number(match["high"])
+            is_range = match["between"] or match["joiner"].lower() != "and"
+            if high > low and is_range:
+                return self._add_quantity(Quantity("between", low, high), match)
+            return match[0]
+        if match["between"]:
+            return match[0]
+        after = (match["plus"] or "").lower()
+        if "+" in after or "more" in after or "greater" in after:
+            relation = "at least"
+        elif after:
+            relation = "at most"
+        return self._add_quantity(Quantity(relation, low, low), match)
+
+    def _add_quantity(self, quantity: Quantity, match: re.Match[str]) -> str:
+        token = f"q{len(self.quantities)}"
+        self.quantities[token] = quantity
+        return self._add_token(token, match[0])
+
+
+def _text_before(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - 80) : match.start()]
 
 
 # ---- material and quotations ---------------------------------------------------------------------------------------
@@ -99,14 +179,11 @@ def prepare(prompt: str) -> list[Sentence]:
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # "Summarise this article: …", "Classify the following instruction: …": what follows is material.
 _GIVEN_TEXT = re.compile(
-    r"(?P<task>^[^.:!?\n]{0,40}\b(?:summari[sz]e|classify|translate|proofread|correct|fix|paraphrase|edit|identify|label"
-    r"|categori[sz]e|detect|rewrite|rephrase|explain|evaluate|critique|grade|improve|analy[sz]e|give me feedback)\b"
-    r"[^.:!?\n⟨]{0,80}"
-    r"\b(?:this|these|the following|the sentence|the text|the instruction|the rules?|the clause|grammar)\b"
-    r"[^.:!?\n⟨]{0,60}:[ \t]+)"
+    rf"(?P<task>^[^.:!?\n]{{0,40}}\b{words('task on a text')}\b[^.:!?\n⟨]{{0,80}}"
+    rf"\b{words('given text')}\b[^.:!?\n⟨]{{0,60}}:[ \t]+)"
     r"(?P<text>[^\s\"“'‘⟨][^\n]{9,}?)"
     # … up to a sentence that speaks to the writer of the response again
-    r"(?=$|(?<=[.!?。])\s+(?:do not|don't|your|please|make sure|ensure|include|use|the response|answer|respond)\b)",
+    rf"(?=$|(?<=[.!?。])\s+{words('back to the request')}\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
@@ -123,34 +200,8 @@ _QUOTATION = re.compile(
 _LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
 
 
-def _replace_quotations(text: str, strings: dict[str, str], keep: Callable[[str, str], str]) -> str:
-    count = 0
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal count
-        string = next(group for group in match.groups() if group is not None)
-        is_material = (
-            match["triple"] is not None
-            or len(string.split()) > _LONGEST_STRING
-            or len(string) > 300
-        )
-        count += 1
-        if is_material:
-            return keep(f"m{1000 + count}", match[0])
-        token = f"s{len(strings)}"
-        strings[token] = string.strip()
-        # A quotation that ends with a full stop ends the sentence, if a capital follows.
-        ends_sentence = string.rstrip()[-1:] in ".!?" and re.match(
-            r"\s+[A-Z]", match.string[match.end() :]
-        )
-        return keep(token, match[0]) + ("." if ends_sentence else "")
-
-    text = _LONG_QUOTATION.sub(lambda match: keep(f"m{2000 + match.start()}", match[0]), text)
-    return _QUOTATION.sub(replace, text)
-
-
-def stands_outside_quotations(words: str, prompt: str) -> bool:
-    """Do the words stand in the prompt itself, and not only within a quotation or code?
+def stands_outside_quotations(phrase: str, prompt: str) -> bool:
+    """Does the phrase stand in the prompt itself, and not only within a quotation or code?
 
     >>> stands_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
     False
@@ -159,13 +210,13 @@ def stands_outside_quotations(words: str, prompt: str) -> bool:
     """
 
     def remove(match: re.Match[str]) -> str:
-        return " " if folded_words in fold_text(match[0]) else match[0]
+        return " " if folded_phrase in fold_text(match[0]) else match[0]
 
-    folded_words = fold_text(words)
+    folded_phrase = fold_text(phrase)
     text = prompt
     for material in (_CODE, _LONG_QUOTATION, _QUOTATION):
         text = material.sub(remove, text)
-    return folded_words in fold_text(text)
+    return folded_phrase in fold_text(text)
 
 
 def fold_text(text: str) -> str:
@@ -173,18 +224,13 @@ def fold_text(text: str) -> str:
     return " ".join(text.replace("’", "'").replace("‘", "'").casefold().split())
 
 
-_ABBREVIATIONS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\ba single (?=sentence|paragraph)", re.IGNORECASE), "one "),
-    (re.compile(r"\bi\.\s?e\.", re.IGNORECASE), "ie"),
-    (re.compile(r"\be\.\s?g\.", re.IGNORECASE), "eg"),
+_ABBREVIATIONS = [
+    (pattern(r"\ba single (?=sentence|paragraph)"), "one "),
+    (pattern(r"\bi\.\s?e\."), "ie"),
+    (pattern(r"\be\.\s?g\."), "eg"),
     (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
     (re.compile(r"\bP\.\s?S\b\.?"), "PS"),
-    (
-        re.compile(
-            r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)", re.IGNORECASE
-        ),
-        r"\1",
-    ),
+    (pattern(r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)"), r"\1"),
 ]
 # A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
@@ -192,70 +238,57 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 
 # ---- quantities ----------------------------------------------------------------------------------------------------
 
-_UNITS_OF_TEN = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
-_ONES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_SMALL = ("zero", *_ONES, "ten", "eleven", "twelve", *_TEENS)
-_WORD_VALUES = (
-    {word: value for value, word in enumerate(_SMALL)}
-    | {word: 10 * (2 + value) for value, word in enumerate(_UNITS_OF_TEN)}
-    | {"a dozen": 12, "a couple of": 2, "a hundred": 100}
-)
-_BELOW_TWENTY = "|".join(sorted(_SMALL, key=len, reverse=True))
-_BELOW_HUNDRED = rf"(?:(?:{'|'.join(_UNITS_OF_TEN)})(?:[- ](?:{'|'.join(_ONES)}))?|{_BELOW_TWENTY})"
-_NUMBER_WORD = (
+_ONES = list_words("number, ones")
+_TENS = list_words("number, tens")
+_BELOW_TWENTY = ["zero", *_ONES, *list_words("number, ten to nineteen")]
+_NUMBER_VALUES = {word: value for value, word in enumerate(_BELOW_TWENTY)}
+_NUMBER_VALUES |= {word: 10 * tens for tens, word in enumerate(_TENS, start=2)}
+_NUMBER_VALUES |= {"a dozen": 12, "a couple of": 2, "a hundred": 100}
+
+_ONE = any_of(*_ONES)
+# The longest first: "fourteen" begins with "four".
+_SMALL = any_of(*sorted(_BELOW_TWENTY, key=len, reverse=True))
+_BELOW_HUNDRED = rf"(?:{any_of(*_TENS)}(?:[- ]{_ONE})?|{_SMALL})"
+_NUMBER_WORD = any_of(
     # "two hundred and fifty"; but "between one hundred and two hundred" has two numbers
-    rf"(?:(?:a|{'|'.join(_ONES)})[- ]hundred (?:and )?{_BELOW_HUNDRED}\b(?![- ](?:hundred|thousand)\b)"
-    rf"|(?:{_BELOW_HUNDRED}|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?)"
+    rf"(?:a|{_ONE})[- ]hundred (?:and )?{_BELOW_HUNDRED}\b(?![- ](?:hundred|thousand)\b)",
+    # "thirty-five", "a dozen", "three hundred"
+    rf"(?:{_BELOW_HUNDRED}|a dozen|a couple of|a hundred)(?:[- ](?:hundred|thousand))?",
 )
+# "1,200", "300", "3.0", "twenty-five"
 NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
-_AT_LEAST = (
-    r"at least|at minimum|at a minimum|no fewer than|not fewer than|no less than|not less than|a minimum of"
-    r"|minimum of"
-    r"|the minimum of|minimum|min\.?|a minimum|greater than or equal to|≥|>="
+
+_RELATIONS: tuple[Relation, ...] = (
+    "at least",
+    "at most",
+    "more than",
+    "less than",
+    "exactly",
+    "around",
 )
-_AT_MOST = (
-    r"at most|at maximum|at the most|no more than|not more than|a maximum of|maximum of|the maximum of|maximum"
-    r"|max\.?|up to"
-    r"|not exceed|not exceeding|without exceeding|not to exceed|does not exceed|do not exceed|don't exceed"
-    r"|less than or equal to|≤|<=|not go over"
+_ANY_RELATION = any_of(*map(words, _RELATIONS))
+# "at least 300", "between 300 and 400", "from 3 to 5", "300+", "3 or more"; not "3rd", "$300", "3:15", "30%"
+_QUANTITY = pattern(
+    r"(?<![\w.$€£%⟨:/-])",
+    rf"(?:(?P<relation>(?:(?<=\W)|^|\b){_ANY_RELATION})\s*)?",
+    r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?",
+    r"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?",
+    rf"(?P<low>{NUMBER})",
+    rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?",
+    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?",
+    r"(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
 )
-_MORE_THAN = (
-    r"more than|longer than|run past|go past|over|above|beyond|greater than|exceed(?:s|ing)?|surpass(?:es)?"
-    r"|upwards of|>"
+# "at least once", "twice or more"; not "once upon a time"
+_TIMES = pattern(
+    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b",
+    r"(?P<after> or (?:less|fewer|more))?",
+    r"(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
 )
-_LESS_THAN = r"less than|shorter than|fewer than|under|below|lower than|smaller than|<"
-_EXACTLY = r"exactly|precisely|just|only|exact|equal to|a total of"
-_AROUND = r"about|around|approximately|roughly|approx|circa|nearly|close to|some|~|≈|in the region of|an average of"
-_RELATION_WORDS: list[tuple[Relation, str]] = [
-    ("at least", _AT_LEAST),
-    ("at most", _AT_MOST),
-    ("more than", _MORE_THAN),
-    ("less than", _LESS_THAN),
-    ("exactly", _EXACTLY),
-    ("around", _AROUND),
-]
-_ANY_RELATION = "|".join(pattern for _, pattern in _RELATION_WORDS)
-_FILLER = r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?"
-_QUANTITY = re.compile(
-    rf"(?<![\w.$€£%⟨:/-])(?:(?P<relation>(?:(?<=\W)|^|\b)(?:{_ANY_RELATION}))\s*)?{_FILLER}"
-    rf"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?(?P<low>{NUMBER})"
-    rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?"
-    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd"
-    r"|rd|th)\b)",
-    re.IGNORECASE,
-)
-_TIMES = re.compile(
-    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b(?P<after> or (?:less|fewer"
-    rf"|more))?(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
-    re.IGNORECASE,
-)
-_AFTER_UNIT = re.compile(
-    r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*"
-    r"(?:,?\s*(?P<more>or more|or greater|minimum|at a minimum|at the least|at minimum|at least|and above|or above)"
-    r"|,?\s*(?P<fewer>or fewer|or less|or under|maximum|max|at most|at maximum|at the most|tops|and below"
-    r"|or below))\b(?!\s+⟨q)",
-    re.IGNORECASE,
+# "300 words or more", "3 paragraphs at most"
+_AFTER_UNIT = pattern(
+    r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*,?\s*",
+    rf"(?:(?P<more>{words('more, after the unit')})|(?P<fewer>{words('fewer, after the unit')}))",
+    r"\b(?!\s+⟨q)",
 )
 
 
@@ -267,106 +300,52 @@ def read_number(text: str) -> int:
         return int(digits)
     hundreds, _, rest = re.sub(r"[- ]hundred (?:and )?", "|", text).partition("|")
     if rest:  # "two hundred and fifty"
-        return 100 * (1 if hundreds == "a" else _WORD_VALUES[hundreds]) + read_number(rest)
+        hundred_count = 1 if hundreds == "a" else _NUMBER_VALUES[hundreds]
+        return 100 * hundred_count + read_number(rest)
     factor = 1
     for word, value in (("thousand", 1000), ("hundred", 100)):
-        if text.endswith(word) and text not in _WORD_VALUES:
+        if text.endswith(word) and text not in _NUMBER_VALUES:
             text = text[: -len(word)].strip(" -")
             factor = value
-    if text in _WORD_VALUES:
-        return factor * _WORD_VALUES[text]
+    if text in _NUMBER_VALUES:
+        return factor * _NUMBER_VALUES[text]
     tens, _, ones = text.replace(" ", "-").partition("-")
-    return factor * (_WORD_VALUES[tens] + _WORD_VALUES[ones])
+    return factor * (_NUMBER_VALUES[tens] + _NUMBER_VALUES[ones])
 
 
-# "do not go over 60", "it should not be longer than 60": at most 60
-_NEGATED_BEFORE = re.compile(
-    r"(?:\bnot|n't|\bnever|\bwithout)\s+(?:(?:be|go|going|run|have|contain|write|use|include|extend|reach|get|stretch|any"
-    r"|it|to|want|need|anything|something|a|text|response|answer)\s+){0,4}$"
-    r"|\bnothing\s+$|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$",
-    re.IGNORECASE,
-)
-# "I would rather not read more than 90", "nobody wants to see over 60": a negation before it in the same clause.
-# What it turns around is not sure, and "more than 90" would be the opposite of the request: no constraint.
-_PERHAPS_NEGATED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|no|nobody|nothing|none|neither|nor|without|cannot|hardly|hate|hates|dislike|refuse|refuses|unwilling"
-    r"|annoyed|tired of|too long if|lose (?:interest|points|marks))|n't)\b"
-    r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$",
-    re.IGNORECASE,
+# "do not go over 60", "it should not be longer than 60", "avoid writing more than 60": at most 60
+_NEGATED_BEFORE = pattern(
+    rf"(?:\bnot|n't|\bnever|\bwithout)\s+(?:{words('between not and number')}\s+){{0,4}}$",
+    r"|\bnothing\s+$",
+    r"|\bavoid(?:ing)?\s+(?:[\w'⟨⟩-]+\s+){0,5}$",
 )
 _NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
+# "I would rather not read more than 90", "nobody wants to see over 60": a negation before it in the same clause.
+# What it turns around is not sure, and "more than 90" would be the opposite of the request: no constraint.
+_PERHAPS_NEGATED_BEFORE = pattern(
+    rf"(?:\b{words('dislike')}|n't)\b",
+    r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$",
+)
 # "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75
-_LIMIT_BEFORE = re.compile(
-    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b"
-    r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$"
-    r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$|\bwithin\s*$",
-    re.IGNORECASE,
+_LIMIT_BEFORE = pattern(
+    r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b",
+    r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$",
+    r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$",
+    r"|\bwithin\s*$",
 )
-# "don't limit yourself to 100", "you need not write 100": no constraint at all
-_DENIED_BEFORE = re.compile(
-    r"(?:\bnot|n't|\bnever)\s+(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b"
-    r"[^.,;:!?\n]{0,40}$|\bno need (?:to|for)\b[^.,;:!?\n]{0,30}$|\bneed not\b[^.,;:!?\n]{0,30}$",
-    re.IGNORECASE,
+# "don't limit yourself to 100", "no need for 100 words", "you need not write 100": no constraint at all
+_DENIED_BEFORE = pattern(
+    r"(?:\bnot|n't|\bnever)\s+",
+    r"(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b[^.,;:!?\n]{0,40}$",
+    r"|\bno need (?:to|for)\b[^.,;:!?\n]{0,30}$",
+    r"|\bneed not\b[^.,;:!?\n]{0,30}$",
 )
 
 
-def _find_relation(words: str | None) -> Relation:
-    if not words:
+def _find_relation(relation_words: str | None) -> Relation:
+    if not relation_words:
         return "plain"
-    for relation, pattern in _RELATION_WORDS:
-        if re.fullmatch(pattern, words.strip(), re.IGNORECASE):
+    for relation in _RELATIONS:
+        if pattern(words(relation)).fullmatch(relation_words.strip()):
             return relation
     return "plain"
-
-
-def _replace_quantities(
-    text: str, quantities: dict[str, Quantity], keep: Callable[[str, str], str]
-) -> str:
-    def add(quantity: Quantity, original: str) -> str:
-        token = f"q{len(quantities)}"
-        quantities[token] = quantity
-        return keep(token, original)
-
-    def replace(match: re.Match[str]) -> str:
-        low = read_number(match["low"])
-        relation = _find_relation(match["relation"])
-        before = match.string[max(0, match.start() - 80) : match.start()]
-        if _DENIED_BEFORE.search(before):
-            return match[0]
-        if _NEGATED_BEFORE.search(before):
-            relation = _NEGATED_RELATIONS.get(relation, relation)
-        elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
-            return match[0]
-        elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
-            relation = "at most"
-        if match["high"]:
-            high = read_number(match["high"])
-            if high > low and (match["between"] or match["joiner"].lower() != "and"):
-                return add(Quantity("between", low, high), match[0])
-            return match[0]
-        if match["between"]:
-            return match[0]
-        after = (match["plus"] or "").lower()
-        if "+" in after or "more" in after or "greater" in after:
-            relation = "at least"
-        elif after:
-            relation = "at most"
-        return add(Quantity(relation, low, low), match[0])
-
-    def replace_times(match: re.Match[str]) -> str:
-        count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
-        relation = _find_relation(match["relation"])
-        if _NEGATED_BEFORE.search(match.string[max(0, match.start() - 80) : match.start()]):
-            relation = _NEGATED_RELATIONS.get(relation, relation)
-        if match["after"]:
-            relation = "at least" if match["after"].endswith("more") else "at most"
-        return add(Quantity(relation, count, count), match[0]) + " times"
-
-    text = _TIMES.sub(replace_times, text)
-    text = _QUANTITY.sub(replace, text)
-    for match in _AFTER_UNIT.finditer(text):
-        quantity = quantities[match["token"]]
-        if quantity.relation == "plain":
-            relation: Relation = "at least" if match["more"] else "at most"
-            quantities[match["token"]] = Quantity(relation, quantity.low, quantity.high)
-    return text

@@ -21,12 +21,13 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from rubrank.drafting.draft import Author
 from rubrank.drafting.lint import find_two_questions
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
@@ -34,12 +35,12 @@ from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
 from rubrank.rubrics.files import read_settings
 
-T = TypeVar("T")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (done, total)."""
 PROMPT_VERSION = "2"
 CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
-_PROMPTS = ("compile", "entail", "examples", "write", "merge", "break", "violate")
 MOST_ITEMS = 20
 _MOST_RESPONSES = 4
 _LONGEST_QUESTION = 400
@@ -52,7 +53,7 @@ _ALWAYS_TRUE = re.compile(
 USUAL_POINTS = 5.0
 """An item of so many points weighs as much as a criterion that was compiled or activated."""
 _LEAST_OVERLAP = 0.2
-"""Share of words that two items must have in common before a model's word that they mean the same is believed."""
+"""Share of words that two items must have in common before they are merged."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,7 @@ class WrittenItem:
     question: str
     points: float
     category: str
-    writer: str
-    model: str = ""
-    prompt_version: str = PROMPT_VERSION
+    author: Author
     depends: str | None = None
     """Question of the item that must hold before this one means anything."""
     merged_with: tuple[str, ...] = ()
@@ -97,8 +96,7 @@ class RefusedItem:
 
     question: str
     reason: str
-    writer: str
-    model: str
+    author: Author
 
 
 @dataclass(frozen=True)
@@ -112,12 +110,12 @@ class WrittenItems:
     """Replies that could not be used, and why."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class WritingResult:
     """The items of every task, and what they cost."""
 
-    written: list[WrittenItems] = field(default_factory=list)
-    account: Account | None = None
+    written: list[WrittenItems]
+    account: Account
 
 
 def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
@@ -159,44 +157,46 @@ def write_items(
 ) -> WritingResult:
     """Let the writers write items for all tasks."""
     templates = templates or load_templates()
-    return runtime().run(_write_all(tasks, writers, templates, progress))
+
+    async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
+        return await _write_for_prompt(task, writers.judges, clients, templates)
+
+    return WritingResult(*ask_for_each(tasks, write, writers, progress))
 
 
-async def _write_all(
-    tasks: Sequence[WritingTask], writers: Judges, templates: Templates, progress: Progress | None
-) -> WritingResult:
-    async with AsyncExitStack() as stack:
-        clients = await open_clients(writers, writers.judges, stack, None)
-        written = await gather_with_progress(
-            [_write_one(task, writers.judges, clients, templates) for task in tasks], progress
-        )
-        return WritingResult(written, clients.account())
-
-
-async def gather_with_progress(
-    coroutines: Sequence[Awaitable[T]], progress: Progress | None
-) -> list[T]:
-    """The results of all coroutines; `progress` is called with (done, total) whenever one is done."""
+def ask_for_each(
+    tasks: Sequence[Task],
+    ask: Callable[[Task, JudgeClients], Awaitable[Result]],
+    writers: Judges,
+    progress: Progress | None = None,
+) -> tuple[list[Result], Account]:
+    """Await ask(task, clients) for all tasks at once; the results in order, and what the calls cost."""
     done = 0
 
-    async def count(coroutine: Awaitable[T]) -> T:
+    async def ask_and_count(task: Task, clients: JudgeClients) -> Result:
         nonlocal done
-        result = await coroutine
+        result = await ask(task, clients)
         done += 1
         if progress is not None:
-            progress(done, len(coroutines))
+            progress(done, len(tasks))
         return result
 
-    return list(await asyncio.gather(*map(count, coroutines)))
+    async def ask_all() -> tuple[list[Result], Account]:
+        async with AsyncExitStack() as stack:
+            clients = await open_clients(writers, writers.judges, stack, None)
+            results = await asyncio.gather(*(ask_and_count(task, clients) for task in tasks))
+            return results, clients.account()
+
+    return runtime().run(ask_all())
 
 
-async def _write_one(
+async def _write_for_prompt(
     task: WritingTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
 ) -> WrittenItems:
-    values = {"prompt": task.prompt, "material": describe_material(task)}
     problems: list[str] = []
     refused: list[RefusedItem] = []
     by_writer: list[list[WrittenItem]] = []
+    values = {"prompt": task.prompt, "material": describe_material(task)}
     message = templates.fill("write", task.prompt, values)
     replies = await asyncio.gather(
         *(
@@ -208,7 +208,8 @@ async def _write_one(
         if problem:
             problems.append(f"{writer.name}: {problem}")
             continue
-        items, refusals = _read_items(data, writer, templates.version)
+        author = Author(writer.name, writer.endpoints[0].model, templates.version)
+        items, refusals = _read_items(data, author)
         by_writer.append(items)
         refused += refusals
         if not items:
@@ -217,9 +218,8 @@ async def _write_one(
     if not items:
         return WrittenItems((), refused, None, problems)
     values = {"prompt": task.prompt, "items": number_items(items)}
-    data, problem = await ask_json(
-        clients.asker_of(writers[-1]), templates.fill("break", task.prompt, values), "break"
-    )
+    message = templates.fill("break", task.prompt, values)
+    data, problem = await ask_json(clients.asker_of(writers[-1]), message, "break")
     breaker = data.get("text") if not problem else None
     if not isinstance(breaker, str) or not breaker.strip():
         problems.append(f"breaker: {problem or 'no text'}")
@@ -275,43 +275,40 @@ async def ask_json(
     return data, None
 
 
+def read_list(data: Mapping[str, Any], name: str) -> list[Any]:
+    """The list of this name in a reply; empty if there is none."""
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
 def _read_items(
-    data: Mapping[str, Any], writer: Judge, prompt_version: str
+    data: Mapping[str, Any], author: Author
 ) -> tuple[list[WrittenItem], list[RefusedItem]]:
     """The items of a reply that can be used, and the others with the reason."""
-    model = writer.endpoints[0].model
     items: list[WrittenItem] = []
     refused: list[RefusedItem] = []
     by_number: dict[int, WrittenItem] = {}
-    entries = data.get("items")
-    for number, entry in enumerate(
-        entries[:MOST_ITEMS] if isinstance(entries, list) else [], start=1
-    ):
+    for number, entry in enumerate(read_list(data, "items")[:MOST_ITEMS], start=1):
         question = entry.get("question") if isinstance(entry, dict) else None
         if not isinstance(question, str) or not question.strip():
-            refused.append(RefusedItem(str(entry)[:80], "no question", writer.name, model))
+            refused.append(RefusedItem(str(entry)[:80], "no question", author))
             continue
         question = " ".join(question.split())
         points = entry.get("points", 5)
         reason = _find_fault(question, points, items)
         if reason:
-            refused.append(RefusedItem(question[:_LONGEST_QUESTION], reason, writer.name, model))
+            refused.append(RefusedItem(question[:_LONGEST_QUESTION], reason, author))
             continue
         category = entry.get("category")
         if category not in CATEGORIES:
             category = "Pitfall" if points < 0 else "Important"
         # An item may build on an earlier one of the same reply, so that no cycle is possible.
-        base = by_number.get(entry["depends"]) if isinstance(entry.get("depends"), int) else None
-        by_number[number] = WrittenItem(
-            question,
-            float(points),
-            str(category),
-            writer.name,
-            model,
-            prompt_version,
-            depends=None if base is None or base.points < 0 else base.question,
-        )
-        items.append(by_number[number])
+        base_number = entry.get("depends")
+        base = by_number.get(base_number) if isinstance(base_number, int) else None
+        depends = base.question if base is not None and base.points > 0 else None
+        item = WrittenItem(question, float(points), str(category), author, depends)
+        by_number[number] = item
+        items.append(item)
     return items, refused
 
 
@@ -319,11 +316,8 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
     """Why an item cannot be used; None if it can."""
     if len(question) > _LONGEST_QUESTION:
         return f"longer than {_LONGEST_QUESTION} characters"
-    if (
-        not isinstance(points, int | float)
-        or isinstance(points, bool)
-        or not 1 <= abs(points) <= 10
-    ):
+    is_number = isinstance(points, int | float) and not isinstance(points, bool)
+    if not is_number or not 1 <= abs(points) <= 10:
         return "points are not between 1 and 10, or -1 and -10"
     if _ALWAYS_TRUE.search(question):
         return "true of every answer"
@@ -355,41 +349,49 @@ async def _merge(
         return items
     merged = list(items)
     gone: set[int] = set()
-    pairs = data.get("same")
-    for pair in pairs if isinstance(pairs, list) else []:
+    for pair in read_list(data, "same"):
         numbers = (
-            [number - 1 for number in pair if isinstance(number, int)]
-            if isinstance(pair, list)
-            else []
+            [number for number in pair if isinstance(number, int)] if isinstance(pair, list) else []
         )
-        if len(numbers) != 2 or not all(0 <= number < len(items) for number in numbers):
+        if len(numbers) != 2 or not all(1 <= number <= len(items) for number in numbers):
             continue
-        first, second = sorted(numbers)
-        is_conservative = (
-            first not in gone
-            and second not in gone
-            and items[first].writer != items[second].writer
-            and (items[first].points > 0) == (items[second].points > 0)
-            and _overlap(items[first].question, items[second].question) >= _LEAST_OVERLAP
-        )
-        if is_conservative:
+        first, second = sorted(number - 1 for number in numbers)
+        if first in gone or second in gone:
+            continue
+        if _may_mean_the_same(items[first], items[second]):
             gone.add(second)
-            merged[first] = replace(
-                merged[first], merged_with=(*merged[first].merged_with, items[second].question)
-            )
+            questions = (*merged[first].merged_with, items[second].question)
+            merged[first] = replace(merged[first], merged_with=questions)
     return [item for number, item in enumerate(merged) if number not in gone]
 
 
-def _overlap(first: str, second: str) -> float:
-    """Share of common words; of common characters in Chinese."""
-    words = [
-        set(_HAN.findall(text) if _HAN.search(text) else re.findall(r"\w+", text.casefold()))
-        for text in (first, second)
-    ]
-    return len(words[0] & words[1]) / max(1, len(words[0] | words[1]))
+def _may_mean_the_same(first: WrittenItem, second: WrittenItem) -> bool:
+    """Is a model's word believed that two items mean the same? Both must be wishes or pitfalls, in similar words."""
+    is_wish = first.points > 0
+    if first.author.writer == second.author.writer or is_wish != (second.points > 0):
+        return False
+    # Chinese has no spaces between words, so characters are compared.
+    first_words, second_words = (
+        set(_HAN.findall(question) or re.findall(r"\w+", question.casefold()))
+        for question in (first.question, second.question)
+    )
+    overlap = len(first_words & second_words) / max(1, len(first_words | second_words))
+    return overlap >= _LEAST_OVERLAP
 
 
 # ---- prompts -------------------------------------------------------------------------------------------------------
+
+
+_FIELDS = {
+    "compile": {"fence", "prompt", "criteria", "compiled", "library"},
+    "entail": {"fence", "prompt", "items"},
+    "examples": {"fence", "items"},
+    "write": {"fence", "prompt", "material"},
+    "merge": {"fence", "items"},
+    "break": {"fence", "prompt", "items"},
+    "violate": {"fence", "response", "items"},
+}
+"""Prompt → the fields that its text may have."""
 
 
 @dataclass(frozen=True)
@@ -412,20 +414,14 @@ def load_templates(folder: Path | None = None) -> Templates:
     texts = dict(_library_templates())
     if folder is not None:
         if not folder.is_dir():
-            raise InvalidInput(
-                str(folder),
-                "prompts",
-                f"a folder with {', '.join(f'{name}.txt' for name in _PROMPTS)}",
-                "none",
-                "",
-            )
-        for language in ("en", "zh"):
-            for name in _PROMPTS:
-                for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
-                    if path.exists():
-                        texts[language, name] = _check_template(
-                            path.read_text(encoding="utf-8"), path, name
-                        )
+            allowed = f"a folder with {', '.join(f'{name}.txt' for name in _FIELDS)}"
+            raise InvalidInput(str(folder), "prompts", allowed, "none", "")
+        for language, name in texts:
+            for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
+                if path.exists():
+                    text = path.read_text(encoding="utf-8")
+                    _check_template(text, path, name)
+                    texts[language, name] = text
     if texts == _library_templates():
         return Templates(texts)
     digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
@@ -438,26 +434,14 @@ def _library_templates() -> Mapping[tuple[str, str], str]:
     return {
         (language, name): (folder / language / f"{name}.txt").read_text(encoding="utf-8")
         for language in ("en", "zh")
-        for name in _PROMPTS
+        for name in _FIELDS
     }
 
 
-_FIELDS = {
-    "compile": {"fence", "prompt", "criteria", "compiled", "library"},
-    "entail": {"fence", "prompt", "items"},
-    "examples": {"fence", "items"},
-    "write": {"fence", "prompt", "material"},
-    "merge": {"fence", "items"},
-    "break": {"fence", "prompt", "items"},
-    "violate": {"fence", "response", "items"},
-}
-
-
-def _check_template(text: str, path: Path, name: str) -> str:
+def _check_template(text: str, path: Path, name: str) -> None:
     """Refuse an own prompt that cannot be filled."""
     try:
         text.format(**dict.fromkeys(_FIELDS[name], ""))
     except (KeyError, IndexError, ValueError) as error:
         allowed = f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces"
         raise InvalidInput(str(path), "the prompt", allowed, f"an error at {error}", "") from None
-    return text

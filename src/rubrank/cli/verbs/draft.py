@@ -237,7 +237,7 @@ def _show(rubric: DraftedRubric) -> None:
     """Print a drafted rubric with the words that each criterion comes from."""
     rows = []
     for item in rubric.items:
-        source = item.evidence.strip().replace("\n", " ") or item.writer or item.step
+        source = item.evidence.strip().replace("\n", " ") or item.author.writer or item.step
         rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
     table(
         f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.patterns import RESPONSE, STRING, any_of, pattern, read_group
+from rubrank.drafting.patterns import RESPONSE, STRING, pattern, read_group, words
 from rubrank.drafting.sentences import Sentence
 from rubrank.verifiers.shared.language_names import NAMED, find_request, language_code
 
@@ -66,22 +66,20 @@ def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrain
         return
     quoted = _QUOTED_ENDING.search(text)
     if quoted:
-        string = sentence.string(read_group(quoted, "string"))
+        string = sentence.string_in(quoted)
         kind = quoted["kind"] or ""
         if _NOT_A_PHRASE.search(kind) and "words" not in kind:
             if _LAST_WORD.search(kind):
-                yield Constraint(
-                    "last_word:last_word_answer", {"last_word": string}, sentence.original
-                )
+                yield Constraint("last_word:last_word_answer", {"last_word": string})
             return
         ends_each_part = _EACH.search(text[: quoted.start()][-60:])
         if len(string) > 1 and not _POSTSCRIPT.match(string) and not ends_each_part:
-            yield Constraint("startend:end_checker", {"end_phrase": string}, sentence.original)
+            yield Constraint("startend:end_checker", {"end_phrase": string})
         return
     bare = _BARE_ENDING.search(text)
     if bare:
         phrase = read_group(bare, "phrase").strip()
-        yield Constraint("startend:end_checker", {"end_phrase": phrase}, sentence.original)
+        yield Constraint("startend:end_checker", {"end_phrase": phrase})
         return
     after_colon = _ENDING_AFTER_COLON.search(text)
     if after_colon:
@@ -90,7 +88,7 @@ def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrain
         if not phrase and next_position < len(prompt):
             phrase = prompt[next_position].original.strip()
         if 1 < len(phrase) <= _LONGEST_ENDING and not phrase.startswith("P."):
-            yield Constraint("startend:end_checker", {"end_phrase": phrase}, sentence.original)
+            yield Constraint("startend:end_checker", {"end_phrase": phrase})
 
 
 # ---- the first words -----------------------------------------------------------------------------------------------
@@ -104,10 +102,7 @@ _BEGINNING = pattern(
     r"|\b(?:the|whose|its|your)\s+(?:very\s+)?first\s+words?(?:\s+of\s+(?:your|the)\s+(?:entire\s+|whole\s+)?\w+)?",
     r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*⟨(?P<string_2>s\d+)⟩",
 )
-_BEGINNING_OF_A_PART = pattern(
-    r"\b(?:each|every|all|paragraphs?|sentences?|lines?|sections?|stanzas?|verses?|bullets?|items?|chapters?|titles?"
-    r"|words? that|subject|postscript|file|names?|string|commands?|one of|either|such as|like|eg|end|ending|followed)\b"
-)
+_BEGINNING_OF_A_PART = pattern(rf"\b{words('beginning of a part')}\b")
 
 
 def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -122,7 +117,7 @@ def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
     match = _BEGINNING.search(text)
     if not match:
         return
-    string = sentence.string(read_group(match, "string"))
+    string = sentence.string_in(match)
     around = f"{text[max(0, match.start() - 40) : match.start()]} {match[0]} {text[match.end() : match.end() + 25]}"
     is_denied = re.search(
         r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$", text[: match.start()], re.IGNORECASE
@@ -131,12 +126,10 @@ def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
     if is_denied or not is_word or _BEGINNING_OF_A_PART.search(around):
         return
     if len(string.split()) == 1:
-        yield Constraint(
-            "first_word:first_word_answer", {"first_word": string.strip(".,!:;")}, sentence.original
-        )
+        yield Constraint("first_word:first_word_answer", {"first_word": string.strip(".,!:;")})
     else:
         params = {"pattern": rf"^\s*[\"“*_]*(?i:{re.escape(string)})"}
-        yield Constraint("Regex", params, sentence.original)
+        yield Constraint("Regex", params)
 
 
 # ---- quotation marks and fixed answers -----------------------------------------------------------------------------
@@ -169,7 +162,7 @@ def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
         and _AROUND_RESPONSE.search(text)
         and not _QUOTED_PART.search(text)
     ):
-        yield Constraint("startend:quotation", {}, sentence.original)
+        yield Constraint("startend:quotation", {})
 
 
 _IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
@@ -190,13 +183,13 @@ def constrained_options(sentence: Sentence, prompt: Sequence[Sentence]) -> Itera
     prompt_text = " ".join(line.original for line in prompt).lower()
     offers_ifeval_answers = all(answer in prompt_text for answer in _IFEVAL_ANSWERS)
     if offers_ifeval_answers and _IFEVAL_ANSWERS[0] in sentence.original.lower():
-        yield Constraint("detectable_format:constrained_response", {}, sentence.original)
+        yield Constraint("detectable_format:constrained_response", {})
         return
     options = sentence.strings_in(sentence.text)
     if len(options) >= 2 and _ONE_OF.search(sentence.text) and _ANSWER.search(sentence.text):
         is_whole_response = not _CONTAIN.search(sentence.text)
         params = {"options": options, "whole": is_whole_response}
-        yield Constraint("ConstrainedResponse", params, sentence.original)
+        yield Constraint("ConstrainedResponse", params)
 
 
 # ---- language ------------------------------------------------------------------------------------------------------
@@ -243,21 +236,13 @@ def response_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterato
             return
         languages = frozenset({language_code(read_group(only_language, "language").lower())})
     if len(languages) == 1:
-        yield Constraint(
-            "language:response_language", {"language": next(iter(languages))}, original
-        )
+        yield Constraint("language:response_language", {"language": next(iter(languages))})
 
 
 # ---- the repeated request ------------------------------------------------------------------------------------------
 
 _REPEAT = pattern(
-    r"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{0,50}\b",
-    any_of(
-        "request|prompt|question|sentence|instruction|query|task|text|message",
-        "first line",
-        "what i said",
-    ),
-    r"s?\b",
+    rf"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{{0,50}}\b{words('repeated')}s?\b",
     r"|\brepeat ⟨s\d+⟩|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
 )
 _REPEAT_CUE = pattern(
@@ -302,7 +287,7 @@ def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Cons
         quoted = _REPEATED_STRING.search(text)
         repeated = ""
         if quoted:
-            repeated = sentence.string(quoted["string"])
+            repeated = sentence.string_in(quoted)
         elif request_before:
             repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()
         elif request_after:

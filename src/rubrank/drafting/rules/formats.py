@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint, count_constraint
-from rubrank.drafting.rules.patterns import QUANTITY, any_of, any_word, pattern, read_group
+from rubrank.drafting.constraint import Constraint, constrain_count
+from rubrank.drafting.patterns import QUANTITY, pattern, words
 from rubrank.drafting.rules.requests import is_about_a_part
 from rubrank.drafting.sentences import Quantity, Sentence
 
@@ -61,12 +61,12 @@ def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
         before_bullet = match[0].lower().split("bullet")[0]
         if _WORDS_OR_SENTENCES.search(before_bullet):
             continue  # "20 words as bullet points" counts words
-        quantity = sentence.quantity(match["quantity"])
+        quantity = sentence.quantity_in(match)
         if quantity.relation in ("plain", "exactly"):
             params = {"num_bullets": quantity.number}
-            yield Constraint("detectable_format:number_bullet_lists", params, sentence.original)
+            yield Constraint("detectable_format:number_bullet_lists", params)
         else:
-            yield count_constraint(quantity, sentence.original, public=None, general="BulletCount")
+            yield constrain_count(quantity, "BulletCount")
         return
 
 
@@ -75,10 +75,7 @@ def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
 _HIGHLIGHT = pattern(
     r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b"
 )
-_HIGHLIGHTED_PART = any_of(
-    "sections?|parts?|phrases?|words?|texts?|key ?words?|points?|pieces?|portions?|spans?|sentences?|titles?",
-    "places?|items?|terms?|passages?",
-)
+_HIGHLIGHTED_PART = words("highlighted part")
 _HIGHLIGHTED = pattern(_HIGHLIGHTED_PART)
 _NUMBER_OF_HIGHLIGHTS = pattern(rf"{QUANTITY}\s+(?:[\w'-]+\s+){{0,4}}?{_HIGHLIGHTED_PART}\b")
 _BULLET_OR_PARAGRAPH = re.compile("bullet|paragraph")
@@ -106,11 +103,11 @@ def highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Const
     match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - 60) :])
     params: dict[str, object] | None = None
     if match and not _BULLET_OR_PARAGRAPH.search(match[0]):
-        params = _count_params("num_highlights", sentence.quantity(match["quantity"]))
+        params = _count_params("num_highlights", sentence.quantity_in(match))
     elif _HIGHLIGHTED.search(text) and _HIGHLIGHT_SHOWN.search(neighbours):
         params = {"num_highlights": 1}
     if params is not None:
-        yield Constraint("detectable_format:number_highlighted_sections", params, sentence.original)
+        yield Constraint("detectable_format:number_highlighted_sections", params)
 
 
 # ---- title and JSON ------------------------------------------------------------------------------------------------
@@ -129,7 +126,7 @@ def title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint
         → detectable_format:title {}
     """
     if _ANGULAR_BRACKETS.search(sentence.original) and _TITLE.search(sentence.original):
-        yield Constraint("detectable_format:title", {}, sentence.original)
+        yield Constraint("detectable_format:title", {})
 
 
 _JSON = pattern(
@@ -140,26 +137,9 @@ _JSON = pattern(
     r"|\bjson (?:format|block|object|output|only|response|array|structure)\b",
     r"|\bformat\b[^.]{0,40}\bjson\b",
 )
-_ASKS_FOR_OUTPUT = pattern(
-    r"\b",
-    any_word(
-        """
-        wrap format output respond response answer reply return provide give structured write present put generate
-        entire represent convert express organi[sz]e
-        """
-    ),
-    r"\w*\b",
-)
+_ASKS_FOR_OUTPUT = pattern(rf"\b{words('put out')}\w*\b")
 # "write a function that returns JSON": the response is a program
-_ABOUT_JSON = pattern(
-    r"\b",
-    any_of(
-        "parse|parsing|read|reads|load|schema|deserialize|from (?:a |the )?json|this json|following json",
-        "how (?:do|to|can)|function|script|code|program|endpoint|api|class",
-        "json (?:string|files?|input|data|body|key)",
-    ),
-    r"\b",
-)
+_ABOUT_JSON = pattern(rf"\b{words('about json')}\b")
 
 
 def json_format(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -172,7 +152,7 @@ def json_format(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
     """
     text = sentence.text
     if _JSON.search(text) and _ASKS_FOR_OUTPUT.search(text) and not _ABOUT_JSON.search(text):
-        yield Constraint("detectable_format:json_format", {}, sentence.original)
+        yield Constraint("detectable_format:json_format", {})
 
 
 # ---- tables and numbered lists -------------------------------------------------------------------------------------
@@ -182,23 +162,8 @@ _TABLE = pattern(
     r"(?:markdown\s+|md\s+|\S+-column\s+|comparison\s+)*",
     r"(?:table(?:\s+form(?:at)?)?|tabular\s+form(?:at)?)\b(?!\s+(?:of contents|named|called|salt|\w\b|\d))",
 )
-_NO_TABLE_OF_THE_RESPONSE = pattern(
-    r"\b",
-    any_word(
-        "sql database html latex excel spreadsheet query periodic dinner wooden css pandas function code"
-    ),
-    r"\b",
-)
-_ASKS_TO_SHOW = pattern(
-    r"\b",
-    any_word(
-        """
-        present compare list give show organi[sz]e format summari[sz]e provide create write display put return output
-        respond answer make arrange structure contrast reply use describe lay
-        """
-    ),
-    r"\w*\b",
-)
+_OTHER_TABLE = pattern(rf"\b{words('other table')}\b")
+_ASKS_TO_SHOW = pattern(rf"\b{words('show')}\w*\b")
 _DENIAL = pattern(
     r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$"
 )
@@ -214,14 +179,10 @@ def table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint
     """
     text = sentence.text
     match = _TABLE.search(text)
-    if (
-        not match
-        or _NO_TABLE_OF_THE_RESPONSE.search(text)
-        or not _ASKS_TO_SHOW.search(text[: match.end()])
-    ):
+    if not match or _OTHER_TABLE.search(text) or not _ASKS_TO_SHOW.search(text[: match.end()]):
         return
     if not _DENIAL.search(text[: match.start()]):
-        yield Constraint("FormatRequirement", {"format": "table", "only": False}, sentence.original)
+        yield Constraint("FormatRequirement", {"format": "table", "only": False})
 
 
 _NUMBERED_LIST = pattern(
@@ -238,16 +199,14 @@ def numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
     """
     text = sentence.text
     match = _NUMBERED_LIST.search(text)
-    if (
-        not match
-        or _DENIAL.search(text[: match.start()])
-        or is_about_a_part(text, match.start(), match.end())
-    ):
+    if not match or _DENIAL.search(text[: match.start()]):
         return
-    yield Constraint("FormatRequirement", {"format": "numbered", "only": False}, sentence.original)
+    if is_about_a_part(text, match.start(), match.end()):
+        return
+    yield Constraint("FormatRequirement", {"format": "numbered", "only": False})
     if match["quantity"]:
-        quantity = sentence.quantity(match["quantity"])
-        yield count_constraint(quantity, sentence.original, public=None, general="BulletCount")
+        quantity = sentence.quantity_in(match)
+        yield constrain_count(quantity, "BulletCount")
 
 
 # ---- placeholders and postscript -----------------------------------------------------------------------------------
@@ -267,15 +226,13 @@ def placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
         → detectable_content:number_placeholders {"num_placeholders": 2}
     """
     for match in _NUMBER_OF_PLACEHOLDERS.finditer(sentence.text):
-        params = _count_params("num_placeholders", sentence.quantity(read_group(match, "quantity")))
+        params = _count_params("num_placeholders", sentence.quantity_in(match))
         if params is not None:
-            yield Constraint("detectable_content:number_placeholders", params, sentence.original)
+            yield Constraint("detectable_content:number_placeholders", params)
             return
     shows_brackets = any("[" in nearby.text for nearby in prompt)
     if shows_brackets and _ONE_PLACEHOLDER.search(sentence.text):
-        yield Constraint(
-            "detectable_content:number_placeholders", {"num_placeholders": 1}, sentence.original
-        )
+        yield Constraint("detectable_content:number_placeholders", {"num_placeholders": 1})
 
 
 _POSTSCRIPT_WORD = pattern(r"\bpost ?-?script\b")
@@ -305,4 +262,4 @@ def postscript(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Const
         return
     marker = re.sub(r"\s", "", marker_match[0]) if marker_match else "P.S."
     params = {"postscript_marker": _MARKER_SPELLINGS.get(marker, marker)}
-    yield Constraint("detectable_content:postscript", params, original)
+    yield Constraint("detectable_content:postscript", params)

@@ -5,35 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.patterns import (
+from rubrank.drafting.constraint import Constraint, split_bounds
+from rubrank.drafting.patterns import (
     NOT,
     QUANTITY,
     STRING,
     USE,
-    any_of,
+    list_words,
     pattern,
     read_group,
-    read_string,
+    words,
 )
 from rubrank.drafting.sentences import Quantity, Sentence
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
 
-_BE_USED = any_of(
-    "be (?:used|included|mentioned|found|present|in|seen|part)",
-    "appear",
-    "occur",
-    "show up",
-    "exist",
-    "feature",
-)
-# Narrower than USE: "write the words" or "say the words" often means a part of the response.
-_MUST_USE = any_of(
-    "us(?:e|ing|es)|includ(?:e|ing|es)|contain(?:ing|s)?|mention(?:ing|s)?|appear(?:ing|s)?|has|employ(?:ing)?",
-    "utiliz(?:e|ing)|insert(?:ing)?|featur(?:e|ing)|incorporat(?:e|ing)|add(?:ing)?|repeat(?:ing)?|work in|work|weave",
-    "with (?:these|the following)",
-)
+_BE_USED = words("be used")
+_MUST_USE = words("must use")
 _THE_WORDS = (
     r"(?:the\s+)?(?:following\s+|exact\s+|specific\s+|any\s+of\s+the\s+|any\s+)*"
     r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
@@ -55,21 +43,14 @@ def _bare_list(group: str) -> str:
     return rf"(?P<{group}>\[?{word}(?:(?:\s*(?:,\s*(?:and|or|nor)?|and|or|&|nor)\s*){word})*\]?)"
 
 
-# Words that follow "the word" without being the word that is meant.
-_STOP_WORD_LIST = """
-    the a an in of to and or is are be as at on by for with from that this it your you response answer them any more
-    like such exactly least most only once twice times word words used not all each every about which related these
-    those should must can may will shall do does has have keyword keywords following below above before after other
-    than if except limit count choice choices their his her its we they i
-"""
-_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+_NO_KEYWORDS = frozenset(list_words("no keyword"))
 _BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
 
 
 def _split_bare(text: str) -> list[str]:
     """ "startup and capsule" → both words; nothing if a word cannot be meant as a keyword."""
     words = [word for word in _BETWEEN_BARE_WORDS.split(text.strip("[] ")) if word]
-    if any(word.lower() in _STOP_WORDS for word in words):
+    if any(word.lower() in _NO_KEYWORDS for word in words):
         return []
     return words
 
@@ -108,12 +89,10 @@ def keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
     forbidden = _find_forbidden(sentence, counted)
     if forbidden:
         params = {"forbidden_words": list(dict.fromkeys(forbidden))}
-        yield Constraint("keywords:forbidden_words", params, sentence.original)
+        yield Constraint("keywords:forbidden_words", params)
     included = _find_included(sentence, counted, forbidden)
     if included:
-        yield Constraint(
-            "keywords:existence", {"keywords": list(dict.fromkeys(included))}, sentence.original
-        )
+        yield Constraint("keywords:existence", {"keywords": list(dict.fromkeys(included))})
 
 
 # ---- words that must not appear ------------------------------------------------------------------------------------
@@ -297,20 +276,20 @@ _NEGATION = pattern(r"\b(?:not|never|n't)\b")
 def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
     text = sentence.text
     for match in [*_FREQUENCY.finditer(text), *_FREQUENCY_FIRST.finditer(text)]:
-        word = read_string(sentence, match)
+        word = sentence.string_in(match)
         middle = read_group(match, "middle")
         before = text[max(0, match.start() - 25) : match.start()]
         if _LETTER_BEFORE.search(before) or _NOT_A_FREQUENCY.search(middle):
             continue
-        is_filler = word.lower() in _STOP_WORDS or word.lower().startswith("with")
+        is_filler = word.lower() in _NO_KEYWORDS or word.lower().startswith("with")
         if is_filler or not _are_words([word]):
             continue
-        quantity = sentence.quantity(match["quantity"])
+        quantity = sentence.quantity_in(match)
         if _NEGATION.search(middle + before):
             quantity = _negate(quantity)
         for relation, number in split_bounds(quantity):
             params = {"keyword": word, "relation": relation, "frequency": number}
-            yield Constraint("keywords:frequency", params, sentence.original)
+            yield Constraint("keywords:frequency", params)
 
 
 def _negate(quantity: Quantity) -> Quantity:
@@ -323,12 +302,3 @@ def _negate(quantity: Quantity) -> Quantity:
     }
     relation = opposite.get(quantity.relation, quantity.relation)
     return Quantity(relation, quantity.low, quantity.high)  # type: ignore[arg-type]
-
-
-def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
-    """The relations and numbers that say the same; a range has two."""
-    if quantity.relation == "between":
-        return [("at least", quantity.low), ("at most", quantity.high)]
-    if quantity.relation == "plain":
-        return [("exactly", quantity.number)]
-    return [(quantity.relation, quantity.number)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint, count_constraint
-from rubrank.drafting.rules.patterns import QUANTITY, any_of, any_word, pattern, read_group
+from rubrank.drafting.constraint import Constraint, constrain_count
+from rubrank.drafting.patterns import QUANTITY, pattern, read_group, words
 from rubrank.drafting.rules.requests import is_about_a_part
 from rubrank.drafting.rules.sections import has_divider, names_first_word
 from rubrank.drafting.sentences import Quantity, Sentence
@@ -20,49 +20,30 @@ _NUMBER_THEN_UNIT = pattern(
 _UNIT_THEN_NUMBER = pattern(
     r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)",
     r"|(?P<unit_2>word|sentence|character) (?:count|limit|length))\b",
-    r"(?P<between>(?:\s*(?:of|is|are|:|=|,|in|for|this|your|the|my|essay|response|answer|text|story|article|should|must|will",
-    r"|shall|to|be|has|needs|being|set|at|total|range|maximum|limit|not|within|kept)){0,10}\s*)",
+    rf"(?P<between>(?:\s*{words('between unit and number')}){{0,10}}\s*)",
     QUANTITY,
     r"(?!\s*(?:times|bullet))",
 )
 # "300 short words" counts the words of the response; "300 French words" counts only some of them.
-_PLAIN_ADJECTIVE = pattern(
-    r"^",
-    any_word(
-        r"""
-        short long full complete total simple brief english very concise different distinct separate well-written clear
-        \w+-length
-        """
-    ),
-    r"$",
-)
+_PLAIN_ADJECTIVE = pattern(rf"^{words('plain adjective')}$")
 # "5 words in all caps"
 _IN_CAPITALS = (
     r"^(?:(?!\band\b)[^,;⟨]){0,40}\b(?:caps|capitals?|capitalized|uppercase|upper case)\b"
 )
-_SOME_UNITS_ONLY = any_of(  # "3 words that rhyme", "2 sentences from the text", "5 words each"
-    "or phrases in|that (?:rhyme|start|begin|end|contain|mean|describe|have|are)|starting|beginning|ending",
-    "containing|from the|from this|of (?:the|this|each)|you (?:find|see|know)|i |as|about me|long each|each|per",
-    "apart|above|below|later|before|after|mean|means|is |are |was |were ",
-)
-_NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{_SOME_UNITS_ONLY}")
+# "3 words that rhyme", "2 sentences from the text", "5 words each"
+_NOT_A_LENGTH_AFTER = pattern(rf"{_IN_CAPITALS}|^\s*{words('some units only')}")
 # "summarise these 300 words": the length of something in the prompt
 _MATERIAL_BEFORE = pattern(
     r"\b(?:this|these|following|attached|above|below|given|original|my|his|her|their)\s*$"
 )
 # "essays of ⟨q0⟩-word length", "⟨q0⟩-word essays": texts that the prompt speaks of
-_OTHER_TEXTS = pattern(
-    r"^(?:\s+[\w'-]+)?\s+",
-    any_word("essays articles stories letters reports summaries texts posts poems speeches"),
-    r"\b",
-)
+_OTHER_TEXTS = pattern(rf"^(?:\s+[\w'-]+)?\s+{words('other texts')}\b")
 # "the difference between a 5-paragraph essay and a report", "how to structure a 500-word essay", "compare a 250-word
 # abstract with a paper"; "review the book in a 200-word essay" asks for one
 _SUCH_TEXTS_BEFORE = pattern(
     r"\b(?:differences? between|what (?:is|makes|counts as)|purpose of|structure of|history of)\b[^.,;:]*$",
     r"|\b(?:how|ways?|tips|advice|best way)\b[^.,;:]{0,30}\b(?:write|writing|structure|plan|format|outline)\b[^.,;:]*$",
-    r"|\b(?:compar(?:e|ing)|contrast|evaluat(?:e|ing)|grad(?:e|es|ing)|review|assess|judge|analy[sz]e|edit|proofread|shorten",
-    r"|expand|translate|define|read|reads|reading)\b",
+    rf"|\b{words('work on a text')}\b",
     r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$",
 )
 _OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
@@ -83,32 +64,28 @@ def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
     """
     text = sentence.text
     for match in _NUMBER_THEN_UNIT.finditer(text):
-        quantity = sentence.quantity(match["quantity"])
-        counts_some_words_only = match["adjective"] and not _PLAIN_ADJECTIVE.match(
-            match["adjective"]
-        )
-        if counts_some_words_only or _NOT_A_LENGTH_AFTER.search(match["after"]):
+        quantity = sentence.quantity_in(match)
+        before = text[: match.start()]
+        adjective = match["adjective"]
+        if adjective and not _PLAIN_ADJECTIVE.match(adjective):
+            continue
+        if _NOT_A_LENGTH_AFTER.search(match["after"]) or _MATERIAL_BEFORE.search(before):
             continue
         if is_about_a_part(text, match.start(), match.end("unit")):
             continue
-        before = text[: match.start()]
-        is_of_other_texts = quantity.relation == "plain" and (
-            _OTHER_TEXTS.search(match["after"]) or _SUCH_TEXTS_BEFORE.search(before)
-        )
-        if _MATERIAL_BEFORE.search(before) or is_of_other_texts:
-            continue
-        if quantity.relation == "plain" and not _is_size_of_response(
-            before, match["unit"], quantity
-        ):
-            continue
-        yield from _make_constraints(match["unit"], quantity, sentence, prompt)
+        if quantity.relation == "plain":
+            if _OTHER_TEXTS.search(match["after"]) or _SUCH_TEXTS_BEFORE.search(before):
+                continue
+            if not _is_size_of_response(before, match["unit"], quantity):
+                continue
+        yield from _make_constraints(match["unit"], quantity, prompt)
     for match in _UNIT_THEN_NUMBER.finditer(text):
         if _OF_PARTS_BETWEEN.search(match["between"]):
             continue
-        quantity = sentence.quantity(match["quantity"])
+        quantity = sentence.quantity_in(match)
         if quantity.relation == "plain" and _LIMIT.search(match[0]):
             quantity = Quantity("at most", quantity.low, quantity.high)
-        yield from _make_constraints(read_group(match, "unit"), quantity, sentence, prompt)
+        yield from _make_constraints(read_group(match, "unit"), quantity, prompt)
 
 
 _REFERENCE_BEFORE = pattern(
@@ -119,13 +96,7 @@ _SIZE_OF_BEFORE = pattern(
     r"|essay|story|text|poem|article) of$",
 )
 _BEFORE_FEW_WORDS = pattern(r"\b(?:in|with|using|exactly)$")
-_BEFORE_SIZE = pattern(
-    r"\b",
-    any_word(
-        "in into with using of write give provide compose a be use exactly contain contains have has"
-    ),
-    r"$",
-)
+_BEFORE_SIZE = pattern(rf"\b{words('before a size')}$")
 
 
 def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
@@ -142,28 +113,17 @@ def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
 
 
 def _make_constraints(
-    unit: str, quantity: Quantity, sentence: Sentence, prompt: Sequence[Sentence]
+    unit: str, quantity: Quantity, prompt: Sequence[Sentence]
 ) -> Iterator[Constraint]:
     unit = unit.lower().rstrip("s")
-    evidence = sentence.original
     if unit == "word":
         public = ("length_constraints:number_words", "num_words")
-        yield count_constraint(
-            quantity, evidence, public=public, general="WordCount", plain="around"
-        )
+        yield constrain_count(quantity, "WordCount", public=public, plain="around")
     elif unit == "sentence":
         public = ("length_constraints:number_sentences", "num_sentences")
-        yield count_constraint(quantity, evidence, public=public, general="SentenceCount")
+        yield constrain_count(quantity, "SentenceCount", public=public)
     elif unit == "character":
-        in_characters = {"unit": "characters"}
-        yield count_constraint(
-            quantity,
-            evidence,
-            public=None,
-            general="WordCount",
-            plain="around",
-            extra=in_characters,
-        )
+        yield constrain_count(quantity, "WordCount", plain="around", unit="characters")
     # Other rules compile the number of paragraphs together with their divider or a first word.
     elif unit == "paragraph" and not has_divider(prompt) and not names_first_word(prompt):
-        yield count_constraint(quantity, evidence, public=None, general="ParagraphCount")
+        yield constrain_count(quantity, "ParagraphCount")

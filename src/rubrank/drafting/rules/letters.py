@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.keywords import split_bounds
-from rubrank.drafting.rules.patterns import NOT, QUANTITY, STRING, USE, any_of, pattern, read_string
+from rubrank.drafting.constraint import Constraint, split_bounds
+from rubrank.drafting.patterns import NOT, QUANTITY, STRING, USE, any_of, pattern, words
 from rubrank.drafting.sentences import Sentence
 
 # ---- one letter ----------------------------------------------------------------------------------------------------
@@ -55,34 +54,34 @@ def letters(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constrai
     text = sentence.text
     has_count = False
     for match in [*_LETTER_THEN_NUMBER.finditer(text), *_NUMBER_THEN_LETTER.finditer(text)]:
-        letter = read_string(sentence, match)
+        letter = sentence.string_in(match)
         if len(letter) != 1:
             continue
         has_count = True
-        for relation, number in split_bounds(sentence.quantity(match["quantity"])):
+        for relation, number in split_bounds(sentence.quantity_in(match)):
             params = {"letter": letter.lower(), "let_relation": relation, "let_frequency": number}
-            yield Constraint("keywords:letter_frequency", params, sentence.original)
+            yield Constraint("keywords:letter_frequency", params)
     if has_count:
         return
     for match in _NO_LETTER.finditer(text):
-        letter = read_string(sentence, match)
+        letter = sentence.string_in(match)
         if len(letter) == 1:
             params = {"letter": letter.lower(), "let_relation": "less than", "let_frequency": 1}
-            yield Constraint("keywords:letter_frequency", params, sentence.original)
+            yield Constraint("keywords:letter_frequency", params)
     for match in _NO_MARKS.finditer(text):
         forbidden_mark = _MARKS[match["mark"].split()[0].rstrip("s").lower()]
         params = {"letter": forbidden_mark, "let_relation": "less than", "let_frequency": 1}
-        yield Constraint("keywords:letter_frequency", params, sentence.original)
+        yield Constraint("keywords:letter_frequency", params)
     for match in _NUMBER_OF_MARKS.finditer(text):
         mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
-        quantity = sentence.quantity(match["quantity"])
+        quantity = sentence.quantity_in(match)
         if mark and quantity.relation in ("at least", "at most", "more than", "less than"):
             params = {
                 "letter": mark,
                 "let_relation": quantity.relation,
                 "let_frequency": quantity.number,
             }
-            yield Constraint("keywords:letter_frequency", params, sentence.original)
+            yield Constraint("keywords:letter_frequency", params)
 
 
 # ---- commas --------------------------------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ def no_comma(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
     """
     match = _NO_COMMA.search(sentence.text)
     if match and not _COMMAS_ALLOWED.search(match[0]):
-        yield Constraint("punctuation:no_comma", {}, sentence.original)
+        yield Constraint("punctuation:no_comma", {})
 
 
 # ---- lower case and capitals ---------------------------------------------------------------------------------------
@@ -174,13 +173,7 @@ _ALL_WORDS = pattern(
 )
 # "the title in capitals", "capitalize the names of variables"
 _CASE_OF_A_PART = pattern(
-    r"\b",
-    any_of(
-        "title|headings?|headers?|subject|first letter|names? of|variable|column|key|keys|acronym|label|labels",
-        "initials?|section|speaker|function|each word",
-        "beginning of",
-    ),
-    r"\b[^.]{0,40}(?:case|caps|capital)",
+    rf"\b{words('part with a case')}\b[^.]{{0,40}}(?:case|caps|capital)",
     r"|(?:case|caps|capital\w*)[^.]{0,30}\b",
     r"(?:title|headings?|names?|variables?|keys|keywords?|columns?|speakers?)\b",
 )
@@ -223,9 +216,9 @@ def letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
             counts_one_word = "time" in unit and _STRING_OR_LETTER.search(before)
             if counts_one_word and not _EXAMPLE.search(text):
                 continue
-            for relation, number in split_bounds(sentence.quantity(match["quantity"])):
+            for relation, number in split_bounds(sentence.quantity_in(match)):
                 params = {"capital_relation": relation, "capital_frequency": number}
-                yield Constraint("change_case:capital_word_frequency", params, sentence.original)
+                yield Constraint("change_case:capital_word_frequency", params)
             return
         # "Capitalize some words" without a number cannot be decided.
         speaks_of_some_words = counts or not _ALL_WORDS.search(text)
@@ -234,6 +227,6 @@ def letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
     if _CASE_OF_A_PART.search(text) and not _WHOLE_RESPONSE.search(text):
         return
     if _LOWER.search(text) and not _NOT_LOWER.search(text):
-        yield Constraint("change_case:english_lowercase", {}, sentence.original)
+        yield Constraint("change_case:english_lowercase", {})
     elif _UPPER.search(text) and not _NOT_UPPER.search(text):
-        yield Constraint("change_case:english_capital", {}, sentence.original)
+        yield Constraint("change_case:english_capital", {})

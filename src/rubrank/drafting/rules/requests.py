@@ -4,70 +4,28 @@ from __future__ import annotations
 
 import re
 
-from rubrank.drafting.rules.patterns import RESPONSE, any_of, any_word, pattern
+from rubrank.drafting.patterns import RESPONSE, any_of, pattern, words
 from rubrank.drafting.sentences import Sentence
 
 _LONGEST_FRAGMENT = 12
 """Words up to which a sentence without a verb of asking counts as a request, such as "300 words, no commas."."""
 
-_DIRECTIVE = pattern(
-    r"\b",
-    any_of(
-        "should|must|need(?:s)? to|has to|have to|shall|ought to|can't|cannot|can not|may not|make sure|ensure",
-        "please|be sure|don't|do not|avoid|refrain|without|never|limit(?:ed)? to|keep (?:it|your|the)|required?",
-        "requirement|want|need|would like|i'd like|let's|are allowed|is allowed|aren't allowed|allowed|forbidden",
-        "prohibited|restrict|remember to|can you|could you|would you|will you|length|limit|note that",
-        "it is important|in your|your",
-    ),
-    r"\b",
-)
-
+_DIRECTIVE = pattern(rf"\b{words('directive')}\b")
 _NUMBERING = r"\d+[.)]\s*|[-*•]\s*"
-_LEAD_IN = (
-    any_of(
-        "then|also|and|but|now|next|first|firstly|second|finally|additionally|lastly|instead|in addition",
-        "in particular|moreover|furthermore|otherwise|again|here|ok|okay|hi|hello|hey",
-    )
-    + r"\b[,:]?\s+"
-)
-_OPENING_PHRASE = (
-    any_word(
-        "in for with within using at throughout before after as to from on when while given based"
-    )
-    + r"\b[^,.]{0,80},\s*"
-)
+_LEAD_IN = rf"{words('lead-in')}\b[,:]?\s+"
+_OPENING_PHRASE = rf"{words('opening word')}\b[^,.]{{0,80}},\s*"
 _ADVERB = r"(?:kindly\s+|just\s+|only\s+|always\s+|briefly\s+|concisely\s+)?"
-_VERB = any_word(
-    """
-    write compose draft create give generate make produce provide answer respond reply explain describe summari[sz]e
-    list tell use include end finish conclude begin start wrap put highlight add mention format return output say repeat
-    separate mark label keep limit do don't rewrite rephrase paraphrase translate elaborate expand discuss outline
-    construct design develop prepare present show state suggest name pick choose select complete continue convert
-    craft enclose ensure exclude insert italicize bold capitalize organi[sz]e structure divide split break place have
-    contain feature incorporate employ utili[sz]e express brainstorm come help define compare analy[sz]e avoid
-    hallucinate imagine pretend act be stick type print render sing narrate recount report submit propose turn edit
-    identify maintain nest alternate copy no not without reproduce precede follow surround count fill share
-    argue think consider find read take plan build solve calculate ask invent role-?play simulate
-    """
-)
 # "2. Then, in your own words, briefly explain …"
-_IMPERATIVE = pattern(rf"^\W*(?:{_NUMBERING}|{_LEAD_IN})*(?:{_OPENING_PHRASE})?{_ADVERB}{_VERB}\b")
-
-_QUESTION = pattern(
-    r"^\W*",
-    any_word("what how why when where who whose which is are was were does did do has have if"),
-    r"\b[^?]*\?\s*$",
+_IMPERATIVE = pattern(
+    rf"^\W*(?:{_NUMBERING}|{_LEAD_IN})*(?:{_OPENING_PHRASE})?{_ADVERB}{words('imperative')}\b"
 )
+
+_QUESTION = pattern(rf"^\W*{words('question word')}\b[^?]*\?\s*$")
 _QUESTION_ABOUT_RESPONSE = pattern(r"\b(?:your|you write|please)\b")
 # "I wrote a 500 word essay" tells something, unless a wish follows: "I have an essay that should …"
 _NARRATION = pattern(
     r"^\W*(?:i|we|he|she|they|it|this|there|my|his|her|our|their)\s+",
-    any_word(
-        """
-        'm 've am are is was were have has had wrote got did read used work live think know just said noticed see saw
-        made
-        """
-    ),
+    words("narrated verb"),
     r"\b(?!.*\b(?:please|need|want|should|must|like you|forbidden to|prohibited to|important to)\b)",
     # "My essay has 3 paragraphs"
     r"|^\W*(?:my|our|his|her|their)\s+(?:[\w'-]+\s+){1,3}?(?:has|have|had|contains|contained|is|was)\b",
@@ -84,13 +42,8 @@ _CODE_LINE = re.compile(
 )
 # "Write a function that returns True if a text has at most 8 characters": demands on a program, not on the response
 _PROGRAM = pattern(
-    r"\b",
-    any_of(
-        "function|method|sql|regex|regular expression|quer(?:y|ies)|macro|formula|validator|program|algorithm",
-        "unit tests?",
-        "(?:python|bash|shell|sql|javascript|java|ruby|perl|powershell) (?:script|code|class|snippet)",
-    ),
-    r"\b[^.]{0,60}?\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
+    rf"\b{words('program')}\b[^.]{{0,60}}?",
+    r"\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
 )
 _ABOUT_RESPONSE = pattern(
     r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b"
@@ -99,8 +52,7 @@ _ABOUT_RESPONSE = pattern(
 _REPORTED = pattern(
     rf"^\W*(?!please\b)(?!(?:my|the|our|his|her|their) {RESPONSE}\b)",
     r"(?:my|the|a|an|our|his|her|their|some|he|she|they|someone)\b[^.,;]{0,40}?\b",
-    r"(?:told|asked|instructed|ordered|forced|advised|said|says|recommend(?:s|ed)|argues?|claims?|wants|wanted|demands?",
-    r"|demanded|expects|expected|insists|insisted|requires|prefers|requested)\b",
+    rf"{words('reported demand')}\b",
 )
 # "Our style guide says headlines are short" is the guide's demand; "my teacher wants 500 words, help me" the user's.
 _OWN_WISH = pattern(
@@ -171,22 +123,13 @@ _EACH_PART_AFTER = pattern(
     r"\s*(?:each\b(?! separated| of which is separated)|apiece|per\b|in each|for each|every\b)"
 )
 _ONE_PART = pattern(
-    r"\b",
-    any_word("first second third last final opening closing introductory concluding"),
-    r"\s+",
-    any_word("sentence paragraph section part line half"),
-    r"\b",
+    r"\b(?:first|second|third|last|final|opening|closing|introductory|concluding)\s+",
+    r"(?:sentence|paragraph|section|part|line|half)\b",
 )
 _NAMED_PART = pattern(
-    r"\b",
-    any_of(
-        "sentences?|paragraphs?|lines?|bullet points?|titles?|headings?|sections?|description|introduction",
-        "conclusion|abstract|stanzas?|verses?",
-    ),
-    r"\s+(?:of|with|that|should|must|has|have|containing|contains?|is|are|be)\b[^,]{0,30}$",
+    rf"\b{words('named part')}\s+",
+    r"(?:of|with|that|should|must|has|have|containing|contains?|is|are|be)\b[^,]{0,30}$",
 )
-
-
 # "For each tier, keep to a paragraph not exceeding 200 words", "no paragraph exceeding 100 words"
 _PARTS_EARLIER = pattern(
     r"\bfor (?:each|every)\b|\b(?:each|every)\b[^.;]{0,80}\b(?:must|should|is|are|follows?|has|consists?)\b",
@@ -198,10 +141,10 @@ def is_about_a_part(text: str, start: int, end: int) -> bool:
     """Does the clause around a quantity speak of every paragraph, or of one: "each section has 50 words"?"""
     before = _CLAUSE_START.split(text[:start])[-1][-70:]
     after = _CLAUSE_END.split(text[end:])[0][:40]
-    if (
+    return bool(
         _EACH_PART_BEFORE.search(before)
         or _EACH_PART_AFTER.match(after)
         or _PARTS_EARLIER.search(text[:start])
-    ):
-        return True
-    return bool(_ONE_PART.search(before) or _NAMED_PART.search(before))
+        or _ONE_PART.search(before)
+        or _NAMED_PART.search(before)
+    )

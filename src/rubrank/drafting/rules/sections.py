@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.patterns import QUANTITY, STRING, any_of, pattern, read_string
+from rubrank.drafting.patterns import QUANTITY, STRING, any_of, list_words, pattern, words
 from rubrank.drafting.sentences import Sentence
 
 # ---- paragraphs that are separated by *** --------------------------------------------------------------------------
@@ -14,12 +14,8 @@ from rubrank.drafting.sentences import Sentence
 _DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown divider")
 _FORM = pattern(r"\b(?:format|form)\b")
 _NUMBER_OF_PARTS = pattern(
-    QUANTITY,
-    r"\s+(?:\w+\s){0,2}?",
-    any_of(
-        "paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as",
-    ),
-    r"\b",
+    rf"{QUANTITY}\s+(?:\w+\s){{0,2}}?",
+    r"(?:paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as)\b",
 )
 
 
@@ -43,13 +39,13 @@ def divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
         # The prompt shows the form: "Use this format:", then parts with lines of *** between them.
         if divider_lines[0] == position:
             params = {"num_paragraphs": len(divider_lines) + 1}
-            yield Constraint("length_constraints:number_paragraphs", params, sentence.original)
+            yield Constraint("length_constraints:number_paragraphs", params)
         return
     earlier = reversed(prompt[max(0, position - 3) : position])
     following = prompt[position + 1 : position + 2]
     for nearby in (sentence, *earlier, *following):
         for match in _NUMBER_OF_PARTS.finditer(nearby.text):
-            quantity = nearby.quantity(match["quantity"])
+            quantity = nearby.quantity_in(match)
             if quantity.relation in ("plain", "exactly", "at least"):
                 params = {"num_paragraphs": quantity.number}
                 yield Constraint("length_constraints:number_paragraphs", params, nearby.original)
@@ -58,18 +54,7 @@ def divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
 
 # ---- the first word of a paragraph ---------------------------------------------------------------------------------
 
-_ORDINALS = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-)
+_ORDINALS = list_words("ordinal")
 _ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
 _FIRST_WORD = pattern(
     rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
@@ -107,27 +92,27 @@ def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> I
         return
     if match["number"]:
         token = match["number"].strip("⟨⟩")
-        nth = sentence.quantity(token).number if token in sentence.quantities else int(token)
+        nth = sentence.quantities[token].number if token in sentence.quantities else int(token)
     elif match["ordinal"].lower() in ("last", "final"):
         nth = total
     elif match["ordinal"][0].isdigit():
         nth = int(re.sub(r"\D", "", match["ordinal"]))
     else:
         nth = _ORDINALS.index(match["ordinal"].lower()) + 1
-    word = read_string(sentence, match)
+    word = sentence.string_in(match)
     if 1 <= nth <= total and len(word.split()) == 1:
         params = {
             "num_paragraphs": total,
             "nth_paragraph": nth,
             "first_word": word.strip(".,!?").lower(),
         }
-        yield Constraint("length_constraints:nth_paragraph_first_word", params, sentence.original)
+        yield Constraint("length_constraints:nth_paragraph_first_word", params)
 
 
 def _find_number_of_paragraphs(prompt: Sequence[Sentence]) -> int | None:
     for sentence in prompt:
         for match in _NUMBER_OF_PARAGRAPHS.finditer(sentence.text):
-            quantity = sentence.quantity(match["quantity"])
+            quantity = sentence.quantity_in(match)
             if quantity.relation in ("plain", "exactly"):
                 return quantity.number
     return None
@@ -137,27 +122,15 @@ def _find_number_of_paragraphs(prompt: Sequence[Sentence]) -> int | None:
 
 # "mark each section with ⟨s0⟩", "each one labelled as Section X"
 _LABEL = pattern(
-    r"\b",
-    any_of(
-        "mark|marked|marking|label|labell?ed|labell?ing|note|noted|denote|denoted|indicate|indicated|start|starts",
-        "starting|begin|begins|beginning|named|titled|called|separated|separate|use|using|divide|divided",
-    ),
-    r"\b[^.]{0,60}?\b(?:with|as|by|into|the|:)\s*:?\s*",
+    rf"\b{words('label')}\b[^.]{{0,60}}?\b(?:with|as|by|into|the|:)\s*:?\s*",
     rf"(?:{STRING}|(?P<bare>[A-Za-z]+)\s+(?:X\b|#?⟨(?P<label_number>q\d+)⟩|1\b|#))",
 )
 _QUOTED_LABEL = re.compile(r"([A-Za-z]+)\s*(?:X|\d+|#\d*)\.?:?$")
 _NUMBERED_LABEL = re.compile(r"(\w+) (\d+)$")
 # "Section 1, Section 2" without quotation marks
 _LISTED_LABELS = re.compile(r"\b([A-Z][A-Za-z]{2,}) 1\b[^.\n]{0,20}\b\1 2\b")
-_NOT_LABELS = ("at", "least", "the", "exactly", "than", "most", "to", "about", "around")
 _NUMBER_OF_SECTIONS = pattern(
-    QUANTITY,
-    r"(?:[- ](?:[\w-]+\s){0,3}?",
-    any_of(
-        "sections?|parts?|chapters?|paragraphs?|scenes?|days?|audiences?|advertisements?|versions?|stanzas?",
-        "verses?|steps?|entries",
-    ),
-    r"\b| section)",
+    rf"{QUANTITY}(?:[- ](?:[\w-]+\s){{0,3}}?{words('labelled part')}\b| section)"
 )
 _SECTION_OR_PART = pattern("section|part")
 _LABELLING = pattern("section|part|mark|label|begin")
@@ -175,7 +148,7 @@ def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
     position = prompt.index(sentence)
     for nearby in (sentence, *reversed(prompt[:position]), *prompt[position + 1 :]):
         for match in _NUMBER_OF_SECTIONS.finditer(nearby.text):
-            quantity = nearby.quantity(match["quantity"])
+            quantity = nearby.quantity_in(match)
             if quantity.relation in ("plain", "exactly", "at least"):
                 params: dict[str, object] = {
                     "section_spliter": label,
@@ -183,7 +156,7 @@ def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
                 }
                 if quantity.relation == "at least":
                     params["relation"] = "at least"
-                yield Constraint("detectable_format:multiple_sections", params, sentence.original)
+                yield Constraint("detectable_format:multiple_sections", params)
                 return
 
 
@@ -191,15 +164,13 @@ def _find_label(sentence: Sentence) -> str | None:
     """The word that stands before the number of every section."""
     for match in _LABEL.finditer(sentence.text):
         if match["string"]:
-            quoted = _QUOTED_LABEL.match(sentence.string(match["string"]))
+            quoted = _QUOTED_LABEL.match(sentence.strings[match["string"]])
             if quoted:
                 return quoted[1]
-        elif match["bare"].lower() not in _NOT_LABELS:
+        elif match["bare"].lower() not in list_words("no label"):
             # "as Section 1" names the first section; "using Python 3" names none.
-            is_first = (
-                not match["label_number"] or sentence.quantity(match["label_number"]).number == 1
-            )
-            if is_first:
+            token = match["label_number"]
+            if not token or sentence.quantities[token].number == 1:
                 return match["bare"]
     labels = [_NUMBERED_LABEL.match(string) for string in sentence.strings_in(sentence.text)]
     numbered = [label for label in labels if label]
@@ -225,4 +196,4 @@ def two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
         → combination:two_responses {}
     """
     if _SIX_ASTERISKS.search(sentence.original) and not _FIRST_REPEAT.search(sentence.text):
-        yield Constraint("combination:two_responses", {}, sentence.original)
+        yield Constraint("combination:two_responses", {})

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 
 from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.rules.patterns import pattern
+from rubrank.drafting.patterns import pattern
 from rubrank.drafting.sentences import Sentence
 
 
@@ -166,12 +166,12 @@ def find_special(sentence: Sentence, prompt_text: str) -> Iterator[Constraint]:
     keywords = [_read_params(match, sentence) for match in _COUNTED_KEYWORD.finditer(sentence.text)]
     if [params["count"] for params in keywords] == _KEYWORD_COUNTS:
         words = {f"keyword{number}": params["keyword"] for number, params in enumerate(keywords, 1)}
-        yield Constraint("count:keywords_multiple", words, sentence.original)
+        yield Constraint("count:keywords_multiple", words)
     for verifier, expression in RULES.items():
         match = expression.search(sentence.text)
         if match:
             params = _read_params(match, sentence) | _text_params(verifier, sentence, prompt_text)
-            yield Constraint(verifier, params, sentence.original)
+            yield Constraint(verifier, params)
 
 
 def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
@@ -183,11 +183,11 @@ def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
         if text is None:
             continue
         if kind == "quantity":
-            numbers[parameter] = sentence.quantity(text).number
+            numbers[parameter] = sentence.quantities[text].number
         elif kind == "digits":
             numbers[parameter] = int(text)
         elif kind == "string":
-            texts[parameter] = sentence.string(text)
+            texts[parameter] = sentence.strings[text]
         else:
             texts[parameter] = text
     return numbers | texts

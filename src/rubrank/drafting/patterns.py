@@ -1,0 +1,74 @@
+r"""Pieces of which the patterns of the rules are made.
+
+The rules search sentences in which tokens stand for what the prompt says (`sentences.py`):
+
+    ⟨q0⟩  a quantity: "at least 300", "no fewer than three hundred"
+    ⟨s0⟩  a quoted string
+    ⟨m⟩   material, such as a code block, that asks nothing of the response
+
+Long lists of words are in data/words.tsv. Most patterns use gaps: `(?:\w+\s){0,3}?` allows up to three further words,
+`[^.]{0,60}` any text within the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+
+def pattern(*parts: str) -> re.Pattern[str]:
+    """Compile the joined parts; case does not matter."""
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def any_of(*alternatives: str) -> str:
+    """A group that matches one of the alternatives; an argument may hold several.
+
+    >>> any_of("words?|sentences?", "paragraphs?")
+    '(?:words?|sentences?|paragraphs?)'
+    """
+    return f"(?:{'|'.join(alternatives)})"
+
+
+def words(name: str) -> str:
+    """A group that matches one of the alternatives of a list in data/words.tsv."""
+    return any_of(*_read_words()[name])
+
+
+def list_words(name: str) -> list[str]:
+    """The entries of a list in data/words.tsv that holds plain words."""
+    return "|".join(_read_words()[name]).split("|")
+
+
+@cache
+def _read_words() -> dict[str, list[str]]:
+    lists: dict[str, list[str]] = {}
+    text = (files("rubrank") / "drafting" / "data" / "words.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, alternatives = line.split("\t")
+            lists.setdefault(name, []).append(alternatives)
+    return lists
+
+
+def read_group(match: re.Match[str], name: str) -> str:
+    """The text of the group `name`, or of `name_2` or `name_3`; empty if none of them matched.
+
+    Python allows a group name only once in a pattern, so alternatives that capture the same thing number it.
+
+    >>> match = re.search(r"use (?P<word>\\w+)|(?P<word_2>\\w+) must appear", "tide must appear")
+    >>> read_group(match, "word")
+    'tide'
+    """
+    for group, text in match.groupdict().items():
+        if text and re.fullmatch(rf"{name}(?:_\d)?", group):
+            return text
+    return ""
+
+
+QUANTITY = r"⟨(?P<quantity>q\d+)⟩"
+STRING = r"⟨(?P<string>s\d+)⟩"
+RESPONSE = r"(?:(?:entire|whole|full|complete|final|overall)\s+)?" + words("response")
+NOT = words("not")
+USE = words("use")

@@ -1,0 +1,346 @@
+"""Constraints that Chinese prompts state: length, keywords, format, language, beginning and end.
+
+    >>> for constraint in compile_chinese("写一篇不少于300字的文章。不要出现“可能”。"):
+    ...     print(constraint.verifier, dict(constraint.params))
+    WordCount {'relation': 'at least', 'count': 300}
+    keywords:forbidden_words {'forbidden_words': ['可能']}
+
+A clause that holds only under a condition (如果, 否则), or for a part of the answer (每段, 标题), states nothing about
+the whole response and is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.patterns import any_of, words
+from rubrank.verifiers.shared.language_names import find_request, language_code
+from rubrank.verifiers.shared.numerals import read_han
+
+# ---- clauses -------------------------------------------------------------------------------------------------------
+
+_LONGEST_SENTENCE = 200
+_SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+# Quotations of more than 30 characters, and whole sentences, are material, not keywords.
+_MATERIAL = re.compile(
+    r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”'
+)
+# 把下面的句子翻译成英文：…  The rest of the line is material.
+_GIVEN_TEXT = re.compile(
+    rf"({words('处理文本')}[^。：:\n]{{0,30}}[：:])[^\n]+"
+    r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
+)
+_CONDITION = re.compile(words("条件"))
+_PART = re.compile(words("部分"))
+_REQUEST = re.compile(words("要求"))
+# 老师要求不少于600字, 有人说不要超过五百字: somebody else's demand
+_REPORTED = re.compile(
+    rf"{words('别人')}(?:里|中|上)?[^，。；]{{0,6}}(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"
+)
+_OWN_WISH = re.compile(r"请(?!问)|帮我|替我|给我|麻烦你|你(?:要|来|需)")
+_QUESTION = re.compile(r"[？?]\s*$|是否|有没有|能否判断")
+# 请…吗？ asks for something; so does 回答控制在80字以内：什么是黑洞？
+_DEMAND = re.compile(r"^(?:回答|用|以)[^：:？?]{2,30}[：:]|请(?!问)")
+# A prompt that asks for several things one after another states lengths of its parts.
+_STEPS = re.compile(
+    r"(?:首先|先)[^。]{2,200}(?:然后|再|最后|其次)|然后|最后(?=[请再将把用根结写生给])|其次"
+)
+_WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复|输出|全部")
+
+
+def _find_clauses(prompt: str) -> Iterator[str]:
+    """The sentences that ask something of the whole response."""
+    has_steps = _STEPS.search(prompt) is not None
+    text = _MATERIAL.sub("〈〉", _CODE.sub("〈〉", prompt))
+    text = _GIVEN_TEXT.sub(lambda match: f"{match[1] or match[2]}〈〉", text)
+    for sentence in _SENTENCE_END.split(text):
+        sentence = sentence.strip()
+        if len(sentence) > _LONGEST_SENTENCE or not _REQUEST.search(sentence):
+            continue
+        if _CONDITION.search(sentence):
+            continue
+        if _REPORTED.search(sentence) and not _OWN_WISH.search(sentence):
+            continue
+        if _QUESTION.search(sentence) and not _DEMAND.search(sentence):
+            continue
+        if has_steps and not _WHOLE.search(sentence):
+            continue
+        yield sentence
+
+
+# ---- counts --------------------------------------------------------------------------------------------------------
+
+_NUMBER = r"(?:\d{1,6}|[零一二两三四五六七八九十百千万]{1,8})"
+# How the relations are named in data/words.tsv: before a number, and after its unit.
+_RELATION_BEFORE = {
+    "至少": "at least",
+    "至多": "at most",
+    "少于": "less than",
+    "多于": "more than",
+    "大约": "around",
+    "恰好": "exactly",
+}
+_RELATION_AFTER = {"以上": "at least", "以内": "at most"}
+_BEFORE = any_of(*map(words, _RELATION_BEFORE))
+_AFTER = any_of(*map(words, _RELATION_AFTER))
+_UNIT = any_of(
+    # 字母, 字段, 词语 and the like are no units
+    "汉字|字(?!母|段|符|典|体|形)|字符|词(?!语|汇|性)",
+    "句话|句(?!子成)|个?段落?(?!话|时|子)|个?自然段|段话",
+    r"条|点(?!钟|半|\d|前|后|的|以|左)|个要点",
+)
+# 不少于300字, 300到400字, 三句话以内
+_COUNT = re.compile(
+    rf"(?P<before>{_BEFORE})?\s*(?:有|为|在|于)?\s*"
+    rf"(?P<low>{_NUMBER})\s*(?:字|句|个字|词)?\s*(?:[-—~～到至]\s*(?P<high>{_NUMBER})\s*)?(?:个)?\s*"
+    rf"(?P<unit>{_UNIT})(?:数)?\s*(?P<after>{_AFTER}|左右|上下)?"
+)
+# 字数要求：300到400
+_NUMBER_LATER = re.compile(
+    rf"字数\s*(?:要求|限制|控制)?\s*(?:在|为|是|：|:)?\s*(?P<low>{_NUMBER})\s*[-—~～到至]\s*(?P<high>{_NUMBER})(?!\d)"
+)
+
+
+def _read_number(numeral: str) -> int:
+    return int(numeral) if numeral.isdigit() else int(read_han(numeral))
+
+
+def _find_relation(before: str | None, after: str | None) -> str | None:
+    """The relation that the words around a number state; None: a number alone."""
+    for name, relation in _RELATION_BEFORE.items():
+        if before and re.fullmatch(words(name), before):
+            return relation
+    for name, relation in _RELATION_AFTER.items():
+        if after and re.fullmatch(words(name), after):
+            return relation
+    return "around" if after else None
+
+
+_MATERIAL_BEFORE = re.compile(
+    r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$"
+)
+_ONE_PHRASE_BEFORE = re.compile(r"[一1]份?$|的$")
+_ASKS_FOR_SENTENCES = re.compile(r"用|以|写|概括|总结|输出|回答|一共|共")
+_ASKS_FOR_PARAGRAPHS = re.compile(r"分|写|共|用|以|成|为")
+_ASKS_FOR_POINTS = re.compile(r"列|分|给出|写|输出|总结|提供|归纳|用|以|建议|提出")
+_ASKS_FOR_LIST = re.compile(r"分|列")
+# 三条新闻: news, comments and rules are counted with the same word as points.
+_NOT_POINTS = re.compile(r"新闻|评论|规定|短信|消息")
+
+
+_QUOTED_WORDS = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\"")
+
+
+def _find_counts(clause: str) -> Iterator[Constraint]:
+    # “请用三句话回答”: a quoted number asks for nothing.
+    unquoted = _QUOTED_WORDS.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
+    for match in _COUNT.finditer(unquoted):
+        low = _read_number(match["low"])
+        relation = _find_relation(match["before"], match["after"])
+        unit = match["unit"].removeprefix("个")
+        before = clause[max(0, match.start() - 12) : match.start()]
+        same_clause = clause[max(0, match.start() - 30) : match.start()].rpartition("，")[2]
+        if "每" in clause[: match.start()] or _PART.search(same_clause):
+            continue
+        # 这300字, 原文300字: the length of something in the prompt
+        if relation is None and _MATERIAL_BEFORE.search(before):
+            continue
+        if unit in ("汉字", "字", "词", "字符"):
+            if low < 10 and relation is None:
+                continue  # 一字, 两个字: a word is meant
+            params = _count_params(low, match["high"], relation or "around")
+            if unit == "字符":
+                params["unit"] = "characters"
+            yield Constraint("WordCount", params)
+            continue
+        params = _count_params(low, match["high"], relation or "exactly")
+        if unit in ("句话", "句"):
+            # 写一句, 一份一句话简介: one phrase, not the length of the response
+            is_single_phrase = low < 2 and (unit == "句" or _ONE_PHRASE_BEFORE.search(before))
+            asks_for_sentences = _ASKS_FOR_SENTENCES.search(before) and not is_single_phrase
+            if relation is not None or asks_for_sentences:
+                yield Constraint("SentenceCount", params)
+        elif unit in ("段", "段落", "自然段", "段话"):
+            if relation is not None or (low >= 2 and _ASKS_FOR_PARAGRAPHS.search(before)):
+                yield Constraint("ParagraphCount", params)
+        else:  # 条, 点, 要点
+            asks_for_points = _ASKS_FOR_LIST if unit == "条" else _ASKS_FOR_POINTS
+            if asks_for_points.search(before) and not _NOT_POINTS.search(clause):
+                yield Constraint("EntryCount", params)
+    for match in _NUMBER_LATER.finditer(clause):
+        if not _PART.search(clause[: match.start()]):
+            low = _read_number(match["low"])
+            yield Constraint("WordCount", _count_params(low, match["high"], "between"))
+
+
+def _count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
+    if high:
+        return {"low": low, "high": _read_number(high)}
+    return {"relation": relation, "count": low}
+
+
+# ---- words, beginning and end --------------------------------------------------------------------------------------
+
+_STRING = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
+_QUOTED = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
+_STRINGS = rf"(?P<strings>{_QUOTED}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_QUOTED})*)"
+_FORBIDDEN = re.compile(
+    rf"{words('不要')}(?:再)?(?:出现|使用|包含|提及|提到|含有|用到?|带有?|说|写)?(?:任何)?(?:关键词|词语"
+    rf"|词汇|字眼|词|字|表述)?[：:]?\s*{_STRINGS}"
+)
+_INCLUDED = re.compile(
+    rf"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
+    rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_STRINGS}"
+)
+_END = re.compile(
+    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
+)
+_START = re.compile(
+    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
+)
+# 结尾必须是“…”, 最后一句话是“…”
+_END_IS = re.compile(
+    rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+)
+_START_IS = re.compile(
+    rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+)
+# “森林”一词至少出现3次; "about three times" cannot be decided
+_CLEAR = any_of(*(words(name) for name in _RELATION_BEFORE if name != "大约"))
+_FREQUENCY = re.compile(
+    rf"{_STRING}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
+    rf"(?P<before>{_CLEAR})?(?:出现|使用|用到?|提到)"
+    rf"(?P<before_2>{_CLEAR})?(?:了)?\s*(?P<count>{_NUMBER})\s*次(?P<after>{_AFTER})?"
+)
+_NO_MARK = re.compile(
+    r"(?:不要|不能|不得|不可以?|禁止|避免|不允许|不使用|不用|没有|无)(?:使用|出现|包含|用|带|有)?(?:任何)?(?P<mark>逗号|感叹号|问号|标点符号|标点|数字|阿拉伯数字|英文字母"
+    r"|英文|表情符号|emoji)(?!不|错)"
+)
+_MARK_KINDS = {
+    "逗号": "comma",
+    "感叹号": "exclamation",
+    "问号": "question",
+    "数字": "digits",
+    "阿拉伯数字": "digits",
+    "表情符号": "emoji",
+    "emoji": "emoji",
+}
+
+
+# 标签, 字段 and 格式 after a string show that it is no keyword; 之一 offers a choice.
+_NO_KEYWORD_AFTER = re.compile(
+    r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分"
+)
+_NEGATED_BEFORE = re.compile(r"不[要能得]?$")
+
+
+def _find_words(clause: str) -> Iterator[Constraint]:
+    forbidden: list[str] = []
+    for match in _FORBIDDEN.finditer(clause):
+        is_about_a_part = _PART.search(clause[max(0, match.start() - 10) : match.start()])
+        is_about_the_end = "结尾" in clause[match.end() : match.end() + 8]
+        if not is_about_a_part and not is_about_the_end:
+            forbidden += _read_strings(match["strings"])
+    if forbidden:
+        yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden})
+    included: list[str] = []
+    for match in _INCLUDED.finditer(clause):
+        # A negation before a comma belongs to something else: 不超过20字，且必须包含…
+        before = re.split(r"[，,；;]", clause[max(0, match.start() - 14) : match.start() + 2])[-1]
+        after = clause[match.end() : match.end() + 8]
+        is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
+        if is_negated or _NO_KEYWORD_AFTER.search(after) or _PART.search(before):
+            continue
+        strings = _read_strings(match["strings"])
+        included += [string for string in strings if string not in forbidden]
+    if included:
+        yield Constraint("keywords:existence", {"keywords": included})
+
+    ends = list(_END_IS.finditer(clause))
+    starts = list(_START_IS.finditer(clause))
+    is_about_a_part = re.search(r"段|句|标题|题目|行|每", clause.partition("以")[0][-10:])
+    if not is_about_a_part:
+        ends = [*_find_not_negated(_END, clause), *ends]
+        starts = [*_find_not_negated(_START, clause), *starts]
+    for match in ends:
+        yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]})
+    for match in starts:
+        yield Constraint("Regex", {"pattern": rf"^\s*[\"“「]?{re.escape(match['phrase'])}"})
+
+    for match in _FREQUENCY.finditer(clause):
+        relation = _find_relation(match["before"] or match["before_2"], match["after"]) or "exactly"
+        count = _read_number(match["count"])
+        params = {"keyword": match["phrase"], "relation": relation, "frequency": count}
+        yield Constraint("keywords:frequency", params)
+    for match in _NO_MARK.finditer(clause):
+        if match["mark"] in _MARK_KINDS:
+            yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]})
+
+
+def _read_strings(text: str) -> list[str]:
+    return re.findall(r"[“\"「『'‘]([^”\"」』'’\n]{1,20})[”\"」』'’]", text)
+
+
+def _find_not_negated(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
+    matches = pattern.finditer(clause)
+    return [match for match in matches if not _NEGATED_BEFORE.search(clause[: match.start()])]
+
+
+# ---- format and language -------------------------------------------------------------------------------------------
+
+# 以JSON格式输出
+_JSON = re.compile(r"(?:以|用|按照?|采用|输出|返回|为)[^，。]{0,12}(?:json|JSON)")
+_PUT_OUT = re.compile(r"输出|返回|回答|回复|格式|给出")
+_ABOUT_JSON = re.compile(
+    r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件|以下json|下面json"
+)
+# 用表格对比; 列表格式 is no table
+_TABLE = re.compile(r"(?:以|用|做成|整理成|列成)[^，。]{0,8}(?<!列)表格")
+_BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
+
+
+def _find_format(clause: str) -> Iterator[Constraint]:
+    if _JSON.search(clause) and _PUT_OUT.search(clause) and not _ABOUT_JSON.search(clause):
+        yield Constraint("FormatRequirement", {"format": "json"})
+    if _TABLE.search(clause) and not _PART.search(clause):
+        yield Constraint("FormatRequirement", {"format": "table", "only": False})
+    if _BULLETS.search(clause):
+        yield Constraint("FormatRequirement", {"format": "bullets", "only": False})
+
+
+# 全文用英语书写
+_WRITTEN_IN = re.compile(
+    r"(?:全文|全部|整篇|通篇|回答|回复)(?:都|均|必须|要|请|需|应)*(?:用|以|使用)"
+    r"(?P<language>[英法德日韩俄]|西班牙|意大利|葡萄牙|阿拉伯)(?:文|语)"
+    r"(?:书写|撰写|写作|写|作答|回答|回复|输出|呈现)"
+)
+# A translation is the task itself; other clauses speak of names, words or a bilingual text.
+_OTHER_USE_OF_LANGUAGE = re.compile(
+    r"翻译|译成|译为|官方语言|母语|名称|单词|和英文|中英|双语|英文名|一份"
+)
+
+
+def _find_language(clause: str) -> Iterator[Constraint]:
+    if _OTHER_USE_OF_LANGUAGE.search(clause):
+        return
+    # 请用英语回答：什么是机器学习？  The question after the colon asks for no language.
+    languages = find_request(re.split(r"[：:]", clause)[0]).asked
+    written_in = _WRITTEN_IN.search(clause)
+    if written_in and not languages:
+        language = language_code(written_in["language"] + "语")
+        yield Constraint("language:response_language", {"language": language})
+    elif len(languages) == 1 and not _PART.search(clause):
+        yield Constraint("language:response_language", {"language": next(iter(languages))})
+
+
+def compile_chinese(prompt: str) -> list[Constraint]:
+    """All constraints of a Chinese prompt, in its order."""
+    constraints: list[Constraint] = []
+    for clause in _find_clauses(prompt):
+        for rule in (_find_counts, _find_words, _find_format, _find_language):
+            constraints += [replace(constraint, evidence=clause) for constraint in rule(clause)]
+    return constraints
