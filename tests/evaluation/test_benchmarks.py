@@ -89,6 +89,16 @@ def test_simpleqa_f1_is_the_harmonic_mean_of_correct_and_correct_given_attempted
     assert run.metrics["F1"] == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
 
 
+def test_readable_and_unreadable_published_verdicts_name_their_items_alike():
+    items = [{"original_index": n, "problem": f"question {n}", "primary_category": "Art"} for n in (3, 4)]
+    rows = [{"original_index": 3, "grade": "A"}, {"original_index": 4, "grade": "X"}]
+    run = score_rows(rows, find_benchmark("simpleqa"), items=items)
+    scores = {score.id: score for score in run.scores}
+    assert set(scores) == {"3", "4"}
+    assert scores["3"].labels == {"category": "Art"}
+    assert "cannot be read" in scores["4"].missing
+
+
 @pytest.mark.parametrize(
     ("text", "fixed", "upstream"),
     [

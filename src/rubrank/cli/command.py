@@ -158,7 +158,11 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
         say(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {near}")
         raise typer.Exit(2) from None
     except OSError as error:
-        say(f"rubrank: {error.filename or 'the file system'}: {error.strerror or error}")
+        text = f"{error.filename or 'the file system'}: {error.strerror or error}"
+        # If there is no memory to load a library, numba only says that it was not found.
+        if "failed to map segment" in str(error.__context__):
+            text = "out of memory"
+        say(f"rubrank: {text}")
         raise typer.Exit(2) from None
     except Exception as error:
         place = find_failed_line(error)

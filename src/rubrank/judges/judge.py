@@ -26,9 +26,7 @@ criteria. An answer that fails is *missing with a reason*, never a number; its c
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -48,6 +46,7 @@ from pydantic import (
 from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges import COMPARES, KINDS, kind_names
+from rubrank.judges.client.limits import Spending
 from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
@@ -399,57 +398,6 @@ class Judge(_Confidential):
         return self.voters if self.fallback is None else (*self.voters, *self.fallback.leaves)
 
 
-@dataclass
-class Spending:
-    """What the calls of some judges have cost so far in this process, and what those in flight may still cost.
-
-    Near the limit fewer calls are sent at a time: a call is sent beside others only if all of them together stay
-    within the limit, even if every reply is as long as allowed. So at most one call exceeds it.
-    Nothing is compared: judges with the same settings are equal, however much they have spent.
-    """
-
-    cost: float = field(default=0.0, compare=False)
-    reserved: float = field(default=0.0, compare=False)
-    """Estimated cost of the calls in flight."""
-    in_flight: int = field(default=0, compare=False)
-    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False, compare=False)
-
-    async def reserve(self, estimate: float, most_cost: float) -> bool:
-        """Wait until a call of this estimated cost may be sent; False if the limit is reached."""
-        while self.cost < most_cost:
-            if not self.in_flight or self.cost + self.reserved + estimate <= most_cost:
-                self.in_flight += 1
-                self.reserved += estimate
-                self._wake_next()
-                return True
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            try:
-                await future
-            except asyncio.CancelledError:
-                if future in self._waiting:
-                    self._waiting.remove(future)
-                else:  # it was woken already: another may go on instead
-                    self._wake_next()
-                raise
-        self._wake_next()
-        return False
-
-    def settle(self, estimate: float, cost: float) -> None:
-        """A call that was reserved has ended, and has cost this much."""
-        self.in_flight -= 1
-        self.reserved = self.reserved - estimate if self.in_flight else 0.0
-        self.cost += cost
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():  # a cancelled call may not have left the queue yet
-                future.set_result(None)
-                return
-
-
 class Judges(_Confidential):
     """All judges of a run, their cache, their deadline, and the share of answers that may be missing."""
 
@@ -609,6 +557,14 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cost + other.cost,
+        )
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ class JudgedQuestion(Benchmark):
             return None
         verdict = self.read_published_verdict(str(text))
         if verdict is None:
-            return self.missing_score(row, f"the row's verdict cannot be read: {str(text)[:80]!r}")
-        return self.make_score({**item, **row}, self.make_values(verdict))
+            return self.missing_score(item, f"the row's verdict cannot be read: {str(text)[:80]!r}")
+        return self.make_score(item, self.make_values(verdict))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Does the output agree with the reference answer?"""

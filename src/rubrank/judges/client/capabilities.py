@@ -93,9 +93,8 @@ class Capabilities:
         if sampling.top_p < 1.0:
             body["top_p"] = sampling.top_p
         if sampling.seed is not None:
-            body["seed"] = (
-                sampling.seed + call.sample
-            )  # the same seed would give the same reply again
+            # The same seed would give the same reply to every sample.
+            body["seed"] = sampling.seed + call.sample
         if call.logprobs:
             body["logprobs"] = True
             body["top_logprobs"] = self._top_logprobs

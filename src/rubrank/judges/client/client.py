@@ -38,6 +38,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache as cache_result
 from importlib.util import find_spec
@@ -46,9 +47,10 @@ from typing import Self
 from rubrank.errors import JudgeOutage
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
+from rubrank.judges.client.limits import Spending
 from rubrank.judges.client.outcome import RequestOutcome, backoff
 from rubrank.judges.client.usage import UsageMeter
-from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Spending, Usage
+from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
 from rubrank.verifiers.verifier import OUTAGE
 
 DEADLINE_PASSED = "deadline of the step passed"
@@ -56,7 +58,7 @@ NOT_CACHED = "not in the cache"
 SPENDING_LIMIT = "spending limit reached"
 # of an attempt: an overloaded server will answer when it is sent fewer requests at once
 _OVERLOAD_COST = 0.25
-_FEW_CALLS = 3  # calls in flight; see `_attempt_cost`
+_FEW_CALLS = 3  # calls in flight; see `_prepare_retry`
 # seconds between looks whether another process has the reply; doubled each time
 _FIRST_CLAIM_PAUSE = 0.05
 _MAX_CLAIM_PAUSE = 1.0
@@ -96,6 +98,7 @@ class _CallState:
     call: Call
     key: bytes
     attempts_left: float
+    """The call is given up at 0."""
     started: float = field(default_factory=time.monotonic)
     reply: Reply = NO_ANSWER
     """Of the last request."""
@@ -112,20 +115,9 @@ class _CallState:
     """It was given up because no endpoint answers any more."""
 
     def note_sent(self, endpoint: JudgeEndpoint) -> None:
-        """A request was sent."""
+        """A request was sent. If the call ends before its outcome is known, this is the reply."""
         self.requests += 1
         self.reply = endpoint.in_flight_reply
-
-    def note_outcome(self, outcome: RequestOutcome) -> None:
-        """The request has ended: add its usage."""
-        self.reply = outcome.reply
-        usage = outcome.reply.usage
-        self.usage = Usage(
-            self.usage.input_tokens + usage.input_tokens,
-            self.usage.output_tokens + usage.output_tokens,
-            self.usage.cached_tokens + usage.cached_tokens,
-            self.usage.cost + usage.cost,
-        )
 
     def make_reply(self, failure: str | None = None) -> Reply:
         """The reply of the last request with the latency and id of the call; failure: instead of its text and usage."""
@@ -202,7 +194,8 @@ class Client:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        self._pool.close(self._endpoints)
+        for endpoint in self._endpoints:
+            endpoint.close()
         self._endpoints = []
         if self._owns_pool:
             await self._pool.__aexit__(*exc_info)
@@ -230,47 +223,35 @@ class Client:
     async def ask(self, call: Call) -> Reply:
         """The reply to a call: from the cache, from an identical call in flight, or from an endpoint."""
         state = _CallState(call, self._keys.key(call), self.judge.retry.attempts)
-        try:
-            async with asyncio.timeout(self._deadline.remaining()):
-                return await self._join_or_answer(state)
-        except TimeoutError:
-            return await self._finish(state, state.make_reply(DEADLINE_PASSED))
-
-    async def _join_or_answer(self, state: _CallState) -> Reply:
-        """Wait for an identical call in flight in this process, or answer this one for all others."""
         in_flight = self._pool.in_flight
         # Judges of the same servers share the replies of a cache. Without one, every client sends its own calls.
         owner = self if self._cache is None else self._cache
         flight_key = (id(owner), state.key, self._keys.servers)
-        while flight_key in in_flight:
-            reply = await asyncio.shield(in_flight[flight_key])
-            if reply is not None:  # None: that call was cancelled, and another must be sent
-                reply = replace(reply, cached=reply.failure is None, usage=Usage())
-                self.meter.add_hit(state.call, reply)
-                return reply
-        future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
-        in_flight[flight_key] = future
-        answer: Reply | None = None
         try:
-            answer = await self._look_up(state)
-            if answer is None:
-                answer = await self._answer(state)
-            return answer
-        finally:
-            del in_flight[flight_key]
-            future.set_result(answer)
-
-    async def _look_up(self, state: _CallState) -> Reply | None:
-        if self._cache is None:
-            return None
-        reply = await self._cache.get_async(state.key, self._keys.servers)
-        if reply is not None:
-            self._cache.count_hit(state.call, reply)
-            self.meter.add_hit(state.call, reply)
-        return reply
+            async with asyncio.timeout(self._deadline.remaining()):
+                while flight_key in in_flight:
+                    reply = await asyncio.shield(in_flight[flight_key])
+                    if reply is not None:  # None: that call was cancelled, and another must be sent
+                        reply = replace(reply, cached=reply.failure is None, usage=Usage())
+                        self.meter.add_hit(call, reply)
+                        return reply
+                future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+                in_flight[flight_key] = future
+                answer: Reply | None = None
+                try:
+                    answer = await self._answer(state)
+                    return answer
+                finally:
+                    del in_flight[flight_key]
+                    future.set_result(answer)
+        except TimeoutError:
+            return await self._finish(state, state.make_reply(DEADLINE_PASSED))
 
     async def _answer(self, state: _CallState) -> Reply:
-        """Answer a call that is not in the cache."""
+        """Answer a call from the cache, or send it. With a cache, only one process sends it; the others wait."""
+        reply = await self._look_up(state)
+        if reply is not None:
+            return reply
         if self._cache_only or self._deadline.remaining() == 0.0:
             reply = Reply(None, NOT_CACHED if self._cache_only else DEADLINE_PASSED, attempts=0)
             self.meter.add(state.call, reply, requests=0)
@@ -280,27 +261,32 @@ class Client:
         cache = self._cache
         if cache is None:
             return await self._finish(state, await self._send(state))
+        pause = _FIRST_CLAIM_PAUSE
         try:
-            answer = await self._claim(cache, state)
-            if answer is None:
-                answer = await self._finish(state, await self._send(state))
+            while reply is None and not await cache.claim(state.key):
+                await asyncio.sleep(pause)
+                pause = min(2.0 * pause, _MAX_CLAIM_PAUSE)
+                reply = await self._look_up(state)
+            if reply is None:  # it may have come between the first look and the claim
+                reply = await self._look_up(state)
+            if reply is None:
+                reply = await self._finish(state, await self._send(state))
         except BaseException:
             cache.release(state.key)
             raise
         if not state.requests:  # nothing was written that would end the claim
             cache.release(state.key)
-        return answer
+        return reply
 
-    async def _claim(self, cache: ReplyCache, state: _CallState) -> Reply | None:
-        """Claim the call for this process, or wait for the reply that another process gets."""
-        pause = _FIRST_CLAIM_PAUSE
-        while not await cache.claim(state.key):
-            await asyncio.sleep(pause)
-            pause = min(2.0 * pause, _MAX_CLAIM_PAUSE)
-            reply = await self._look_up(state)
-            if reply is not None:
-                return reply
-        return await self._look_up(state)  # it may have come between the first look and the claim
+    async def _look_up(self, state: _CallState) -> Reply | None:
+        """The reply in the cache, counted as a hit."""
+        if self._cache is None:
+            return None
+        reply = await self._cache.get_async(state.key, self._keys.servers)
+        if reply is not None:
+            self._cache.count_hit(state.call, reply)
+            self.meter.add_hit(state.call, reply)
+        return reply
 
     async def _finish(self, state: _CallState, reply: Reply) -> Reply:
         """Count and store the final reply of a call; returns it with the usage of all its requests."""
@@ -325,18 +311,15 @@ class Client:
         """Send requests until one is answered, or no attempt, endpoint or money is left."""
         if not self._may_spend():
             return state.make_reply(SPENDING_LIMIT)
-        if self._check_first and not any(
-            endpoint.state.has_answered for endpoint in self._endpoints
-        ):
+        has_answered = any(endpoint.state.has_answered for endpoint in self._endpoints)
+        if self._check_first and not has_answered:
             if self._first_check is None:
                 self._first_check = asyncio.create_task(self._check_endpoints())
             await asyncio.shield(self._first_check)  # all calls wait for the same check
         while state.attempts_left > 0:
             if not self._may_spend():
                 return state.make_reply(SPENDING_LIMIT)
-            candidates = [
-                endpoint for endpoint in self._endpoints if endpoint not in state.refused_by
-            ]
+            candidates = [e for e in self._endpoints if e not in state.refused_by]
             if not candidates:
                 break
             endpoint = choose_endpoint(candidates, state.failed_at)
@@ -357,11 +340,11 @@ class Client:
                     cost = outcome.reply.usage.cost
             finally:
                 self._spending.settle(estimate, cost)
-            if (
-                outcome is None
-            ):  # the breaker opened, or the money was spent, while the request waited for a slot
+            if outcome is None:
+                # The breaker opened, or the money was spent, while the request waited for a slot.
                 continue
-            state.note_outcome(outcome)
+            state.reply = outcome.reply
+            state.usage += outcome.reply.usage
             if outcome.next == "done":
                 break
             await self._prepare_retry(state, endpoint, outcome)
@@ -388,111 +371,95 @@ class Client:
     async def _prepare_retry(
         self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome
     ) -> None:
-        """After a failed request: record what it cost, and pause unless another endpoint can be tried at once."""
+        """After a failed request: charge it, record what it cost, and pause if no other endpoint can be tried."""
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
-            if outcome.misconfigured and all(
-                endpoint.is_misconfigured for endpoint in self._endpoints
-            ):
+            if outcome.misconfigured and all(e.is_misconfigured for e in self._endpoints):
                 raise endpoint.explain_refusal(outcome)
         else:
-            state.attempts_left -= self._attempt_cost(outcome)
+            # If the policy is to wait for the end of an outage, requests that fail because of it use up no attempt. But
+            # if few calls are in flight, they may be what brings the server down, and must not be repeated forever.
+            many_calls = len(self._pool.in_flight) > _FEW_CALLS
+            is_outage = all(e.state.is_down for e in self._endpoints)
+            waits_for_end = many_calls and is_outage and self._outage.policy != "continue"
+            if not waits_for_end:
+                is_busy = outcome.overloaded and outcome.healthy
+                state.attempts_left -= _OVERLOAD_COST if is_busy else 1.0
             state.failed_at.append(endpoint)
+
         if state.attempts_left <= 0 or len(state.refused_by) == len(self._endpoints):
             return  # there is no retry: `_finish` records the request
         if outcome.reply.usage != Usage():
-            await self._record_paid_failure(state)
+            # The request was paid for: it is counted and stored now, whatever becomes of the call.
+            requests = state.requests - state.recorded_requests
+            state.recorded_requests = state.requests
+            reply = replace(state.reply, latency=time.monotonic() - state.started)
+            state.reply = replace(reply, usage=Usage())  # so that it is not counted twice
+            self.meter.add(state.call, reply, requests, final=False)
+            if self._cache is not None:
+                await self._cache.put_async(state.key, state.call, reply, requests, final=False)
+
         if outcome.next == "other_endpoint":
             return
-        for alternative in self._endpoints:
-            is_untried = alternative not in state.refused_by and alternative not in state.failed_at
-            if is_untried and alternative.breaker.is_ready():
-                return
+        tried = [*state.refused_by, *state.failed_at]
+        if any(e not in tried and e.breaker.is_ready() for e in self._endpoints):
+            return
         failures = state.failed_at.count(endpoint)
-        await self._sleep(state, backoff(self.judge.retry, failures, outcome.retry_after))
+        pause = backoff(self.judge.retry, failures, outcome.retry_after)
+        if self._outlasts_deadline(pause):
+            state.attempts_left = 0
+        else:
+            await asyncio.sleep(pause)
 
-    def _attempt_cost(self, outcome: RequestOutcome) -> float:
-        """How much of an attempt a failure uses up."""
-        # If the policy is to wait for the end of an outage, requests that fail because of it use up nothing. But if few
-        # calls are in flight, these calls may be what brings the server down, and must not be repeated forever.
-        many_calls = len(self._pool.in_flight) > _FEW_CALLS
-        is_outage = all(endpoint.state.is_down for endpoint in self._endpoints)
-        if many_calls and is_outage and self._outage.policy != "continue":
-            return 0.0
-        return _OVERLOAD_COST if outcome.overloaded and outcome.healthy else 1.0
-
-    async def _record_paid_failure(self, state: _CallState) -> None:
-        """Count and store a request that was paid for, before it is retried."""
-        requests = state.requests - state.recorded_requests
-        state.recorded_requests = state.requests
-        reply = replace(state.reply, latency=time.monotonic() - state.started)
-        state.reply = replace(
-            reply, usage=Usage()
-        )  # so that it is not counted again if nothing follows
-        self.meter.add(state.call, reply, requests, final=False)
-        if self._cache is not None:
-            await self._cache.put_async(state.key, state.call, reply, requests, final=False)
-
-    # -------------------------------------------------------------------------------------------------------- waiting
+    def _outlasts_deadline(self, seconds: float) -> bool:
+        """Would a pause end after the deadline? The call is then given up at once."""
+        remaining = self._deadline.remaining()
+        return remaining is not None and remaining <= seconds < math.inf
 
     async def _wait_for_endpoint(
         self, state: _CallState, endpoints: Sequence[JudgeEndpoint]
     ) -> None:
-        """Wait until one of these endpoints is ready, or the call is given up."""
-        seen_openings: list[int] = []
-        while state.attempts_left > 0 and not any(
-            endpoint.breaker.is_ready() for endpoint in endpoints
-        ):
+        """Wait until one of these endpoints is ready. The call is given up if that would take too long.
+
+        Under the policy "continue", a waiting call is given up in an outage, and loses an attempt with every trial
+        request that fails, so that it does not wait forever. Under the other policies it waits, but an outage that
+        lasts too long raises JudgeOutage.
+        """
+        previous_openings: list[int] = []
+        while state.attempts_left > 0:
+            if any(endpoint.breaker.is_ready() for endpoint in endpoints):
+                return
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
             if not state.requests:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
-            openings = [endpoint.breaker.openings for endpoint in endpoints]
-            if openings != seen_openings:
-                self._charge_failed_trial(state, endpoints)
-            seen_openings = openings
             wait = min(endpoint.breaker.ready_in() for endpoint in endpoints)
-            if all(endpoint.state.is_down for endpoint in endpoints):
-                if self._outage.policy == "continue":
+            is_outage = all(endpoint.state.is_down for endpoint in endpoints)
+
+            if self._outage.policy == "continue":
+                if is_outage:
                     state.attempts_left = 0
                     state.is_outage = True
                     state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
                     return
-                wait = min(wait, self._outage_remaining(endpoints, last_failure))
-            if state.attempts_left > 0:
-                await self._sleep(state, wait, wake_on_change=True)
+                openings = [endpoint.breaker.openings for endpoint in endpoints]
+                # A closed breaker means rate-limited but reachable: that costs no attempt.
+                is_reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
+                if openings != previous_openings and not is_reachable:
+                    state.attempts_left -= 1.0
+                    if state.attempts_left <= 0:
+                        return
+                previous_openings = openings
+            elif is_outage:
+                down_since = min(endpoint.breaker.down_since or math.inf for endpoint in endpoints)
+                elapsed = time.monotonic() - down_since
+                if self._outage.policy == "stop" or elapsed >= self._outage.wait:
+                    where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
+                    raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
+                wait = min(wait, self._outage.wait - elapsed)
 
-    def _charge_failed_trial(self, state: _CallState, endpoints: Sequence[JudgeEndpoint]) -> None:
-        """Use up an attempt of a waiting call when a trial request has failed and the breakers opened again.
-
-        Otherwise calls would wait forever under the policy "continue". A closed breaker means rate-limited but
-        reachable: that costs no attempt.
-        """
-        reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
-        if self._outage.policy == "continue" and not reachable:
-            state.attempts_left -= 1.0
-
-    def _outage_remaining(self, endpoints: Sequence[JudgeEndpoint], last_failure: str) -> float:
-        """Seconds left before an outage is raised as JudgeOutage."""
-        down_since = min(endpoint.breaker.down_since or math.inf for endpoint in endpoints)
-        elapsed = time.monotonic() - down_since
-        remaining = self._outage.wait - elapsed
-        if self._outage.policy == "stop" or remaining <= 0.0:
-            where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
-            raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
-        return remaining
-
-    async def _sleep(
-        self, state: _CallState, seconds: float, *, wake_on_change: bool = False
-    ) -> None:
-        """Pause before the next request; a call whose pause would outlast the deadline is given up at once."""
-        remaining = self._deadline.remaining()
-        if remaining is not None and remaining <= seconds < math.inf:
-            state.attempts_left = 0
-        elif wake_on_change:
-            try:
-                async with asyncio.timeout(None if seconds == math.inf else seconds):
+            if self._outlasts_deadline(wait):
+                state.attempts_left = 0
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if wait == math.inf else wait):
                     await self._pool.wait_for_change()
-            except TimeoutError:
-                pass
-        else:
-            await asyncio.sleep(seconds)

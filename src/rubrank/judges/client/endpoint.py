@@ -3,7 +3,7 @@
     pool = EndpointPool()                             one for each event loop
     endpoints = pool.open(judge)                      a JudgeEndpoint for each endpoint of the judge
     outcome = await endpoints[0].request(call)        one request
-    pool.close(endpoints)                             its limits no longer apply; connections and health are kept
+    endpoints[0].close()                              its limits no longer apply; connections and health are kept
 
 A request passes four stages:
 
@@ -34,10 +34,10 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from rubrank.errors import InvalidInput, UnknownName
@@ -211,9 +211,8 @@ class EndpointState:
         """Of key, model or URL."""
         self._latency = 0.0
         self._rates_per_minute: tuple[float | None, float | None] = (None, None)
-        self._terms: Counter[Terms] = (
-            Counter()
-        )  # a service has thousands of judges, all with the same terms
+        # Counted, because a service has thousands of judges, all with the same terms.
+        self._terms: Counter[Terms] = Counter()
         self._share: int | None = None
 
     @property
@@ -264,9 +263,8 @@ class EndpointState:
             min(requests) * fraction if requests else None,
             min(tokens) * fraction if tokens else None,
         )
-        if (
-            rates != self._rates_per_minute
-        ):  # a new RateLimits forgets what was sent in the last minute
+        # Only if they differ: a new RateLimits forgets what was sent in the last minute.
+        if rates != self._rates_per_minute:
             self._rates_per_minute = rates
             self.rates = RateLimits(*rates)
         self.breaker.configure(
@@ -311,10 +309,8 @@ _CHECK_DECISION = Call(
 )
 _KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
 _PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
-_CHECK_PAUSES = (
-    0.3,
-    1.0,
-)  # seconds between attempts, so that a single network error does not stop a run
+# Seconds between the attempts of a check, so that a single network error does not stop a run.
+_CHECK_PAUSES = (0.3, 1.0)
 
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
 """Called with each completion that a health check has paid for."""
@@ -327,6 +323,7 @@ class JudgeEndpoint:
         self, state: EndpointState, endpoint: Endpoint, judge: Judge, processes: int = 1
     ) -> None:
         self.state = state
+        self.breaker = state.breaker
         self.endpoint = endpoint
         self.where = endpoint.where
         self.credit = 0.0
@@ -350,11 +347,6 @@ class JudgeEndpoint:
     def close(self) -> None:
         """The judge sends nothing more."""
         self.state.leave(self._terms)
-
-    @property
-    def breaker(self) -> Breaker:
-        """The circuit breaker, which all judges share."""
-        return self.state.breaker
 
     @property
     def is_misconfigured(self) -> bool:
@@ -423,13 +415,16 @@ class JudgeEndpoint:
         timeout: float,
     ) -> RequestOutcome:
         """Send the call; if the server rejects a parameter, send it again without that parameter."""
+        is_chat = call.protocol != SYSTEM_ONE
         outcome = RequestOutcome(NO_ANSWER)
         for number in range(_MAX_REJECTED_PARAMETERS):
-            if call.protocol == SYSTEM_ONE:
+            if is_chat:
+                path = "/chat/completions"
+                body = self._capabilities.make_body(call, max_tokens)
+            else:
+                path = self.endpoint.path
                 question = json.loads(call.messages[0]["content"])
                 body = {"model": self.endpoint.model, **question, **self.endpoint.extra_body}
-            else:
-                body = self._capabilities.make_body(call, max_tokens)
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
                 "utf-8", "replace"
             )
@@ -441,30 +436,24 @@ class JudgeEndpoint:
             charge = await self.state.rates.admit(estimate)
             if number == 0:
                 on_sent(self)
-            outcome, is_rejected = await self._send_once(call, content, body, timeout)
+            response = await self._exchange("POST", path, content, timeout)
+            is_rejected = False
+            if isinstance(response, RequestOutcome):
+                outcome = response
+            elif response.status == 200:
+                read = read_completion if is_chat else read_decision
+                outcome = read(response.body, self.endpoint.price)
+            else:
+                outcome, message = self._read_error(response)
+                is_rejected = is_chat and self._capabilities.learn(body, response.status, message)
             usage = outcome.reply.usage
             used: int | None = usage.input_tokens + usage.output_tokens
             if not used and outcome.reply.text is not None:
-                used = None  # the server answered but does not report tokens; a response without a text used none
+                used = None  # the server answered, but does not report tokens
             self.state.rates.settle(charge, used)
             if not is_rejected:
                 break
         return outcome
-
-    async def _send_once(
-        self, call: Call, content: bytes, body: Mapping[str, Any], timeout: float
-    ) -> tuple[RequestOutcome, bool]:
-        """The outcome, and whether the server rejected a parameter that can be left out."""
-        is_chat = call.protocol != SYSTEM_ONE
-        path = "/chat/completions" if is_chat else self.endpoint.path
-        response = await self._exchange("POST", path, content, timeout)
-        if isinstance(response, RequestOutcome):
-            return response, False
-        if response.status == 200:
-            read = read_completion if is_chat else read_decision
-            return read(response.body, self.endpoint.price), False
-        outcome, message = self._read_error(response)
-        return outcome, is_chat and self._capabilities.learn(body, response.status, message)
 
     async def _exchange(
         self, method: str, path: str, content: bytes | None, timeout: float
@@ -622,11 +611,6 @@ class EndpointPool:
             for endpoint in judge.endpoints
         ]
 
-    def close(self, endpoints: Iterable[JudgeEndpoint]) -> None:
-        """The judge sends nothing more."""
-        for endpoint in endpoints:
-            endpoint.close()
-
     def state_of(self, endpoint: Endpoint) -> EndpointState:
         """The shared state; the same for all spellings of one URL."""
         url = _normalize_url(endpoint.base_url)
@@ -634,9 +618,8 @@ class EndpointPool:
         if name not in self._states:
             self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
             if self._shares_limits:
-                self._states[name].set_share(
-                    0
-                )  # until the first report tells what other processes have left
+                # Until the first report tells what other processes have left.
+                self._states[name].set_share(0)
         return self._states[name]
 
     def demands(self) -> dict[str, Demand]:

@@ -1,4 +1,4 @@
-"""Limits of an endpoint: concurrency that adapts to overload, requests and tokens per minute, shares among processes.
+"""Limits of calls: concurrency that adapts to overload, requests and tokens per minute, money, shares among processes.
 
     slots = ConcurrencyLimit(ceiling=256)
     await slots.acquire()              waits while all slots are in use
@@ -25,13 +25,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from aiolimiter import (
-        AsyncLimiter,
-    )  # in the extra `judge`, which is not needed to answer from the cache
+    # In the extra `judge`, which is not needed to answer from the cache.
+    from aiolimiter import AsyncLimiter
 
 # -------------------------------------------------------------------------------------------------------- concurrency
 
@@ -112,9 +111,8 @@ class ConcurrencyLimit:
         self._decreased_at = time.monotonic()
         self._successes = 0
         decreased = max(1.0, _DECREASE * min(self.limit, float(max(self.in_use, 1))))
-        self.limit = min(
-            decreased, float(self.ceiling)
-        )  # the ceiling is 0 if other processes have all slots
+        # The ceiling is 0 if other processes have all slots.
+        self.limit = min(decreased, float(self.ceiling))
 
     def _wake(self) -> None:
         while self._waiting and self.in_use < int(self.limit):
@@ -172,9 +170,8 @@ class RateLimits:
             await self._requests.acquire()
         if self._tokens is None:
             return Charge(estimate, estimate)
-        async with (
-            self._turn
-        ):  # one call at a time, so that each sees what the calls before it carried over
+        # One call at a time, so that each sees what the calls before it carried over.
+        async with self._turn:
             tokens = estimate * self._scale
             due = tokens + self._carried
             self._carried = min(due, 0.0)
@@ -183,9 +180,8 @@ class RateLimits:
                     part = min(due, self._tokens.max_rate)
                     await self._tokens.acquire(part)
                     due -= part
-            except (
-                BaseException
-            ):  # cancelled: what was charged already is credited to the next calls
+            except BaseException:
+                # Cancelled: what was charged already is credited to the next calls.
                 self._carried += due - tokens
                 raise
         return Charge(estimate, tokens)
@@ -203,6 +199,60 @@ def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
     from aiolimiter import AsyncLimiter
 
     return AsyncLimiter(burst, burst * _MINUTE / per_minute)
+
+
+# -------------------------------------------------------------------------------------------------------------- money
+
+
+@dataclass
+class Spending:
+    """What the calls of some judges have cost so far in this process, and what those in flight may still cost.
+
+    Near the limit fewer calls are sent at a time: a call is sent beside others only if all of them together stay
+    within the limit, even if every reply is as long as allowed. So at most one call exceeds it.
+    Nothing is compared: judges with the same settings are equal, however much they have spent.
+    """
+
+    cost: float = field(default=0.0, compare=False)
+    reserved: float = field(default=0.0, compare=False)
+    """Estimated cost of the calls in flight."""
+    in_flight: int = field(default=0, compare=False)
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False, compare=False)
+
+    async def reserve(self, estimate: float, most_cost: float) -> bool:
+        """Wait until a call of this estimated cost may be sent; False if the limit is reached."""
+        while self.cost < most_cost:
+            if not self.in_flight or self.cost + self.reserved + estimate <= most_cost:
+                self.in_flight += 1
+                self.reserved += estimate
+                self._wake_next()
+                return True
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            try:
+                await future
+            except asyncio.CancelledError:
+                if future in self._waiting:
+                    self._waiting.remove(future)
+                else:  # it was woken already: another may go on instead
+                    self._wake_next()
+                raise
+        self._wake_next()
+        return False
+
+    def settle(self, estimate: float, cost: float) -> None:
+        """A call that was reserved has ended, and has cost this much."""
+        self.in_flight -= 1
+        self.reserved = self.reserved - estimate if self.in_flight else 0.0
+        self.cost += cost
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # a cancelled call may not have left the queue yet
+                future.set_result(None)
+                return
 
 
 # ------------------------------------------------------------------------------------------------------------- shares

@@ -40,14 +40,12 @@ _MAX_TOKENS = 10**12  # a larger count is wrong, and may not fit into a column o
 _COMPLETE = (None, "stop")  # finish reasons of a complete reply
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
-_RETRY_AFTER_APPLIES = frozenset(
-    {429, 503, 529}
-)  # elsewhere the header is about the call, not about the server
+# With other statuses the header is about the call, not about the server.
+_RETRY_AFTER_APPLIES = frozenset({429, 503, 529})
 _OVERLOAD = frozenset({408, 429, 503, 504, 529})
 _MISCONFIGURED = frozenset({401, 403, 404, *range(300, 400)})
-_FAULT_OF_CALL = frozenset(
-    {400, 409, 413, 422, 429}
-)  # says nothing about the health of the endpoint
+# These say nothing about the health of the endpoint.
+_FAULT_OF_CALL = frozenset({400, 409, 413, 422, 429})
 
 NextStep: TypeAlias = Literal["done", "retry", "other_endpoint"]
 
@@ -108,14 +106,20 @@ def shorten(text: object) -> str:
 # -------------------------------------------------------------------------------------------------------- completions
 
 
-def read_completion(body: bytes, price: Price) -> RequestOutcome:
-    """The outcome of a response with status 200."""
+def _parse_object(body: bytes) -> dict[str, Any] | RequestOutcome:
+    """The object in the body of a response, or the outcome if there is none."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as problem:
         return _malformed(body, f"not JSON ({shorten(problem)})", Usage())
-    if not isinstance(data, dict):
-        return _malformed(body, "not an object", Usage())
+    return data if isinstance(data, dict) else _malformed(body, "not an object", Usage())
+
+
+def read_completion(body: bytes, price: Price) -> RequestOutcome:
+    """The outcome of a response with status 200."""
+    data = _parse_object(body)
+    if isinstance(data, RequestOutcome):
+        return data
     usage = read_usage(data.get("usage"), price)
     choices = data.get("choices")
     if not isinstance(choices, list):
@@ -128,51 +132,12 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
     if not error and isinstance(message, dict):
         error = message.get("error")
     if error:
-        failure = f"error beside the reply: {shorten(error_message(error))}"
-        return RequestOutcome(
-            Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False
-        )
+        return _error_beside_reply(error, usage)
     if len(choices) > 1:
         return _malformed(body, f"{len(choices)} choices instead of one", usage)
     if not isinstance(message, dict):
         return _malformed(body, "no message in it", usage)
-    return _read_choice(choice, message, usage)
 
-
-def read_decision(body: bytes, price: Price) -> RequestOutcome:
-    """The outcome of a response of a decision model with status 200; the text of the reply is its answers, as JSON."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        return _malformed(body, f"not JSON ({shorten(problem)})", Usage())
-    if isinstance(data, dict) and isinstance(data.get("result"), dict):  # as Workers AI wraps it
-        data = data["result"]
-    if not isinstance(data, dict):
-        return _malformed(body, "not an object", Usage())
-    usage = read_usage(data.get("usage"), price)
-    if data.get("error"):
-        failure = f"error beside the reply: {shorten(error_message(data['error']))}"
-        return RequestOutcome(
-            Reply(None, failure, usage), "retry", FailureKind.UNAVAILABLE, healthy=False
-        )
-    answers = data.get("answers")
-    if not isinstance(answers, dict) or not answers:
-        return _malformed(body, "no answers in it", usage)
-    return RequestOutcome(
-        Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop")
-    )
-
-
-def error_message(error: Any) -> Any:
-    """The message of an error as servers send it: an object with "message", or the message itself."""
-    if isinstance(error, dict):
-        return error.get("message") or error
-    return error
-
-
-def _read_choice(
-    choice: Mapping[str, Any], message: Mapping[str, Any], usage: Usage
-) -> RequestOutcome:
     finish_reason = choice.get("finish_reason")
     text, refusal = _read_content(message)
     kind, failure = _find_failure(message, text, refusal, finish_reason)
@@ -185,9 +150,39 @@ def _read_choice(
     )
     # An empty or aborted reply is often a transient fault of the server. A refusal or a cut-off reply would come
     # again, at the same cost.
-    if kind in (FailureKind.EMPTY, FailureKind.UNFINISHED):
-        return RequestOutcome(reply, "retry", kind)
-    return RequestOutcome(reply, kind=kind)
+    may_change = kind in (FailureKind.EMPTY, FailureKind.UNFINISHED)
+    return RequestOutcome(reply, "retry" if may_change else "done", kind)
+
+
+def read_decision(body: bytes, price: Price) -> RequestOutcome:
+    """The outcome of a response of a decision model with status 200; the text of the reply is its answers, as JSON."""
+    data = _parse_object(body)
+    if isinstance(data, RequestOutcome):
+        return data
+    if isinstance(data.get("result"), dict):  # as Workers AI wraps it
+        data = data["result"]
+    usage = read_usage(data.get("usage"), price)
+    if data.get("error"):
+        return _error_beside_reply(data["error"], usage)
+    answers = data.get("answers")
+    if not isinstance(answers, dict) or not answers:
+        return _malformed(body, "no answers in it", usage)
+    return RequestOutcome(
+        Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop")
+    )
+
+
+def _error_beside_reply(error: Any, usage: Usage) -> RequestOutcome:
+    failure = f"error beside the reply: {shorten(error_message(error))}"
+    reply = Reply(None, failure, usage)
+    return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
+
+
+def error_message(error: Any) -> Any:
+    """The message of an error as servers send it: an object with "message", or the message itself."""
+    if isinstance(error, dict):
+        return error.get("message") or error
+    return error
 
 
 def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -235,11 +230,12 @@ def read_usage(usage: object, price: Price) -> Usage:
     """Tokens and their cost; zero if the server does not report them."""
     if not isinstance(usage, dict):
         return Usage()
-    input_tokens = _first_count(usage, "prompt_tokens", "input_tokens", "inputTokens")
-    output_tokens = _first_count(usage, "completion_tokens", "output_tokens", "outputTokens")
+    input_tokens = _read_count(usage, "prompt_tokens", "input_tokens", "inputTokens")
+    output_tokens = _read_count(usage, "completion_tokens", "output_tokens", "outputTokens")
     details = usage.get("prompt_tokens_details")
-    cached_tokens = _token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached_tokens = min(cached_tokens, input_tokens)
+    cached_tokens = 0
+    if isinstance(details, dict):
+        cached_tokens = min(_read_count(details, "cached_tokens"), input_tokens)
     cached_price = price.input if price.cached_input is None else price.cached_input
     cost = (
         (input_tokens - cached_tokens) * price.input
@@ -249,14 +245,12 @@ def read_usage(usage: object, price: Price) -> Usage:
     return Usage(input_tokens, output_tokens, cached_tokens, cost)
 
 
-def _first_count(usage: Mapping[str, Any], *names: str) -> int:
-    """The count under the first of these names that the usage has; servers differ in them."""
-    return next((_token_count(usage[name]) for name in names if usage.get(name) is not None), 0)
-
-
-def _token_count(number: object) -> int:
-    if isinstance(number, int) and number > 0:
-        return min(number, _MAX_TOKENS)
+def _read_count(usage: Mapping[str, Any], *names: str) -> int:
+    """The count under the first of these names that the usage has, because servers differ in them; else 0."""
+    for name in names:
+        number = usage.get(name)
+        if number is not None:
+            return min(number, _MAX_TOKENS) if isinstance(number, int) and number > 0 else 0
     return 0
 
 

@@ -214,9 +214,8 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
         raise BadBody(f"its encoding is {name[:20]!r}, which was not requested")
-    decompressor = zlib.decompressobj(
-        zlib.MAX_WBITS + 32
-    )  # + 32: detect gzip or zlib by the header
+    # + 32: detect gzip or zlib by the header.
+    decompressor = zlib.decompressobj(zlib.MAX_WBITS + 32)
     try:
         body = decompressor.decompress(body, MAX_BODY + 1)
     except zlib.error as error:

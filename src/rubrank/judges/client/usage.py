@@ -117,9 +117,8 @@ class Account(UsageLine):
         account = cls()
         for key, line in lines.items():
             account.add(line)
-            account._lines.setdefault(key, UsageLine()).add(
-                line
-            )  # a copy: a meter goes on counting
+            account._lines[key] = UsageLine()
+            account._lines[key].add(line)  # a copy: a meter goes on counting
         for part, by_name in enumerate((account.models, account.purposes, account.endpoints)):
             for key in sorted(lines, key=itemgetter(part)):
                 if key[part]:  # a call that was never sent has no model, and is in the total only
