@@ -81,9 +81,8 @@ class _RememberingAsker(WrappedAsker):
 
     def unreadable(self, call: Call, reply: Reply) -> None:
         key = (self._name, self._keys.key(call))
-        if (
-            key not in self._memo.unreadable
-        ):  # a reply is parsed when it comes, and again with the whole group
+        # A reply is parsed when it comes, and again with the whole group, but reported once.
+        if key not in self._memo.unreadable:
             self._memo.unreadable.add(key)
             super().unreadable(call, reply)
 

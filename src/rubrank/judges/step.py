@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,7 +26,8 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.judge import Judge, Judges, Judgment, Question
+from rubrank.judges.asker import AskerOf, WrappedAsker
+from rubrank.judges.judge import Asker, Call, Judge, Judges, Judgment, Question, Reply
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import JUDGE, Criterion
@@ -34,7 +35,6 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, OUTAGE
 
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
-    from rubrank.judges.asker import AdmittedCalls, AskerOf
     from rubrank.judges.client.usage import Account
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -166,7 +166,11 @@ def check_judgments(
     policy is `on_outage: continue`. reasons: why answers are missing, instead of the reasons in the judgments.
     """
     reasons = judgments.reasons if reasons is None else reasons
-    outage_losses = _count_outage_losses(judgments, reasons, judges)
+    outage_losses = 0
+    if judges.on_outage == "continue" and reasons[OUTAGE]:
+        outage_losses = reasons[OUTAGE]
+        message = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
+        _log.warning(message, f"{outage_losses:,}", f"{judgments.asked:,}")
     all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not outage_losses
     if all_missing or judgments.lost - outage_losses > judges.most_missing * judgments.asked:
         most_common = tuple(reasons.most_common(_MAX_REASONS))
@@ -188,17 +192,6 @@ def check_judgments(
             )
 
 
-def _count_outage_losses(judgments: Judgments, reasons: Mapping[str, int], judges: Judges) -> int:
-    """How many answers were lost to an outage, if training continues without them (`on_outage: continue`); warns."""
-    if judges.on_outage != "continue":
-        return 0
-    lost = reasons.get(OUTAGE, 0)
-    if lost:
-        message = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
-        _log.warning(message, f"{lost:,}", f"{judgments.asked:,}")
-    return lost
-
-
 @dataclass
 class _JudgePlan:
     """The questions of one judge in a step."""
@@ -208,6 +201,60 @@ class _JudgePlan:
     """(index of the group, question about it)"""
     calls: list[int] = field(default_factory=list)
     """Number of calls of each question."""
+
+
+class _Throttle:
+    """Limits how many calls of one judge are in flight. Only one task may call `admit`; any number may release.
+
+    A million questions would be a million tasks that all hold their prompts, so questions are started as others end.
+    Calls are counted, not groups: a group that waits for its last answer does not hold back the others.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._in_flight = 0
+        self._has_room = asyncio.Event()
+
+    async def admit(self, calls: int) -> None:
+        """Wait for room; a question is admitted as a whole, however many calls it makes."""
+        while self._in_flight >= self._limit:
+            self._has_room.clear()
+            await self._has_room.wait()
+        self._in_flight += calls
+
+    def release(self, calls: int) -> None:
+        """This many calls are no longer in flight."""
+        self._in_flight -= calls
+        if self._in_flight < self._limit:
+            self._has_room.set()
+
+
+@dataclass
+class _AdmittedCalls:
+    """The calls of one question that the throttle has admitted."""
+
+    throttle: _Throttle
+    remaining: int
+    """Calls that are not answered yet."""
+    on_answer: Callable[[], None]
+    reply_ids: list[str] = field(default_factory=list)
+
+
+class _CountedAsker(WrappedAsker):
+    """Counts the answers to the calls of one question."""
+
+    def __init__(self, asker: Asker, admitted: _AdmittedCalls) -> None:
+        super().__init__(asker)
+        self._admitted = admitted
+
+    async def ask(self, call: Call) -> Reply:
+        reply = await self._asker.ask(call)
+        if reply.id:
+            self._admitted.reply_ids.append(reply.id)
+        self._admitted.remaining -= 1
+        self._admitted.throttle.release(1)
+        self._admitted.on_answer()
+        return reply
 
 
 class _Step:
@@ -264,23 +311,23 @@ class _Step:
         self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup
     ) -> None:
         """Start the questions of one judge, each as soon as the throttle admits its calls."""
-        from rubrank.judges.asker import Throttle
-
         concurrency = sum(
             endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints
         )
-        throttle = Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency), self._note_answer)
-        for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
-            admitted = await throttle.admit(calls)
-            tasks.create_task(self._judge(g, question, plan.judge, asker_of, admitted))
+        throttle = _Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency))
 
-    async def _judge(
-        self, g: int, question: Question, judge: Judge, asker_of: AskerOf, admitted: AdmittedCalls
-    ) -> None:
-        judgment = await judge_question(question, judge, lambda leaf: admitted.wrap(asker_of(leaf)))
-        judgment.replies = admitted.reply_ids
-        self._judgments[g].add(judgment)
-        admitted.close()
+        async def judge_group(g: int, question: Question, calls: int) -> None:
+            admitted = _AdmittedCalls(throttle, calls, self._note_answer)
+            judgment = await judge_question(
+                question, plan.judge, lambda leaf: _CountedAsker(asker_of(leaf), admitted)
+            )
+            judgment.replies = admitted.reply_ids
+            self._judgments[g].add(judgment)
+            throttle.release(admitted.remaining)  # calls that were announced but not made
+
+        for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
+            await throttle.admit(calls)
+            tasks.create_task(judge_group(g, question, calls))
 
     def _note_answer(self) -> None:
         self.done += 1

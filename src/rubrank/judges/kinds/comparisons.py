@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.judges.asker import gather_all, report_if_unreadable, report_unreadable
+from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import (
     Pair,
     choose_pairs,
@@ -350,8 +350,7 @@ async def _rank(
     try:
         ranks, reason = parse_ranks(reply, len(order), call)
     except NoVerdict as problem:
-        if reply.failure is None and not problem.declined:
-            report_unreadable(asker, call, reply)
+        report_if_unreadable(asker, call, reply, [problem.as_verdict()])
         return _RankedList(order, None, problem.reason)
     return _RankedList(order, ranks, reason)
 
