@@ -120,10 +120,24 @@ class Statements:
 
 @dataclass(frozen=True)
 class _Statement:
+    """One statement and its place in the reply."""
+
     value: dict[str, Any] | str
     span: Span
     outer_span: Span
     """Including the code fence around it."""
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """What a reply contains."""
+
+    statements: list[_Statement]
+    """In order, without those in quotations."""
+    has_quoted: bool
+    """Are there others in quotations?"""
+    is_broken: bool
+    """Is there broken JSON?"""
 
 
 def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
@@ -146,34 +160,40 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         data = _normalize("\n".join(user_messages) if call.data is None else call.data)
     copied = NoVerdict(f"the verdict is copied from the text under judgment: {text.strip()}")
 
+    # The usual case: the whole reply is one object.
     whole = _parse_whole(text) or _repair_whole(text)
     if whole is not None and accept(whole):
-        if _is_copied(text, data) or _has_copied_end(text, data):
+        if _is_copied(text, whole, data):
             raise copied
         return Statements(text, (whole,))
 
+    def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
+        """Those that the judge wrote itself."""
+        return [
+            statement
+            for statement in statements
+            if not _is_copied(text[slice(*statement.span)], statement.value, data)
+        ]
+
+    # The data is known, so a statement that is not in it and ends the reply is the judge's own. Marks before it, which
+    # may be quoted from the response and need not be balanced, then do not matter.
     if data:
         final = _find_final(text, accept)
-        if final is not None and _is_own(text, final, data):
+        if final is not None and select_own([final]):
             before = text[: final.outer_span[0]]
-            earlier = [
-                statement
-                for statement in _scan(before, accept)[0]
-                if _is_own(text, statement, data)
-            ]
-            return _check_end(text, [*earlier, final])
+            return _check_end(text, [*select_own(_scan(before, accept).statements), final])
 
-    statements, has_quoted, is_broken = _scan(text, accept)
-    if is_broken:
+    scan = _scan(text, accept)
+    if scan.is_broken:
         raise NoVerdict(f"broken JSON: {text.strip()}")
-    own_statements = [statement for statement in statements if _is_own(text, statement, data)]
+    own_statements = select_own(scan.statements)
     if own_statements:
         return _check_end(text, own_statements)
-    if statements:
+    if scan.statements:
         raise copied
     if _REFUSAL.search(text[:400]):
         raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
-    if has_quoted:
+    if scan.has_quoted:
         raise NoVerdict(f"the only verdict is in a quotation: {text.strip()}")
     raise NoVerdict(f"no verdict in the reply: {text.strip()}")
 
@@ -222,28 +242,17 @@ def _normalize(text: str) -> str:
     return _TRAILING_COMMA.sub(r"\1", _IGNORED.sub("", text.translate(_WIDE)).casefold())
 
 
-def _is_copied(piece: str, data: str) -> bool:
-    return bool(data) and _normalize(piece) in data
-
-
-def _is_own(text: str, statement: _Statement, data: str) -> bool:
-    """Did the judge write the statement itself?"""
-    piece = text[slice(*statement.span)]
-    if isinstance(statement.value, dict) and _has_copied_end(piece, data):
-        return False
-    return not _is_copied(piece, data)
-
-
-def _has_copied_end(piece: str, data: str) -> bool:
-    """Does the end of an object, from the end of its last free text to its last value, occur in the data?
-
-    The closing brackets are not compared: a judge or a server may have added them to a reply that was cut off.
-    """
+def _is_copied(piece: str, value: dict[str, Any] | str, data: str) -> bool:
+    """Does the data contain this statement, or, if it is an object, its end after the last free text?"""
     if not data:
         return False
+    if _normalize(piece) in data:
+        return True
     ends = [match.end("text") for match in _FREE_TEXT.finditer(piece)]
-    if not ends:
+    if not ends or isinstance(value, str):
         return False
+    # From the closing mark of the text to the last value. The closing brackets are not compared: a judge or a server
+    # may have added them to a reply that was cut off.
     end = piece[ends[-1] - 1 :].rstrip(" \t\r\n`~}]")
     return ":" in end and _normalize(end) in data
 
@@ -251,8 +260,8 @@ def _has_copied_end(piece: str, data: str) -> bool:
 # -------------------------------------------------------------------------------------------------- objects and lines
 
 
-def _scan(text: str, accept: Accept) -> tuple[list[_Statement], bool, bool]:
-    """The statements in order; whether there are others in quotations; whether there is broken JSON."""
+def _scan(text: str, accept: Accept) -> _Scan:
+    """Find all objects with a verdict and all verdict lines."""
     quoted = Spans(find_quotations(text))
     fences = find_code_fences(text)
     fenced = Spans(outer for outer, _ in fences)
@@ -282,7 +291,7 @@ def _scan(text: str, accept: Accept) -> tuple[list[_Statement], bool, bool]:
             else:
                 statements.append(_Statement(match["value"], match.span(), match.span()))
     statements.sort(key=lambda statement: statement.span)
-    return statements, has_quoted, is_broken
+    return _Scan(statements, has_quoted, is_broken)
 
 
 def _parse_whole(text: str) -> dict[str, Any] | None:

@@ -13,10 +13,12 @@
 
 The steps of reading a reply:
 
-    Reply ─find_statements─► objects, lines ─_read_object, _read_line─► entries ─_score_…─► verdicts ─_unite─► one
+    find_statements             the reply → its statements: objects, and lines such as "Verdict: 1"
+    _read_object, _read_line    a statement → an entry: verdict, finding, reasoning, items
+    _score_…                    an entry → a verdict: the number is on the scale and agrees with the finding
+    _unite                      all verdicts of a reply → one, if they agree
 
-Each step raises NoVerdict with a reason if it fails. A reply may state its verdict several times: `_unite` checks that
-all statements agree.
+Each step raises NoVerdict with a reason if it fails.
 
 Reasons contain the judge's own words. `statements.py` says what counts as a quotation; given the `call` that was
 answered, the parser recognises a verdict that is copied from the text under judgment, even without quotation marks.
@@ -118,13 +120,10 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     """A value of the criterion's domain, or missing."""
     items_schema = _find_items_schema(call)
     statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
-    return _unite(
-        [
-            _score_statement(value, criterion, items_schema, statements)
-            for value in statements.values
-        ],
-        statements,
-    )
+    verdicts = [
+        _score_statement(value, criterion, items_schema, statements) for value in statements.values
+    ]
+    return _unite(verdicts, statements)
 
 
 @_catch_no_verdict
@@ -176,10 +175,9 @@ def read_batched(
     @_catch_no_verdict
     def read_criterion(i: int, key: str) -> Verdict:
         items_schema = _find_items_schema(call, key)
-        entries = fields.find_entries(objects, i, statements.text)
-        return _unite(
-            [_score_content(entry, criteria[i], items_schema) for entry in entries], statements
-        )
+        contents = fields.find_entries(objects, i, statements.text)
+        verdicts = [_score_content(content, criteria[i], items_schema) for content in contents]
+        return _unite(verdicts, statements)
 
     return {criteria[i].name: read_criterion(i, key) for i, key in enumerate(batch_keys(criteria))}
 
@@ -308,9 +306,18 @@ def _score_content(
 def _score_entry(
     entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
 ) -> Verdict:
-    """The value of an entry on the criterion's scale."""
+    """The value of an entry: computed from its items, or its verdict on the criterion's scale."""
     if items_schema is not None or entry.has_items:
-        return _score_items(entry, criterion, items_schema)
+        if not entry.has_items:
+            raise NoVerdict("not the form that was asked for: no list of items")
+        if entry.verdict is not None or items_form(criterion) is None:
+            raise NoVerdict("not the form that was asked for: items")
+        _refuse_null(entry.items, entry)
+        count = None if items_schema is None else items_schema.get("minItems")
+        value, explanation = value_of_items(entry.items, criterion, count)
+        if value is None:
+            raise NoVerdict(f"{explanation}: {entry.reasoning}")
+        return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
     _refuse_null(entry.verdict, entry)
     scale = criterion.scale
     number = _parse_number(entry.verdict, criterion.value_domain)
@@ -331,45 +338,28 @@ def _refuse_null(answer: Any, entry: _Entry) -> None:
 
 
 def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
-    """The schema of the items that a call asks for (in a batch: under this key); None if it asks for none."""
-    schema: Any = None if call is None else call.schema
-    for name in (key, "items"):
-        if name is not None:
-            schema = (schema or {}).get("properties", {}).get(name)
-    if schema is None:
+    """The schema of the list of items that a call asks for (in a batch: under this key); None if it asks for none."""
+    if call is None or call.schema is None:
         return None
-    for alternative in schema.get("anyOf", [schema]):
-        if alternative.get("type") == "array":
-            array: Mapping[str, Any] = alternative
-            return array
-    return {}
-
-
-def _score_items(
-    entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
-) -> Verdict:
-    """The value that is computed from a list of items."""
-    if not entry.has_items:
-        raise NoVerdict("not the form that was asked for: no list of items")
-    if entry.verdict is not None or items_form(criterion) is None:
-        raise NoVerdict("not the form that was asked for: items")
-    _refuse_null(entry.items, entry)
-    count = None if items_schema is None else items_schema.get("minItems")
-    value, explanation = value_of_items(entry.items, criterion, count)
-    if value is None:
-        raise NoVerdict(f"{explanation}: {entry.reasoning}")
-    return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
+    schema: Any = call.schema
+    if key is not None:
+        schema = schema["properties"].get(key, {})
+    items = schema.get("properties", {}).get("items")
+    if items is None:
+        return None
+    alternatives = items.get("anyOf", [items])  # a list, or null if the judge may decline
+    array: Mapping[str, Any] = next((a for a in alternatives if a.get("type") == "array"), {})
+    return array
 
 
 @_catch_no_verdict
 def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
     """1, 0.5 or 0 for A, tie or B."""
     numbers = numbers_of_pairwise_findings()
-    entry = (
-        _read_object(value)
-        if isinstance(value, dict)
-        else _read_line(value, _CHOICE, numbers, statements)
-    )
+    if isinstance(value, dict):
+        entry = _read_object(value)
+    else:
+        entry = _read_line(value, _CHOICE, numbers, statements)
     _refuse_null(entry.verdict, entry)
     match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
     if match is None:
@@ -391,11 +381,8 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     if isinstance(by_number, Mapping) and len(by_number) == n:
         for i in range(1, n + 1):
             rank = by_number.get(str(i))
-            if (
-                isinstance(rank, int | float)
-                and not isinstance(rank, bool)
-                and rank in range(1, n + 1)
-            ):
+            is_number = isinstance(rank, int | float) and not isinstance(rank, bool)
+            if is_number and rank in range(1, n + 1):
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
         got = shortened(str(by_number), 120)
@@ -412,9 +399,9 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
 def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> None:
     """Raise if the finding agrees only with other numbers. One in the judge's own words agrees with all."""
     agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
-    if agreeing_numbers is not None and all(
-        abs(number - agreeing) > 5e-5 for agreeing in agreeing_numbers
-    ):
+    if agreeing_numbers is None:
+        return
+    if not any(abs(number - agreeing) <= 5e-5 for agreeing in agreeing_numbers):
         contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
         raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 
@@ -485,22 +472,18 @@ class _BatchFields:
 
     def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int, text: str) -> list[Any]:
         """The contents of the fields about criterion i. text: the reply, for errors."""
-        names = [_fold_name(name) for name, number in self._exact.items() if number == i]
+        names = tuple(_fold_name(name) for name, number in self._exact.items() if number == i)
         entries: list[Any] = []
         for value in objects:
             for field, content in value.items():
                 criterion = self.criterion_of(field)
                 if criterion == i and content is not None:
                     entries += content if isinstance(content, _SeveralEntries) else (content,)
-                elif criterion is None and any(
-                    _fold_name(field).startswith(name) for name in names
-                ):
-                    raise NoVerdict(
-                        f"two different verdicts: {text}"
-                    )  # "Tone (final)" beside "Tone"
-        if not entries and set(self._exact.values()) == {
-            i
-        }:  # a batch of one: its verdict may come without the name
+                elif criterion is None and _fold_name(field).startswith(names):
+                    # "Tone (final)" beside "Tone".
+                    raise NoVerdict(f"two different verdicts: {text}")
+        is_only_criterion = set(self._exact.values()) == {i}
+        if not entries and is_only_criterion:  # its verdict may come without the name
             entries = [value for value in objects if _has_verdict(value) or _has_items(value)]
         if not entries:
             raise NoVerdict(f"no verdict about it in the reply: {text}")
