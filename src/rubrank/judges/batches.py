@@ -106,13 +106,8 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
             raise judge.wrong("pairs", "a number with batches", "an adaptive design", remedy)
     if judges.most_cost is not None:
         remedy = "A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out."
-        raise InvalidInput(
-            "grade",
-            "batch",
-            "used without a spending limit",
-            f"most_cost: {judges.most_cost:g}",
-            remedy,
-        )
+        got = f"most_cost: {judges.most_cost:g}"
+        raise InvalidInput("grade", "batch", "used without a spending limit", got, remedy)
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput(
@@ -210,12 +205,8 @@ class BatchAsker:
             "url": "/v1/chat/completions",
             "body": body,
         }
-        line = (
-            json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode(
-                "utf-8", "replace"
-            )
-            + b"\n"
-        )
+        text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+        line = text.encode("utf-8", "replace") + b"\n"
         limits = self.endpoint.batch
         max_size = int(limits.megabytes * _MEGABYTE)
         if len(line) > max_size:
@@ -224,11 +215,9 @@ class BatchAsker:
                 "grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, ""
             )
         last = self.files[-1] if self.files else None
-        if (
-            last is None
-            or len(last.purposes) >= limits.requests
-            or last.size + len(line) > max_size
-        ):
+        if last is not None:
+            is_full = len(last.purposes) >= limits.requests or last.size + len(line) > max_size
+        if last is None or is_full:
             token = uuid4().hex
             last = _RequestFile(folder / f"rubrank-{token}.jsonl", token)
             self.files.append(last)
@@ -293,15 +282,12 @@ class BatchRun:
         """The asker of a judge in this round."""
         if id(judge) not in self._askers:
             endpoint = batch_endpoint(judge)
-            settings = [
-                endpoint.base_url,
-                endpoint.model,
-                endpoint.structured,
-                dict(endpoint.extra_body),
-            ]
-            settings_key = json.dumps([*settings, judge.sampling.model_dump()], default=repr)
+            # What was learnt about a server holds for all judges that send it the same parameters.
+            extra = dict(endpoint.extra_body)
+            sampling = judge.sampling.model_dump()
+            settings = [endpoint.base_url, endpoint.model, endpoint.structured, extra, sampling]
             capabilities = self._capabilities.setdefault(
-                settings_key, Capabilities(endpoint, judge.sampling)
+                json.dumps(settings, default=repr), Capabilities(endpoint, judge.sampling)
             )
             self._askers[id(judge)] = BatchAsker(self, judge, capabilities)
         return self._askers[id(judge)]
@@ -462,9 +448,8 @@ class BatchRun:
                 failure = f"batch {state.status}: {state.message or 'no answer'}"
                 self.failed[key] = Reply(None, failure, attempts=0)
         self._book.close_batch(batch.number)
-        hit_limit = any(
-            "limit" in code for code in state.codes
-        )  # too many requests in the queue: transient
+        # Too many requests in the queue are a transient failure.
+        hit_limit = any("limit" in code for code in state.codes)
         if state.status == "failed" and not hit_limit:
             got = state.message or "it failed"
             remedy = "Replies so far are in the cache."

@@ -78,16 +78,15 @@ def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
     by_answer: dict[str, list[int]] = {}
     for i, rollout in enumerate(rollouts):
         candidates = by_answer.setdefault(rollout.answer, [])
+        first = i
         for j in candidates:
-            if (
-                rollout.tool_calls == rollouts[j].tool_calls
-                and rollout.prompt == rollouts[j].prompt
-            ):
-                first_of.append(j)
+            earlier = rollouts[j]
+            if rollout.tool_calls == earlier.tool_calls and rollout.prompt == earlier.prompt:
+                first = j
                 break
-        else:
+        if first == i:
             candidates.append(i)
-            first_of.append(i)
+        first_of.append(first)
     return first_of
 
 
@@ -337,7 +336,10 @@ def _next_of_pivots(
 
 
 def _split(part: list[int], answers: Mapping[Pair, float], number: int) -> list[list[int]]:
-    """The parts of responses after so many rounds of pivots."""
+    """The parts of responses after so many rounds of pivots: above, beside and below each pivot, best first.
+
+    The pivot of a part is the response that was compared with all others in it.
+    """
     if number == 0 or len(part) < 2:
         return [part]
     compared = {i: sum(_sort(i, j) in answers for j in part if j != i) for i in part}
@@ -360,5 +362,6 @@ def _split(part: list[int], answers: Mapping[Pair, float], number: int) -> list[
             beside.append(i)
     parts = []
     for piece in (above, beside, below):
-        parts += _split(piece, answers, number - 1) if piece else []
+        if piece:
+            parts += _split(piece, answers, number - 1)
     return parts

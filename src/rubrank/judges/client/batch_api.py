@@ -217,21 +217,17 @@ class BatchApi:
             status = answer.status
             if status == 200 and isinstance(answer.data, dict):
                 return answer.data
-            error = (
-                answer.data.get("error", answer.data)
-                if isinstance(answer.data, dict)
-                else answer.data
-            )
+            error = answer.data
+            if isinstance(error, dict):
+                error = error.get("error", error)
             message = self._address.hide_secrets(shorten(error_message(error)))
-            if (
-                status in (404, 410) and method == "GET" and "?" not in path
-            ):  # "?": a list of batches
+            is_list = "?" in path  # a page of the list of batches
+            if status in (404, 410) and method == "GET" and not is_list:
                 raise NotFound(f"HTTP {status}: {message}")
             is_transient = status in (0, 200)  # no response, or a body that is not an object
             if not is_transient:
-                is_transient = (
-                    classify_status(status, message, None, {}, self._judge.retry).next == "retry"
-                )
+                outcome = classify_status(status, message, None, {}, self._judge.retry)
+                is_transient = outcome.next == "retry"
             if not is_transient:
                 where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
                 remedy = "Check that the server has a batch API and that the key may use it; else leave out `batch`."

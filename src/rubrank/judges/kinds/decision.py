@@ -56,9 +56,8 @@ from rubrank.verifiers.verifier import Verdict, missing
 _CANNOT_JUDGE = "cannot be judged"  # the option of a choice that gives no verdict
 _MAX_SCORE_LEVELS = 10
 _VERSION = "decision 1"
-_JSON_FACTOR = (
-    4 / 3
-)  # the estimate of tokens is made for prose; JSON has more tokens for its length
+# The estimate of tokens is made for prose; JSON has more tokens for its length.
+_JSON_FACTOR = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -105,21 +104,17 @@ class Decision:
 
         async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
             if part.call is None:
-                return {
-                    part_question.criterion.name: missing(part.problem)
-                    for part_question in part.questions
-                }
+                return {asked.criterion.name: missing(part.problem) for asked in part.questions}
             reply = await asker.ask(part.call)
             verdicts = _read_answers(reply, part.questions, judge.expected)
             report_if_unreadable(asker, part.call, reply, verdicts.values())
             return verdicts
 
         async def ask(request: Request) -> dict[str, Verdict]:
+            parts = await gather_all(map(ask_part, _split_request(question, request, judge)))
             verdicts: dict[str, Verdict] = {}
-            for verdicts_of_part in await gather_all(
-                map(ask_part, _split_request(question, request, judge))
-            ):
-                verdicts |= verdicts_of_part
+            for part in parts:
+                verdicts |= part
             return verdicts
 
         return await judge_requests(list_requests(question), ask)
@@ -140,43 +135,32 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
         (judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens")
     )
     requests: list[_DecisionRequest] = []
-    batch: list[_DecisionQuestion] = []
-    batch_tokens = state_tokens
-
-    def end_batch() -> None:
-        nonlocal batch_tokens
-        if batch:
-            requests.append(_DecisionRequest(tuple(batch), _make_call(state, batch)))
-        batch.clear()
-        batch_tokens = state_tokens
-
+    batches: list[list[_DecisionQuestion]] = []
+    batch_tokens = 0
     for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
         criterion_question = _make_question(key, criterion, language)
         tokens = _count_tokens(criterion_question.body)
         if state_tokens + tokens > limit:
-            end_batch()
             total = f"about {state_tokens + tokens:,} tokens, at most {limit:,} ({limit_name})"
-            requests.append(
-                _DecisionRequest((criterion_question,), None, f"too long for the judge: {total}")
-            )
+            problem = f"too long for the judge: {total}"
+            requests.append(_DecisionRequest((criterion_question,), None, problem))
             continue
-        if batch_tokens + tokens > judge.request_tokens:
-            end_batch()
-        batch.append(criterion_question)
+        if not batches or batch_tokens + tokens > judge.request_tokens:
+            batches.append([])
+            batch_tokens = state_tokens
+        batches[-1].append(criterion_question)
         batch_tokens += tokens
-    end_batch()
+    for batch in batches:
+        body = {"state": state, "questions": {asked.key: asked.body for asked in batch}}
+        names = ", ".join(asked.criterion.name for asked in batch)
+        call = Call(
+            ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
+            prompt_version=_VERSION,
+            purpose=f"{shortened(names, 80)} (decision)",
+            protocol=SYSTEM_ONE,
+        )
+        requests.append(_DecisionRequest(tuple(batch), call))
     return requests
-
-
-def _make_call(state: Mapping[str, Any], questions: Sequence[_DecisionQuestion]) -> Call:
-    body = {"state": state, "questions": {question.key: question.body for question in questions}}
-    names = ", ".join(question.criterion.name for question in questions)
-    return Call(
-        ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
-        prompt_version=_VERSION,
-        purpose=f"{shortened(names, 80)} (decision)",
-        protocol=SYSTEM_ONE,
-    )
 
 
 def _make_state(
@@ -265,24 +249,22 @@ def _read_answers(
     reply: Reply, questions: Sequence[_DecisionQuestion], expected: bool
 ) -> dict[str, Verdict]:
     """A verdict, or missing, for every criterion by its name."""
+    text = reply.text or ""
     answers: Any = None
-    problem = reply.failure or ""
-    if not problem:
+    problem = reply.failure
+    if problem is None:
         try:
-            answers = json.loads(reply.text or "")
+            answers = json.loads(text)
+            if not isinstance(answers, Mapping):
+                problem = "malformed reply: no answers"
         except ValueError:
-            problem = f"malformed reply: {(reply.text or '')[:100]}"
-        if not problem and not isinstance(answers, Mapping):
-            problem = "malformed reply: no answers"
-    verdicts = {}
-    for question in questions:
-        name = question.criterion.name
-        verdicts[name] = (
-            missing(problem)
-            if problem
-            else _read_answer(answers.get(question.key), question, expected)
-        )
-    return verdicts
+            problem = f"malformed reply: {text[:100]}"
+    if problem is not None:
+        return {question.criterion.name: missing(problem) for question in questions}
+    return {
+        question.criterion.name: _read_answer(answers.get(question.key), question, expected)
+        for question in questions
+    }
 
 
 def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Verdict:

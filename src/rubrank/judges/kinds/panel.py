@@ -85,10 +85,8 @@ class Panel:
             lost=sum(judgment.lost for judgment in judgments),
         )
         for judgment in judgments:
-            combined.words = {
-                **judgment.words,
-                **combined.words,
-            }  # the first member that said something counts
+            # The words of the first member that said something are kept.
+            combined.words = {**judgment.words, **combined.words}
         for k, criterion in enumerate(question.criteria):
             _combine_scores(combined, judgments, criterion, judge.combine)
             _combine_outcomes(combined, judgments, question, k)
@@ -122,9 +120,8 @@ def _combine_scores(
         combined.verdicts[i, name] = combine_verdicts(verdicts, criterion, combine)
         lost = [verdict.reason for verdict in verdicts if verdict.value is None]
         if len(lost) == len(verdicts):
-            lost = lost[
-                1:
-            ]  # the combined verdict is missing as well, and is counted for one of them
+            # The combined verdict is missing as well, and is counted for one of them.
+            lost = lost[1:]
         if lost:
             combined.missing.setdefault(name, []).extend(lost)
     domain = criterion.value_domain

@@ -141,12 +141,18 @@ def batched_call(
         form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
         entries.append(_BatchEntry(key, criterion, prompt, form))
         example_texts.append(examples_of_entry(criterion, prompt, form, examples_of_criterion))
+    library_criteria = []  # those that have prompt files
+    for entry in entries:
+        if not entry.is_question:
+            description = _describe_criterion(entry.criterion, entry.prompt, entry.form, entry.key)
+            cannot_judge = _describe_cannot_judge(entry.form, prompt_language)
+            library_criteria.append(_join_lines(description, cannot_judge))
     prompts = [entry.prompt for entry in entries]
     parts = _PromptParts(
         frame,
         prompts,
         task=fill(frame["task"], count=len(criteria)),
-        criteria=[*_describe_questions(frame, entries), *_describe_library_criteria(entries)],
+        criteria=[*_describe_questions(frame, entries), *library_criteria],
         reply=_describe_batch_reply(frame, entries),
         examples=_join_parts(example_texts),
         shared_data=_show_data(criteria, prompts, [rollout]),
@@ -365,13 +371,8 @@ def _show_data(
 ) -> tuple[str, str]:
     """Conversation and reference material."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        raise InvalidInput(
-            "judge",
-            "rollouts",
-            "of one query",
-            "different prompts",
-            "Compare responses to the same.",
-        )
+        remedy = "Compare responses to the same."
+        raise InvalidInput("judge", "rollouts", "of one query", "different prompts", remedy)
     labels = load_prompt("_common", prompts[0].language).labels
     references = [
         f"{fill(labels['reference'], name=names)}\n{text}"
@@ -487,18 +488,6 @@ class _BatchEntry:
         return self.prompt.name == "_question"
 
 
-def _describe_library_criteria(entries: Sequence[_BatchEntry]) -> list[str]:
-    """The descriptions of criteria that have prompt files."""
-    texts = []
-    for entry in entries:
-        if not entry.is_question:
-            description = _describe_criterion(entry.criterion, entry.prompt, entry.form, entry.key)
-            texts.append(
-                _join_lines(description, _describe_cannot_judge(entry.form, entry.prompt.language))
-            )
-    return texts
-
-
 def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[str]:
     """The user's questions: first the shared instructions, then a line for each, followed by its own settings."""
     questions = [entry for entry in entries if entry.is_question]
@@ -541,9 +530,8 @@ def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]
 
 def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
     keys = [entry.key for entry in entries]
-    if len(keys) > 3 and keys == [
-        f"c{number}" for number in range(1, len(keys) + 1)
-    ]:  # save tokens
+    are_numbered = keys == [f"c{number}" for number in range(1, len(keys) + 1)]
+    if are_numbered and len(keys) > 3:  # not all of them, to save tokens
         shown_keys = f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
     else:
         shown_keys = ", ".join(f'"{key}"' for key in keys)

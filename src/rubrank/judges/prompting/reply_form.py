@@ -103,82 +103,68 @@ def make_form(
     criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None
 ) -> ReplyForm:
     """The form of the reply. whole: one verdict, even if the prompt file asks for items; count: items expected."""
-    items = None if whole else _find_items(criterion, prompt)
-    findings = {number: words[0] for number, words in _words_by_number(criterion, [prompt]).items()}
-    item_count = count if items is not None and items.counted else None
+    items = prompt.items
+    if items is not None:
+        has_own_scale = bool(criterion.anchors or criterion.findings)
+        # A rule computes either a number of a range (values = 0) or one of so many values.
+        fits_domain = len(criterion.value_domain.values) == items.values
+        if whole or has_own_scale or not fits_domain:
+            items = None
     return ReplyForm(
         criterion.scale,
         _scale_lines(criterion, prompt),
-        findings,
-        prompt.get("cannot"),
-        items,
-        item_count,
+        findings={n: words[0] for n, words in _words_by_number(criterion, [prompt]).items()},
+        cannot_judge=prompt.get("cannot"),
+        items=items,
+        item_count=count if items is not None and items.counted else None,
     )
-
-
-def _find_items(criterion: Criterion, prompt: Prompt) -> Items | None:
-    """The items that the judge lists; None if the user has set the scale, or no rule fits the domain."""
-    if prompt.items is None or criterion.anchors or criterion.findings:
-        return None
-    # A rule computes either a number of a range (values = 0) or one of so many values.
-    fits = len(criterion.value_domain.values) == prompt.items.values
-    return prompt.items if fits else None
 
 
 def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
     numbers = criterion.scale.asked
-    if criterion.anchors:
-        anchors: Mapping[float, str] = criterion.anchors
-    else:
-        span = numbers[-1] - numbers[0]
-        anchors = {
-            round(numbers[0] + share * span, 10): text for share, text in prompt.anchors.items()
-        }
+    anchors = criterion.anchors
+    lines: list[tuple[str, str]] = []
+    if not anchors:
+        low, span = numbers[0], numbers[-1] - numbers[0]
+        anchors = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
         if criterion.scale.steps:
-            lines = []
             for number, text in sorted(anchors.items(), reverse=True):
                 # Only whole numbers are asked for: 7.5 stands for 7 or 8.
-                label = (
-                    spell(number) if number == int(number) else f"{int(number)}–{int(number) + 1}"
-                )
+                is_whole = number == int(number)
+                label = spell(number) if is_whole else f"{int(number)}–{int(number) + 1}"
                 lines.append((label, text))
             return tuple(lines)
-    return tuple(
-        (spell(number), _anchor_text(number, anchors, prompt)) for number in reversed(numbers)
-    )
-
-
-def _anchor_text(number: float, anchors: Mapping[float, str], prompt: Prompt) -> str:
-    """What the number means; a number without an anchor lies between its neighbours."""
-    for anchor, text in anchors.items():
-        if abs(anchor - number) < 1e-9:
-            return text
-    low = max(anchor for anchor in anchors if anchor < number)
-    high = min(anchor for anchor in anchors if anchor > number)
-    text = load_prompt("_common", prompt.language).labels["interpolated"]
-    return fill(text, low=anchors[low].rstrip(".。"), high=anchors[high].rstrip(".。"))
+    for number in reversed(numbers):
+        meaning = next((text for n, text in anchors.items() if abs(n - number) < 1e-9), None)
+        if meaning is None:  # a number without an anchor lies between its neighbours
+            below = max(n for n in anchors if n < number)
+            above = min(n for n in anchors if n > number)
+            meaning = fill(
+                load_prompt("_common", prompt.language).labels["interpolated"],
+                low=anchors[below].rstrip(".。"),
+                high=anchors[above].rstrip(".。"),
+            )
+        lines.append((spell(number), meaning))
+    return tuple(lines)
 
 
 def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
     """Number → the words of its finding, one of each prompt; empty if no finding is asked for."""
     numbers = criterion.scale.asked
-    words: dict[float, list[str]] = {}
     findings = criterion.findings
-    if findings and all(isinstance(key, str) for key in findings):  # by level
-        for number in numbers:
-            for level in levels(numbers)[
-                ::-1
-            ]:  # worst first, so that the best level that agrees wins
-                if agrees(level, number, numbers):
-                    words[number] = [findings[level]]
-        return words
-    if findings:  # by number
-        for number in numbers:
-            words[number] = [
-                next(word for key, word in findings.items() if abs(float(key) - number) < 1e-6)
-            ]
-        return words
+    if findings and all(isinstance(key, str) for key in findings):  # the user's, by level
+        return {
+            number: [findings[next(level for level in _LEVELS if agrees(level, number, numbers))]]
+            for number in numbers
+        }
+    if findings:  # the user's, by number
+        return {
+            number: [word]
+            for number in numbers
+            for key, word in findings.items()
+            if abs(float(key) - number) < 1e-6
+        }
     if criterion.scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
@@ -188,11 +174,9 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
         if not all_short or not all_different:
             return {}
         return {number: [anchor] for number, anchor in zip(numbers, anchors, strict=True)}
-    for number in numbers:
-        for level in _LEVELS:
-            if agrees(level, number, numbers):
-                words[number] = [prompt.findings[level] for prompt in prompts]
-    return words
+    # Two or three values: each end has its word, and so has the value between them.
+    level_of = dict.fromkeys(numbers, "between") | {numbers[0]: "low", numbers[-1]: "high"}
+    return {n: [prompt.findings[level_of[n]] for prompt in prompts] for n in numbers}
 
 
 def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
@@ -270,7 +254,14 @@ _TEXT: dict[str, Any] = {"type": "string"}
 def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
     """The schema of one verdict, or of a list of items."""
     if form.items is not None:
-        return strict_object({"reasoning": _TEXT, "items": _items_schema(form)})
+        words = [word for word, _ in form.items.words.values()]
+        entry = strict_object({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
+        items: dict[str, Any] = {"type": "array", "items": entry}
+        if form.item_count is not None:
+            items |= {"minItems": form.item_count, "maxItems": form.item_count}
+        if form.cannot_judge:
+            items = {"anyOf": [items, {"type": "null"}]}
+        return strict_object({"reasoning": _TEXT, "items": items})
     numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
     verdict: dict[str, Any] = {"type": "number", "enum": numbers}
     if form.cannot_judge:
@@ -281,16 +272,6 @@ def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
     words = list(dict.fromkeys(form.findings[number] for number in best_first))
     finding = _finding_schema(words, form.cannot_judge, language)
     return strict_object({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
-
-
-def _items_schema(form: ReplyForm) -> dict[str, Any]:
-    assert form.items is not None
-    words = [word for word, _ in form.items.words.values()]
-    entry = strict_object({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
-    array: dict[str, Any] = {"type": "array", "items": entry}
-    if form.item_count is not None:
-        array |= {"minItems": form.item_count, "maxItems": form.item_count}
-    return {"anyOf": [array, {"type": "null"}]} if form.cannot_judge else array
 
 
 def _finding_schema(
@@ -430,13 +411,8 @@ def _responses_of(criterion: Criterion, example: Example, number: int | None = N
 
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
-    return InvalidInput(
-        f"example of {criterion.name!r}",
-        parameter,
-        allowed,
-        brief(got),
-        "See `rubrank help prompts`.",
-    )
+    remedy = "See `rubrank help prompts`."
+    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), remedy)
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
