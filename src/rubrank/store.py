@@ -142,11 +142,12 @@ class Store:
 
     async def read_async(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """The same for an event loop, which goes on while the file is locked."""
+        deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:
                 return self._read_once(sql, values)
             except sqlite3.OperationalError as error:
-                if not _is_locked(error):
+                if not _is_locked(error) or time.monotonic() > deadline:
                     raise
             await asyncio.sleep(_LOCK_RETRY)
 

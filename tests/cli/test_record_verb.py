@@ -94,4 +94,21 @@ def test_a_report_of_scores_shows_the_texts_of_their_rollouts(tmp_path):
         app, ["report", str(records), "-o", str(tmp_path / "x.html"), "--rollouts", str(rollouts)]
     )
     assert refused.exit_code == 2
-    assert "--rollouts must be given with scores, not with records" in refused.stderr
+    assert "--rollouts must be given with scores or rollouts; got records" in refused.stderr
+
+
+def test_an_unknown_rule_names_the_option_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("group,A\nq,1\nq,0\n")
+    line = [
+        "record",
+        str(tmp_path / "scores.csv"),
+        "--criteria",
+        "A",
+        "-o",
+        str(tmp_path / "r.jsonl"),
+        "--others",
+        "foo",
+    ]
+    refused = CliRunner().invoke(app, line)
+    assert refused.exit_code == 2
+    assert "rubrank: record: --others must be" in refused.stderr

@@ -149,7 +149,7 @@ def test_records_are_reported_as_they_were_fused():
     assert run("report", "out.jsonl", "-o", "out.html").exit_code == 0
     done = run("report", "out.jsonl", "-o", "again.html", "--set", "prior=2")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "report: --set prior must be given with scores, not with records; got out.jsonl" in done.stderr
+    assert "report: --set prior must be given with scores or rollouts; got records: out.jsonl" in done.stderr
 
 
 @folded("verb", ["record", "replay", "robustness", "report"])

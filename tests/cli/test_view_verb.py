@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
+from rubrank.evaluation.benchmark import ItemScore
+from rubrank.evaluation.runs import EvalRun, write_run
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
 from rubrank.scores.criterion import CriterionData
@@ -36,12 +38,18 @@ RECORD = GroupRecord(
         (["empty"], "which has neither records nor scored runs"),
         (["r.jsonl", "no.jsonl"], "no such file"),
         (["r.jsonl", "--host", "203.0.113.1"], "an address that is free"),
+        (["r.jsonl", "--rule=gdpo"], "--rule must be given with scores or rollouts; got records"),
+        (["drafts.jsonl", "--rule=gdpo"], "--rule must be given with scores or rollouts; got drafted rubrics"),
+        (["frames.json", "--rule=gdpo"], "--rule must be given with scores or rollouts; got a scored run"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(tmp_path: Path, given: list[str], said: str) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "empty").mkdir()
     write_records(tmp_path / "r.jsonl", [RECORD])
+    (tmp_path / "drafts.jsonl").write_text(json.dumps({"prompt": "Why?", "rubric": {}, "draft": {"items": []}}) + "\n")
+    scored = EvalRun("frames", "a", {"context": "oracle"}, (ItemScore("1", {"correct": 1.0}),), {"accuracy": 1.0})
+    write_run(scored, tmp_path / "frames.json")
     paths = [part if part.startswith("-") or part[0].isdigit() else str(tmp_path / part) for part in given]
     ran = CliRunner().invoke(app, ["view", *paths])
     assert ran.exit_code == 2

@@ -160,6 +160,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
             "training.save_steps must be a multiple of training.updates_per_batch (2); got 3",
         ),
         ({"stages": [STAGE, STAGE]}, "names of stages must be different; got 'all' twice"),
+        ({"stages": [STAGE, {**STAGE, "name": "All "}]}, "names of stages must be different; got 'all' twice"),
         (
             {"training__max_completion_length": 128},
             "training.max_completion_length must be < 128, the model's positions; got 128 tokens of a completion",

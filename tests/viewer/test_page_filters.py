@@ -105,10 +105,18 @@ def test_a_page_says_how_many_criteria_its_filter_leaves_out(record_of: Any) -> 
     index.add_record(record_of({f"c{n:04}": [0.0, 1.0] for n in range(1005)}, [0.0, 1.0]))
     index.add_record(record_of({"c1004": [0.0, 1.0]}, [0.0, 1.0]))
     listed = index.list_criteria(most=1000)
-    assert (len(listed), index.count_criteria(), "c1004" in listed) == (1000, 1005, True)
+    assert (len(listed), len(index.criterion_groups), "c1004" in listed) == (1000, 1005, True)
     name_any = re.search(r"function nameAny\(.*?\n}\n", read_asset("groups.js"), re.DOTALL)
     assert name_any
-    run = json.dumps({"criteria": listed, "criteria_in_all": index.count_criteria()})
+    run = json.dumps({"criteria": listed, "criteria_in_all": len(index.criterion_groups)})
     script = f"{name_any[0]}; console.log(nameAny({run}))"
     done = subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True, timeout=60)
     assert done.stdout == "any (the 1000 most frequent of 1005 are listed)\n"
+
+
+def test_a_criterion_that_is_only_compared_can_be_filtered_by(record_of: Any) -> None:
+    won = ((None, 1.0), (0.0, None))
+    index = Index()
+    index.add_record(record_of({"A": [1.0, 0.0], "B": [None, None]}, [1.0, 0.0], outcomes={"B": won}))
+    assert index.list_criteria(most=10) == ["A", "B"]
+    assert index.list_scores("B") == {"groups": [], "low": [], "high": []}

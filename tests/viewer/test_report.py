@@ -323,10 +323,10 @@ def test_a_source_without_groups_refuses_options_of_groups(tmp_path: Path, line:
     for source in (drafted, scored):
         refused = run(source, *line, "-o", tmp_path / "page.html")
         assert refused.exit_code == 2
-        assert f"{option} must be left out for a source without groups" in " ".join(refused.output.split())
+        assert f"{option} must be given with scores or rollouts" in " ".join(refused.output.split())
         assert not (tmp_path / "page.html").exists()
     refused = run(drafted, "--eval", scored, "-o", tmp_path / "page.html")
-    assert "--eval must be left out" in " ".join(refused.output.split())
+    assert "--eval must be given with scores or rollouts; got drafted rubrics" in " ".join(refused.output.split())
 
 
 def test_a_group_as_the_page_reads_it(demo_records: list[GroupRecord]) -> None:

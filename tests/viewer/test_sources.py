@@ -19,7 +19,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
-from rubrank.viewer.sources import OpenedSource, OpenOptions, open_sources
+from rubrank.viewer.sources import OpenedSource, SourceOptions, open_sources
 
 RUBRIC = """
 criteria:
@@ -35,7 +35,7 @@ def cleanup() -> Iterator[ExitStack]:
 
 
 def open_one(path: Path, cleanup: ExitStack, **options: object) -> OpenedSource:
-    (opened,) = open_sources([path], OpenOptions(**options), cleanup)  # type: ignore[arg-type]
+    (opened,) = open_sources([path], SourceOptions(**options), cleanup)  # type: ignore[arg-type]
     return opened
 
 

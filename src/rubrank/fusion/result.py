@@ -208,14 +208,17 @@ class FusedGroup:
     def flags(self) -> tuple[str, ...]:
         """Warnings for the reader: "no signal", "missing: NAME (2)", "constant: NAME"."""
         flags = ["no signal"] if self.no_signal else []
-        for name, missing, is_constant in zip(
-            self.criteria, self.missing, self.constant, strict=True
-        ):
-            if missing == len(self.reward):
+        is_missing_GK = ~self.known
+        if self.gated is not None:
+            # Judges are not asked about rollouts that a gate has stopped.
+            is_missing_GK &= self.gated.passed[:, None]
+        for k, name in enumerate(self.criteria):
+            if not self.known[:, k].any():
                 continue  # no rollout was scored: a criterion of another query
+            missing = int(is_missing_GK[:, k].sum())
             if missing:
                 flags.append(f"missing: {name} ({missing})")
-            if is_constant:
+            if self.constant[k]:
                 flags.append(f"constant: {name}")
         return tuple(flags)
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rubrank._plain import validate_model
 from rubrank.drafting.evolution import EvolveOptions, Observation, RubricEvolution
-from rubrank.records.record import GroupRecord
-from rubrank.records.unfold import to_array
+from rubrank.records.record import GroupRecord, to_array
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import ScoreTable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,9 +19,7 @@ from rubrank.viewer.server import AccessMiddleware, serve_app
 def serve_drafts(source: Path, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
     """Serve a file of drafted rubrics until Ctrl-C."""
     read_drafts(source)  # a file that cannot be shown is refused before the address is printed
-    serve_app(
-        lambda hosts, token: make_app(source, hosts, token), host=host, port=port, on_ready=on_ready
-    )
+    serve_app(partial(make_app, source), host=host, port=port, on_ready=on_ready)
 
 
 def make_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
@@ -31,10 +30,9 @@ def make_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) 
         row = request.query_params.get("row", "1")
         if not row.isdecimal() or not 1 <= int(row) <= len(drafts):
             return Response(f"row: 1 to {len(drafts)}", 404)
+        page = make_page(drafts, int(row) - 1)
         # A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
-        return Response(
-            make_page(drafts, int(row) - 1).encode("utf-8", "replace"), media_type="text/html"
-        )
+        return Response(page.encode("utf-8", "replace"), media_type="text/html")
 
     def show_style(request: Request) -> Response:
         return Response(read_style(), media_type="text/css")

@@ -5,8 +5,11 @@
     index.list_rows(start=0)                 the rows as plain lists, as the page reads them
     make_curves(index)                       means over the steps of training
     make_step_table(index)                   one row per step
+    compare_runs(index, other)               how two runs differ on the prompts that they share
 
-A group takes some 60 bytes, its name and title, and 20 bytes for each of its criteria.
+Two tables grow with every group. `facts` has one row per group: its step, size, states … `series` has one row for each
+criterion and attribute of a group: the mean, lowest and highest value over its rollouts. A group takes some 60 bytes,
+its name and title, and 20 bytes for each of its criteria. One thread adds groups while others read.
 """
 
 from __future__ import annotations
@@ -28,18 +31,18 @@ _MOST_CURVES = 24  # of a kind
 
 _FACTS = {
     "step": np.int64,
-    "size": np.uint32,
-    "spread": np.float32,
-    "mean": np.float32,
-    "states": np.uint16,
-    "stopped": np.uint32,
-    "rule": np.uint32,
-    "criteria": np.uint32,
-    "prompt": np.uint64,
+    "size": np.uint32,  # rollouts
+    "spread": np.float32,  # highest minus lowest reward
+    "mean": np.float32,  # mean reward
+    "states": np.uint16,  # bits of State
+    "stopped": np.uint32,  # rollouts that a gate stopped
+    "rule": np.uint32,  # number in Index.rules
+    "criteria": np.uint32,  # number in Index.criteria_sets
+    "prompt": np.uint64,  # hash of the prompt
 }
 _SERIES = {
     "group": np.uint32,
-    "series": np.uint32,
+    "series": np.uint32,  # number in Index.series_names
     "mean": np.float32,
     "low": np.float32,
     "high": np.float32,
@@ -91,6 +94,8 @@ class Index:
         self.rules: dict[str, int] = {}
         self.criteria_sets: dict[tuple[str, ...], int] = {}
         """Criteria of a group → number; groups with the same rubric share one."""
+        self.criterion_groups: Counter[str] = Counter()
+        """Criterion → groups that have it, with scores or with comparisons."""
         self.series_names: dict[tuple[str, str], int] = {}
         """("run" | "criterion" | "attribute", name) → number of the series."""
         self.unreadable: list[tuple[int, str]] = []
@@ -102,6 +107,7 @@ class Index:
     def add_record(self, record: Any, measured: Mapping[str, np.ndarray] | None = None) -> None:
         """Add the next group. measured: name → one value per rollout, of attributes that the record does not hold."""
         reward = record.reward
+        names = tuple(criterion.name for criterion in record.criteria)
         row: dict[str, Any] = {
             "step": NO_STEP if record.step is None else record.step,
             "size": len(reward),
@@ -110,14 +116,13 @@ class Index:
             "states": int(find_states(record)),
             "stopped": count_stopped(record),
             "rule": self.rules.setdefault(record.rule, len(self.rules)),
-            "criteria": self.criteria_sets.setdefault(
-                tuple(criterion.name for criterion in record.criteria), len(self.criteria_sets)
-            ),
+            "criteria": self.criteria_sets.setdefault(names, len(self.criteria_sets)),
             "prompt": _hash_prompt(record),
         }
         # A value that no column can hold (a step beyond 64 bits) raises here, before anything is added.
         row = {name: _FACTS[name](value) for name, value in row.items()}
         self._add_series(record, measured or {})
+        self.criterion_groups.update(names)
         self.ids.append(record.group)
         self.titles.append(make_title(record.prompt))
         self.facts.append(**row)
@@ -131,21 +136,20 @@ class Index:
 
     def list_rows(self, start: int = 0) -> dict[str, Any]:
         """The groups from `start` on as one list per column, and the tables that the numbers point into."""
-        end = len(self)
-        facts = {
-            name: self.facts[name][start:end].tolist()
-            for name in ("size", "stopped", "rule", "criteria")
-        }
-        steps = self.facts["step"][start:end].tolist()
+        rows = slice(start, len(self))
+        steps = self.facts["step"][rows].tolist()
         return {
             "start": start,
-            "id": self.ids[start:end],
-            "title": self.titles[start:end],
+            "id": self.ids[rows],
+            "title": self.titles[rows],
             "step": [None if step == NO_STEP else step for step in steps],
-            "states": self.facts["states"][start:end].tolist(),
-            "spread": np.round(self.facts["spread"][start:end].astype(float), 4).tolist(),
-            "mean": np.round(self.facts["mean"][start:end].astype(float), 4).tolist(),
-            **facts,
+            "states": self.facts["states"][rows].tolist(),
+            "spread": np.round(self.facts["spread"][rows].astype(float), 4).tolist(),
+            "mean": np.round(self.facts["mean"][rows].astype(float), 4).tolist(),
+            "size": self.facts["size"][rows].tolist(),
+            "stopped": self.facts["stopped"][rows].tolist(),
+            "rule": self.facts["rule"][rows].tolist(),
+            "criteria": self.facts["criteria"][rows].tolist(),
             "rules": list(self.rules),
             "criteria_sets": [list(names) for names in self.criteria_sets],
         }
@@ -163,18 +167,10 @@ class Index:
 
     def list_criteria(self, most: int) -> list[str]:
         """Names of criteria, in alphabetical order; those that most groups have if there are more than `most`."""
-        counts = np.bincount(self.series["series"], minlength=len(self.series_names))
-        names = [
-            (name, counts[number])
-            for (kind, name), number in list(self.series_names.items())
-            if kind == "criterion"
-        ]
-        names.sort(key=lambda item: -item[1])
-        return sorted(name for name, _ in names[:most])
-
-    def count_criteria(self) -> int:
-        """How many criteria there are."""
-        return sum(kind == "criterion" for kind, _ in list(self.series_names))
+        counts = Counter(
+            dict(self.criterion_groups)
+        )  # a copy, because another thread may add to it
+        return sorted(name for name, _ in counts.most_common(most))
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
         columns: list[tuple[str, str, Any]] = [
@@ -205,9 +201,8 @@ def _hash_prompt(record: Any) -> int:
     """The same number for groups with the same prompt; without a prompt, for groups with the same name."""
     messages = [(message.get("role"), message.get("content")) for message in record.prompt or ()]
     text = json.dumps(messages or record.group, default=str)
-    return int.from_bytes(
-        blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little"
-    )
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _round(values: np.ndarray) -> list[float]:
@@ -227,28 +222,29 @@ def make_curves(index: Index) -> dict[str, Any]:
     n = len(index)
     places, steps, width = _assign_points(index, n)
     used = places >= 0
-    states = index.facts["states"][:n]
-
-    def has_state(state: State) -> np.ndarray:
-        return (states & int(state) > 0).astype(float)
-
-    of_run = {
-        "groups without signal": has_state(State.NO_SIGNAL),
-        "stopped by a gate": index.facts["stopped"][:n] / np.maximum(index.facts["size"][:n], 1),
-        "judges failed": has_state(State.JUDGES_FAILED),
-        "the longest wins": has_state(State.LONGEST_WINS),
-        "spread of rewards": index.facts["spread"][:n].astype(float),
-    }
+    of_run = {**_rate_groups(index), "spread of rewards": index.facts["spread"].astype(float)}
     curves = []
     for name, values in of_run.items():
-        points = _make_points(*_sum_by_place(places[used], values[used], len(steps)), steps)
+        points = _make_points(*_sum_by_place(places[used], values[:n][used], len(steps)), steps)
         # A curve that is zero throughout says nothing: no judges, no gate.
         if any(point[1] for point in points):
             curves.append({"kind": "run", "name": name, "points": points})
+    curves += _make_series_curves(index, n, places, steps)
+    return {"steps": steps, "width": width, "curves": curves}
+
+
+def _rate_groups(index: Index) -> dict[str, np.ndarray]:
+    """For every group, as numbers from 0 to 1: facts that curves and comparisons show."""
+    states, stopped, size = index.facts.take("states", "stopped", "size")
+
+    def has(state: State) -> np.ndarray:
+        return (states & int(state) > 0).astype(float)
+
     return {
-        "steps": steps,
-        "width": width,
-        "curves": curves + _make_series_curves(index, n, places, steps),
+        "groups without signal": has(State.NO_SIGNAL),
+        "stopped by a gate": stopped / np.maximum(size, 1),
+        "judges failed": has(State.JUDGES_FAILED),
+        "the longest wins": has(State.LONGEST_WINS),
     }
 
 
@@ -318,9 +314,8 @@ def make_step_table(index: Index) -> list[dict[str, Any]]:
     stopped_share = np.bincount(at, stopped, minlength=len(every)) / np.maximum(rollouts, 1)
 
     def share(state: State) -> np.ndarray:
-        return np.bincount(
-            at, (states & int(state) > 0).astype(float), minlength=len(every)
-        ) / np.maximum(groups, 1)
+        has_state = (states & int(state) > 0).astype(float)
+        return np.bincount(at, has_state, minlength=len(every)) / np.maximum(groups, 1)
 
     shares = {
         "no_signal": share(State.NO_SIGNAL),
@@ -365,9 +360,8 @@ def _mean_scores(index: Index) -> np.ndarray:
     """For every group the mean over its criteria; NaN without any."""
     n = len(index)
     numbers, groups, means = index.series.take("series", "group", "mean")
-    is_criterion = np.array(
-        [kind == "criterion" for kind, _ in list(index.series_names)] or [False]
-    )
+    kinds = [kind for kind, _ in list(index.series_names)]
+    is_criterion = np.array([kind == "criterion" for kind in kinds] or [False])
     rows = is_criterion[numbers] & (groups < n)
     counts = np.bincount(groups[rows], minlength=n)
     totals = np.bincount(groups[rows], means[rows], minlength=n)
@@ -386,31 +380,15 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
     A difference is the mean over prompts of second minus first, with half of its 95% interval (Student's t, paired).
     """
     mine, theirs = _match_prompts(first, second)
-    of_run = {
-        "groups without signal": State.NO_SIGNAL,
-        "the longest wins": State.LONGEST_WINS,
-        "judges failed": State.JUDGES_FAILED,
-    }
     columns: list[tuple[str, str, np.ndarray, np.ndarray]] = []
-    for name, state in of_run.items():
-        values = [
-            (index.facts["states"] & int(state) > 0).astype(float) for index in (first, second)
-        ]
-        columns.append(("run", name, values[0][mine], values[1][theirs]))
-    stopped = [
-        index.facts["stopped"] / np.maximum(index.facts["size"], 1) for index in (first, second)
-    ]
-    columns.append(("run", "stopped by a gate", stopped[0][mine], stopped[1][theirs]))
+    second_rates = _rate_groups(second)
+    for name, rates in _rate_groups(first).items():
+        columns.append(("run", name, rates[mine], second_rates[name][theirs]))
     for kind, name in first.series_names:
         if (kind, name) in second.series_names:
-            columns.append(
-                (
-                    kind,
-                    name,
-                    _means_of(first, kind, name)[mine],
-                    _means_of(second, kind, name)[theirs],
-                )
-            )
+            before = _means_of(first, kind, name)[mine]
+            after = _means_of(second, kind, name)[theirs]
+            columns.append((kind, name, before, after))
     rows = []
     for kind, name, before, after in columns:
         both = ~np.isnan(before) & ~np.isnan(after)
@@ -418,9 +396,16 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
             continue
         differences = after[both] - before[both]
         moments = Moments(int(both.sum()), float(differences.sum()), float((differences**2).sum()))
-        row = {"kind": kind, "name": name, "prompts": moments.n}
-        row |= {"first": float(before[both].mean()), "second": float(after[both].mean())}
-        rows.append({**row, "difference": moments.mean, "half": moments.half_width})
+        row = {
+            "kind": kind,
+            "name": name,
+            "prompts": moments.n,
+            "first": float(before[both].mean()),
+            "second": float(after[both].mean()),
+            "difference": moments.mean,
+            "half": moments.half_width,
+        }
+        rows.append(row)
     return {"prompts": len(mine), "rows": rows}
 
 

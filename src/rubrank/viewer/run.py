@@ -214,9 +214,8 @@ class _UnpackedFile(GrowingFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         cleanup = ExitStack()
-        self._cleanup = weakref.finalize(
-            self, cleanup.close
-        )  # runs once: in close(), or when the process ends
+        # Runs once: in close(), or when the process ends.
+        self._cleanup = weakref.finalize(self, cleanup.close)
         self.local = Path(cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
         self._spool = cleanup.enter_context(self.local.open("wb"))
         self._position = 0

@@ -26,6 +26,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ from rubrank.viewer.index import (
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
 from rubrank.viewer.run import LiveRun, decode_texts
-from rubrank.viewer.sources import OpenOptions, open_sources
+from rubrank.viewer.sources import SourceOptions, open_sources
 from rubrank.viewer.states import State, find_best
 from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
 
@@ -72,7 +73,7 @@ _MOST_GROUPS = 10_000_000
 _MOST_COMMON = 200
 _LONGEST_LABEL = 10_000  # bytes of a request
 _SEARCH_SECONDS = 0.2  # that one request may search
-_SUMMARIZED = 2000  # groups of a long run that the summary reads
+_MOST_SUMMARIZED = 2000  # groups of a long run that the summary reads
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -91,7 +92,7 @@ def serve(
     host: str,
     port: int,
     on_ready: Callable[[str], None],
-    options: OpenOptions | None = None,
+    options: SourceOptions | None = None,
     labels: Path | None = None,
 ) -> None:
     """Serve until Ctrl-C. on_ready is called with the address once it is known.
@@ -100,7 +101,7 @@ def serve(
     """
     label_file = None if labels is None else LabelFile(labels)
     with ExitStack() as cleanup:
-        opened = open_sources(sources, options or OpenOptions(), cleanup)
+        opened = open_sources(sources, options or SourceOptions(), cleanup)
         with_records = [source for source in opened if source.records is not None]
         names = name_runs([source.path for source in with_records])
         runs = []
@@ -112,29 +113,23 @@ def serve(
             runs.append(run)
         scored_runs = [run for source in opened for run in source.evaluation]
         evaluation = report_data(scored_runs) if scored_runs else None
-
-        def make_application(hosts: Sequence[str], token: str | None) -> Starlette:
-            return make_app(
-                runs, hosts=hosts, token=token, evaluation=evaluation, labels=label_file
-            )
-
+        make_application = partial(make_app, runs, evaluation=evaluation, labels=label_file)
         serve_app(make_application, host=host, port=port, on_ready=on_ready)
 
 
 def serve_app(
-    make_application: Callable[[Sequence[str], str | None], Starlette],
+    make_application: Callable[..., Starlette],
     *,
     host: str,
     port: int,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve an application until Ctrl-C; it is made from the host names that it may answer to, and the token."""
+    """Serve an application until Ctrl-C. It is made with `hosts`, the names that it may answer to, and `token`."""
     token = None if _is_loopback(host) else secrets.token_urlsafe(24)
     listening = _listen(host, port)
-    app = make_application(_LOCAL_NAMES if token is None else (), token)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
-    )
+    app = make_application(hosts=_LOCAL_NAMES if token is None else (), token=token)
+    config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
     on_ready(make_address(host, listening.getsockname()[1], token))
     server.run(sockets=[listening])
 
@@ -266,9 +261,8 @@ def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Respo
         if isinstance(data, Response):
             return data
         # Lone surrogates, which texts may hold, stay escaped: JSONResponse would fail on them.
-        return Response(
-            json.dumps(data, allow_nan=False, separators=(",", ":")), media_type="application/json"
-        )
+        text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+        return Response(text, media_type="application/json")
 
     return answer
 
@@ -295,37 +289,37 @@ class ViewerApi:
         self._runs = runs
         self._evaluation = to_plain_numbers(evaluation)
         self._labels = labels
-        self._cache: dict[tuple[str, int], tuple[Any, Any]] = {}
-        """(what, number of the run) → (state of the run, result)."""
+        self._cache: dict[tuple[Callable[[LiveRun], Any], LiveRun], tuple[Any, Any]] = {}
+        """(function, run) → (state of the run, result of the function)."""
 
     def state(self, request: Request) -> Any:
         """The runs, how far they are read, and what can be filtered by."""
         for run in self._runs:
             run.note_request()
-        labels = self._labels
+        labels = None
+        if self._labels is not None:
+            labels = {"path": str(self._labels.path), "count": self._labels.count()}
         return {
             "runs": [_describe_run(run) for run in self._runs],
             "rules": [f"{name}+" for name in rule_names()],
             "has_evaluation": self._evaluation is not None,
-            "labels": None
-            if labels is None
-            else {"path": str(labels.path), "count": labels.count()},
+            "labels": labels,
         }
 
     def index(self, request: Request) -> Any:
         """Rows of the list from `start` on."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         start = int(request.query_params.get("start", 0))
         return {"epoch": run.epoch, **run.index.list_rows(max(0, start))}
 
     def scores(self, request: Request) -> Any:
         """Lowest and highest score of a criterion in every group."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         return run.index.list_scores(request.query_params["criterion"])
 
     def search(self, request: Request) -> Any:
         """Groups from `start` on whose texts hold the query; searches for a while and says where to go on."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         words = request.query_params["query"][:500].strip().casefold()
         start = max(0, int(request.query_params.get("start", 0)))
         end = time.monotonic() + _SEARCH_SECONDS
@@ -340,7 +334,7 @@ class ViewerApi:
 
     def group(self, request: Request) -> Any:
         """One group, as recorded or with changes: another rule, other weights, gates or λ."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         g = int(request.query_params["g"])
         record = _parse_record(run.read_line(g))
         changes = read_changes(request.query_params.get("changes", ""))
@@ -368,23 +362,22 @@ class ViewerApi:
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "labels are taken as JSON"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
-        return await run_in_threadpool(
-            _answer_with(lambda _: self._put_label(json.loads(body))), request
-        )
+        put_label = _answer_with(lambda _: self._put_label(json.loads(body)))
+        return await run_in_threadpool(put_label, request)
 
     def _put_label(self, label: Any) -> Any:
         if self._labels is None:
-            raise InvalidInput(
-                "view", "labels", "a file", "none", "Start it with `rubrank view … --labels FILE`."
-            )
+            remedy = "Start it with `rubrank view … --labels FILE`."
+            raise InvalidInput("view", "labels", "a file", "none", remedy)
         run = self._runs[int(label["run"])]
-        g = int(label["g"])
-        record = _parse_record(run.read_line(g))
+        record = _parse_record(run.read_line(int(label["g"])))
         group = _name_labelled(run, record)
-        score = None if label["score"] is None else float(label["score"])
-        rollout = int(label["rollout"])
         self._labels.put(
-            record, group=group, rollout=rollout, criterion=str(label["criterion"]), score=score
+            record,
+            group=group,
+            rollout=int(label["rollout"]),
+            criterion=str(label["criterion"]),
+            score=None if label["score"] is None else float(label["score"]),
         )
         return {
             "labels": self._labels.list_group(group, record.size),
@@ -393,8 +386,8 @@ class ViewerApi:
 
     def compare(self, request: Request) -> Any:
         """How two runs differ on the prompts that they share."""
-        first = self._runs[int(request.query_params.get("first", 0))]
-        second = self._runs[int(request.query_params.get("second", 1))]
+        first = self._find_run(request, "first", 0)
+        second = self._find_run(request, "second", 1)
         return to_plain_numbers(compare_runs(first.index, second.index))
 
     def evaluation(self, request: Request) -> Any:
@@ -403,79 +396,77 @@ class ViewerApi:
 
     def same(self, request: Request) -> Any:
         """Groups of all runs with the same prompt, and what each made of it."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         g = int(request.query_params["g"])
         if not 0 <= g < len(run.index):
             return {"groups": []}
         prompt = run.index.facts["prompt"][g]
         groups: list[dict[str, Any]] = []
-        for number, other in enumerate(self._runs):
-            for at in np.flatnonzero(other.index.facts["prompt"] == prompt)[
-                : _MOST_SAME - len(groups)
-            ].tolist():
-                groups.append(_describe_same(number, other, at))
+        for number, other_run in enumerate(self._runs):
+            same = np.flatnonzero(other_run.index.facts["prompt"] == prompt)
+            for at in same[: _MOST_SAME - len(groups)].tolist():
+                groups.append(_describe_same(number, other_run, at))
         return {"groups": groups}
 
     def common(self, request: Request) -> Any:
         """Prompts that two runs share, at the last time each was asked; the largest differences come first."""
-        first = self._runs[int(request.query_params.get("first", 0))]
-        second = self._runs[int(request.query_params.get("second", 1))]
+        first = self._find_run(request, "first", 0)
+        second = self._find_run(request, "second", 1)
         pairs = find_common_prompts(first.index, second.index)
         rows = []
         for mine, theirs, my_mean, their_mean in pairs[:_MOST_COMMON]:
-            rows.append(
-                {
-                    "id": first.index.ids[mine],
-                    "title": first.index.titles[mine],
-                    "groups": [mine, theirs],
-                    "steps": [_step_of(first, mine), _step_of(second, theirs)],
-                    "means": [round(my_mean, 6), round(their_mean, 6)],
-                }
-            )
+            row = {
+                "id": first.index.ids[mine],
+                "title": first.index.titles[mine],
+                "groups": [mine, theirs],
+                "steps": [_step_of(first, mine), _step_of(second, theirs)],
+                "means": [round(my_mean, 6), round(their_mean, 6)],
+            }
+            rows.append(row)
         return {"total": len(pairs), "common": rows}
 
     def curves(self, request: Request) -> Any:
         """Curves and table of steps of every run."""
-        return [
-            self._cached("curves", number, _compute_curves) for number in range(len(self._runs))
-        ]
+        return [self._cached(_compute_curves, run) for run in self._runs]
 
     def summary(self, request: Request) -> Any:
         """Figures over all groups of a run, or over a sample of a long one."""
-        number, _ = self._find_run(request)
-        return self._cached("summary", number, _compute_summary)
+        return self._cached(_compute_summary, self._find_run(request))
 
     def export(self, request: Request) -> Any:
         """Groups as a file: rollouts as CSV, or records as they are. groups: such as "0-59,61"; empty for all."""
-        _, run = self._find_run(request)
+        run = self._find_run(request)
         listed = request.query_params.get("groups", "")
         groups = read_ranges(listed) if listed else list(range(run.count_lines()))
         if max(groups, default=0) >= run.count_lines():
             raise IndexError(max(groups))
         if request.query_params.get("format", "csv") == "csv":
             body: Any = _write_csv(run, groups)
-            name, media_type = "groups.csv", "text/csv; charset=utf-8"
+            name = "groups.csv"
+            media_type = "text/csv; charset=utf-8"
         else:
             body = (run.read_line(g) + b"\n" for g in groups)
-            name, media_type = "groups.jsonl", "application/jsonl"
+            name = "groups.jsonl"
+            media_type = "application/jsonl"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return StreamingResponse(body, media_type=media_type, headers=headers)
 
-    def _find_run(self, request: Request) -> tuple[int, LiveRun]:
-        number = int(request.query_params.get("run", 0))
+    def _find_run(self, request: Request, name: str = "run", default: int = 0) -> LiveRun:
+        """The run whose number is a parameter of the request; raises IndexError if there is none."""
+        number = int(request.query_params.get(name, default))
         if not 0 <= number < len(self._runs):
             raise IndexError(number)
-        self._runs[number].note_request()
-        return number, self._runs[number]
-
-    def _cached(self, what: str, number: int, compute: Callable[[LiveRun], Any]) -> Any:
-        """The result for a run, computed again only after new records."""
         run = self._runs[number]
+        run.note_request()
+        return run
+
+    def _cached(self, compute: Callable[[LiveRun], Any], run: LiveRun) -> Any:
+        """The result for a run, computed again only after new records."""
         run_state = (run.epoch, len(run.index))
-        cached_state, result = self._cache.get((what, number), (None, None))
+        cached_state, result = self._cache.get((compute, run), (None, None))
         if cached_state != run_state:
             result = compute(run)
-            self._cache[what, number] = (run_state, result)
+            self._cache[compute, run] = (run_state, result)
         return result
 
 
@@ -502,7 +493,7 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
         "steps": steps[steps != NO_STEP].tolist(),
         "rules": list(run.index.rules),
         "criteria": run.index.list_criteria(_MOST_CRITERIA),
-        "criteria_in_all": run.index.count_criteria(),
+        "criteria_in_all": len(run.index.criterion_groups),
         **run.describe(),
     }
 
@@ -515,7 +506,7 @@ def _compute_curves(run: LiveRun) -> Any:
 
 def _compute_summary(run: LiveRun) -> Any:
     readable = np.flatnonzero(run.index.facts["states"] & int(State.UNREADABLE) == 0)
-    chosen = readable[:: -(-len(readable) // _SUMMARIZED) or 1]
+    chosen = readable[:: -(-len(readable) // _MOST_SUMMARIZED) or 1]
     summary = RunSummary()
     for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
         summary.add(group)
@@ -577,18 +568,8 @@ def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
     names: dict[str, None] = {}
     for criteria in run.index.criteria_sets:
         names.update(dict.fromkeys(criteria))
-    columns = [
-        "run",
-        "number",
-        "group",
-        "step",
-        "rule",
-        "rollout",
-        "reward",
-        "ranking",
-        "stopped_by",
-    ]
-    columns += [f"score: {name}" for name in names]
+    columns = ["run", "number", "group", "step", "rule", "rollout", "reward", "ranking"]
+    columns += ["stopped_by", *(f"score: {name}" for name in names)]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="")
     writer.writerow({name: _escape_formula(name) for name in columns})

@@ -1,46 +1,56 @@
-"""What `rubrank view` opens besides records, and how each of it becomes a run of records.
+"""What `rubrank view` and `rubrank report` read besides records, and how it becomes records.
 
-    records, a training folder     read as they grow (run.py)
+    records, a training folder     shown as they are; `view` reads them as they grow (run.py)
     scores                         fused as the options say, as `rubrank record` does
-    rollouts and a rubric          graded and fused some groups at a time, while the page is open already
+    rollouts and a rubric          graded and fused; `view` shows the first groups while it grades the rest
     a scored run of `eval`         benchmarks with intervals; it has no groups
     drafted rubrics                a page of their own (drafts.py)
 
-What is fused here is kept in a temporary file of records, which is read like any other and removed at the end.
+What `view` fuses is kept in a temporary file of records, which is read like any other and removed at the end.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rubrank._files import require_file
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.runs import EvalRun, find_runs
 from rubrank.fusion.options import is_local, make_fuse_rule
+from rubrank.grading.grade import grade
 from rubrank.options import FuseOptions
-from rubrank.records.files import record_files, write_records
-from rubrank.records.record import record_table
+from rubrank.records.files import is_records, record_files, write_records
+from rubrank.records.record import GroupRecord, record_table
 from rubrank.rollouts.groups import read_rollouts
 from rubrank.rollouts.rollout import Group
+from rubrank.scores.files import match_own_texts, match_rollouts
+from rubrank.studies.replay.log import Logged, make_batch, read_logged
 from rubrank.tables.columns import Columns
 from rubrank.tables.sources import find_files, format_of
-from rubrank.viewer.run import check_source
 
 _FIRST_GROUPS = 4  # graded before the page opens, so that a wrong rubric is refused at once
 _GROUPS_AT_ONCE = 16
 _KINDS = "records, scores, rollouts with `rubric`, a training folder, a scored run of `eval`, or drafted rubrics"
+_SHOWN_AS_THEY_ARE = {
+    "records": "Records are shown as they were graded and fused. To fuse them again, use `rubrank record`.",
+    "drafted rubrics": "Drafted rubrics have no groups.",
+    "a scored run of `eval`": "A scored run has benchmarks and no groups.",
+}
+"""Kinds of sources that are neither graded nor fused → why options have no effect on them."""
 
 
 @dataclass(frozen=True)
-class OpenOptions:
+class SourceOptions:
     """How sources are read that are not records."""
 
+    verb: Literal["view", "report"] = "view"
+    """The verb that reads them, for errors."""
     rubric: str | None = None
     judges: Any = None
     rollouts: Path | None = None
@@ -49,8 +59,96 @@ class OpenOptions:
     """Where score tables hold what."""
     rollout_columns: dict[str, Any] | None = None
     """Where files of rollouts hold what."""
+    column_names: Collection[str] = ()
+    """The options about columns that are set."""
     fusion: FuseOptions = field(default_factory=FuseOptions)
-    """How scores are fused; the page can fuse every group in another way."""
+    """How scores are fused; the page of `view` can fuse every group in another way."""
+
+    def refuse(self, source: str | Path, kind: str, also: Collection[str] = ()) -> None:
+        """Raise if an option is set that has no effect on a source of this kind. also: more options that are set."""
+        names = [name for name in ("judges", "rollouts") if getattr(self, name) is not None]
+        # A report lists the findings of `lint` about the rubric of records.
+        if self.rubric is not None and (self.verb, kind) != ("report", "records"):
+            names.append("rubric")
+        names += sorted(self.fusion.model_fields_set)
+        for name in (*names, *self.column_names, *also):
+            allowed = "given with scores or rollouts"
+            got = f"{kind}: {source}"
+            raise InvalidInput(self.verb, name, allowed, got, _SHOWN_AS_THEY_ARE[kind], field=name)
+
+
+def read_as_records(
+    source: str, options: SourceOptions, say: Callable[[str], None]
+) -> str | Iterator[GroupRecord]:
+    """The source itself if it has records; else scores, or rollouts that are graded first, fused as the options say.
+
+    say: called with a line about the scores that were read.
+    """
+    if is_records(Path(source)):
+        options.refuse(source, "records")
+        return source
+    lines: list[str] = []
+    content = _read_scores_or_rollouts(source, options, lines.append)
+    if isinstance(content, list):
+        return _grade_and_fuse(content, options, workers=None)
+    records = _fuse_scores(source, content, options)
+    say(f"{lines[0]} Fused by {make_fuse_rule(options.fusion).name}.")
+    return records
+
+
+def _read_scores_or_rollouts(
+    source: str, options: SourceOptions, report: Callable[[str], None] | None = None
+) -> Logged | list[Group]:
+    """The scores of a file, or its rollouts if it has none and they can be graded."""
+    problem: RubrankError | None = None
+    # With a rubric, `view` grades what it is given; a report of scores lists the weaknesses of their rubric.
+    if options.rubric is None or options.verb == "report":
+        try:
+            logged = read_logged(source, options.rollouts, options.columns, report)
+        except RubrankError as error:
+            if options.rollouts is not None:
+                raise
+            problem = error
+        else:
+            if options.judges is not None:
+                got = f"graded already: {source}"
+                raise InvalidInput(options.verb, "judges", "given with rollouts", got, "")
+            return logged
+    try:
+        groups = list(read_rollouts(source, options.rollout_columns).groups)
+    except RubrankError as error:
+        raise problem or error from None
+    if options.rubric is None and not all(group.rubric is not None for group in groups):
+        remedy = f"Name the rubric: rubrank {options.verb} {source} --rubric FILE; or columns with scores: `criteria`."
+        allowed = "scores, or rollouts with a rubric"
+        raise InvalidInput(options.verb, source, allowed, "rollouts without one", remedy)
+    if options.fusion.attributes:
+        remedy = f"Grade first: rubrank grade {source}, then rubrank {options.verb} SCORES --rollouts {source}."
+        got = f"rollouts: {source}"
+        raise InvalidInput(options.verb, "attributes", "given with scores", got, remedy)
+    return groups
+
+
+def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterator[GroupRecord]:
+    """Records of scores, with the texts of `rollouts` or of the scores' own rows."""
+    table, batch = make_batch(logged, options.fusion)
+    if options.rollouts is None:
+        groups = match_own_texts(table, source)
+    else:
+        groups = match_rollouts(table, options.rollouts)
+    return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)
+
+
+def _grade_and_fuse(
+    groups: Sequence[Group], options: SourceOptions, workers: int | None
+) -> Iterator[GroupRecord]:
+    """Records of rollouts, graded by the rubric of the options or by those of their rows."""
+    graded = grade(groups, options.rubric, judges=options.judges, workers=workers)
+    table, batch = make_batch(Logged(graded), options.fusion)
+    return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)
+
+
+# ------------------------------------------------------------------------------------------------ for `rubrank view`
 
 
 @dataclass
@@ -69,15 +167,12 @@ class OpenedSource:
 class GradingFeed:
     """Grades groups in a thread and appends them, fused, to a file of records."""
 
-    def __init__(self, groups: Sequence[Group], options: OpenOptions, records: Path) -> None:
+    def __init__(self, groups: Sequence[Group], options: SourceOptions, records: Path) -> None:
         self.total = len(groups)
         self.done = 0
         self.problem = ""
         self._groups = groups
         self._options = options
-        self._rule = make_fuse_rule(options.fusion)
-        # A rule that normalizes over the batch gets all groups at once: parts would have other rewards.
-        self._first_groups = _FIRST_GROUPS if is_local(self._rule) else len(groups)
         self._records = records
         self._stopped = threading.Event()
         self._thread = threading.Thread(
@@ -86,7 +181,9 @@ class GradingFeed:
 
     def grade_first(self) -> None:
         """Grade some groups in this thread; raises what is wrong with rubric, judges or rollouts."""
-        self._grade(self._groups[: self._first_groups])
+        # A rule that normalizes over the batch gets all groups at once: parts would have other rewards.
+        rule = make_fuse_rule(self._options.fusion)
+        self._grade(_FIRST_GROUPS if is_local(rule) else self.total)
 
     def start(self) -> None:
         """Grade the rest."""
@@ -101,30 +198,29 @@ class GradingFeed:
     def _grade_rest(self) -> None:
         try:
             while self.done < self.total and not self._stopped.is_set():
-                self._grade(self._groups[self.done : self.done + _GROUPS_AT_ONCE])
+                self._grade(_GROUPS_AT_ONCE)
         except (RubrankError, OSError) as error:
             self.problem = f"Grading ended after {self.done} of {self.total} groups: {error}"
 
-    def _grade(self, groups: Sequence[Group]) -> None:
-        from rubrank.grading.grade import grade
-        from rubrank.studies.replay.log import Logged, make_batch
-
-        table = grade(groups, self._options.rubric, judges=self._options.judges, workers=0)
-        table, batch = make_batch(Logged(table), self._options.fusion)
-        write_records(
-            self._records, record_table(table, self._rule, groups=groups, batch=batch), append=True
-        )
+    def _grade(self, number: int) -> None:
+        groups = self._groups[self.done : self.done + number]
+        records = _grade_and_fuse(groups, self._options, workers=0)
+        write_records(self._records, records, append=True)
         self.done += len(groups)
 
 
 def open_sources(
-    paths: Sequence[Path], options: OpenOptions, cleanup: ExitStack
+    paths: Sequence[Path], options: SourceOptions, cleanup: ExitStack
 ) -> list[OpenedSource]:
     """Every path as something that can be shown; raises for the first that cannot. cleanup: removes temporary files."""
     return [_open_source(path, options, cleanup) for path in paths]
 
 
-def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> OpenedSource:
+def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
+    from rubrank.viewer.run import (
+        check_source,
+    )  # needs packages of the extra `serve`, unlike a report
+
     if not path.exists() and not record_files(path, missing_ok=True):
         require_file(path)
     try:
@@ -132,20 +228,11 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
     except InvalidInput as error:
         record_problem = error
     else:
-        for name in ("rubric", "judges", "rollouts"):
-            if getattr(options, name) is not None:
-                remedy = "Records are shown as they were graded and fused."
-                raise InvalidInput(
-                    "view", name, "given with rollouts or scores", f"records: {path}", remedy
-                )
-        for name in sorted(options.fusion.model_fields_set):
-            remedy = "Change the rule, weights and gates on the page, or fuse again with `rubrank record`."
-            raise InvalidInput(
-                "view", name, "given with rollouts or scores", f"records: {path}", remedy
-            )
+        options.refuse(path, "records")
         return OpenedSource(path, path)
     evaluation = find_runs(path)
     if evaluation:
+        options.refuse(path, "a scored run of `eval`")
         return OpenedSource(path, evaluation=evaluation)
     if path.is_dir():
         got = f"the folder {path}, which has neither records nor scored runs"
@@ -153,58 +240,15 @@ def _open_source(path: Path, options: OpenOptions, cleanup: ExitStack) -> Opened
         raise InvalidInput("view", "sources", _KINDS, got, remedy)
     if path.is_file() and not path.read_bytes().strip():
         raise record_problem
-    check_table_file(path)
-    target = Path(cleanup.enter_context(make_folder("view"))) / "records.jsonl"
-    if options.rubric is None:
-        try:
-            write_records(target, _fuse_scores(path, options))
-            return OpenedSource(path, target)
-        except RubrankError as error:
-            score_problem = error
-        groups = _read_graded_by_own_rubrics(path, options, score_problem)
-    else:
-        groups = list(read_rollouts(str(path), options.rollout_columns).groups)
-    if options.fusion.attributes:
-        remedy = f"Grade first: rubrank grade {path}, then rubrank view SCORES --rollouts {path}."
-        raise InvalidInput("view", "attributes", "given with scores", f"rollouts: {path}", remedy)
-    feed = GradingFeed(groups, options, target)
-    feed.grade_first()
-    return OpenedSource(path, target, feed)
-
-
-def check_table_file(path: Path) -> None:
-    """Raise for a file that is no table, by its name: a rubric, a picture, notes."""
     try:
         format_of(find_files(str(path))[0])
-    except RubrankError:
+    except RubrankError:  # by its name no table: a rubric, a picture, notes
         raise InvalidInput("view", "sources", _KINDS, str(path), "") from None
-
-
-def _fuse_scores(path: Path, options: OpenOptions) -> Iterator[Any]:
-    from rubrank.scores.files import match_own_texts, match_rollouts
-    from rubrank.studies.replay.log import make_batch, read_logged
-
-    rule = make_fuse_rule(options.fusion)
-    table, batch = make_batch(read_logged(path, options.rollouts, options.columns), options.fusion)
-    groups = (
-        match_own_texts(table, path)
-        if options.rollouts is None
-        else match_rollouts(table, options.rollouts)
-    )
-    return record_table(table, rule, groups=groups, batch=batch)
-
-
-def _read_graded_by_own_rubrics(
-    path: Path, options: OpenOptions, score_problem: RubrankError
-) -> list[Group]:
-    """Rollouts whose rows hold their rubrics; raises with what is missing for everything else."""
-    try:
-        groups = list(read_rollouts(str(path), options.rollout_columns).groups)
-    except RubrankError:
-        raise score_problem from None
-    if not all(group.rubric is not None for group in groups):
-        remedy = f"Name the rubric: rubrank view {path} --rubric FILE."
-        raise InvalidInput(
-            "view", str(path), "rollouts with a rubric", "rollouts without one", remedy
-        )
-    return groups
+    target = Path(cleanup.enter_context(make_folder("view"))) / "records.jsonl"
+    content = _read_scores_or_rollouts(str(path), options)
+    if isinstance(content, Logged):
+        write_records(target, _fuse_scores(str(path), content, options))
+        return OpenedSource(path, target)
+    feed = GradingFeed(content, options, target)
+    feed.grade_first()
+    return OpenedSource(path, target, feed)

@@ -272,16 +272,8 @@ def _show_estimate(
         return
     size = f"{counted(run.rollouts, 'rollout')} in {counted(run.groups, 'group')}"
     typer.echo(f"{size}: {run.verdicts:,} verdicts of programs, at most {run.judged:,} of judges")
-    currency = f" in {judges.currency}" if judges is not None and judges.currency else ""
-    headings = [
-        "judge",
-        "kind",
-        "model",
-        "calls",
-        "tokens in",
-        "tokens out, at most",
-        f"cost{currency}, at most",
-    ]
+    currency = f" ({judges.currency})" if judges is not None and judges.currency else ""
+    headings = ["judge", "kind", "model", "calls", "tokens in", "tokens out", f"cost{currency}"]
     if batch:
         headings.append("batches")
     rows = []
@@ -292,7 +284,7 @@ def _show_estimate(
             numbers.append(f"{judge.batches:,}")
         rows.append([judge.judge, judge.kind, judge.model, *numbers])
     if rows:
-        table("", headings, rows, words=3)
+        table("at most, if no reply is cached", headings, rows, words=3)
     for name in run.undecided:
         typer.echo(f"no judge decides {name!r}: name one with --judges FILE")
 

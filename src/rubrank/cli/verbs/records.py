@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,12 +21,12 @@ from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions, rollou
 from rubrank.cli.terminal import print_json, say
 from rubrank.cli.verbs.grade import load_judge_file
 from rubrank.cli.verbs.replay import split_rules
-from rubrank.errors import InvalidInput, RubrankError, counted
+from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.options import FuseOptions, Options, option
 from rubrank.viewer import BUDGET_MB, DEFAULT_PORT, TEXT_LIMIT
 
 if TYPE_CHECKING:
-    from rubrank.rollouts.rollout import Group
+    from rubrank.viewer.sources import SourceOptions
 
 
 class SizeOptions(Options):
@@ -36,21 +35,6 @@ class SizeOptions(Options):
     measure: bool = option(True, "Count words and Markdown of the responses.")
     text_limit: int = option(TEXT_LIMIT, "Characters kept of each text; 0: no texts.")
     budget: float = option(BUDGET_MB, "Megabytes that groups may take; texts are cut to fit.")
-
-
-@dataclass(frozen=True)
-class Grading:
-    """How rollouts are graded."""
-
-    rubric: str | None
-    judges: Path | None
-
-    def refuse_judges(self, source: str) -> None:
-        """Raise if there are judges for a source that is graded already."""
-        if self.judges is not None:
-            raise InvalidInput(
-                "report", "judges", "given with rollouts", f"graded already: {source}", ""
-            )
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +75,7 @@ def record(
 
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)
-    compared = [make_fuse_rule(options, name) for name in split_rules(others)]
+    compared = [make_fuse_rule(options, name) for name in split_rules(others, "others")]
     logged = read_logged(scores, rollouts, where.columns(options), say)
     table, batch = make_batch(logged, options)
     groups = None if rollouts is None else match_rollouts(table, rollouts)
@@ -153,37 +137,34 @@ def report(
     from rubrank.records.files import is_records, name_runs
     from rubrank.rubrics.rubric import load_rubric
     from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
+    from rubrank.viewer.sources import read_as_records
 
     check_output_path(
         output, (".html", ".htm"), inputs=(records, rollouts), force=force, verb="report"
     )
     heading = title or f"rubrank report: {name_runs([Path(records)])[0]}"
-    options_of_groups: dict[str, Any] = {"rubric": rubric, "judges": judges, "rollouts": rollouts}
-    for settings in (options, where, size):
-        options_of_groups.update(dict.fromkeys(sorted(settings.model_fields_set), True))
+    source_options = _make_source_options("report", options, where, rubric, judges, rollouts)
     if is_draft_file(Path(records)):
-        _refuse_options(records, "drafted rubrics", {**options_of_groups, "evaluated": evaluated})
+        more = [*size.model_fields_set, *(["evaluated"] if evaluated else [])]
+        source_options.refuse(records, "drafted rubrics", more)
         drafts, size_in_bytes = write_draft_report(records, output, title=heading)
-        _print_written(
-            output, {"drafts": drafts}, counted(drafts, "drafted rubric"), size_in_bytes, as_json
-        )
+        counts = {"drafts": drafts}
+        _print_written(output, counts, counted(drafts, "drafted rubric"), size_in_bytes, as_json)
         return
     scored_runs = [] if is_records(Path(records)) else find_runs(Path(records))
     if scored_runs:
-        _refuse_options(records, "a scored run of `eval`", options_of_groups)
+        source_options.refuse(records, "a scored run of `eval`", size.model_fields_set)
         if evaluated:
             scored_runs += read_runs(evaluated)
         size_in_bytes = write_evaluation_report(report_data(scored_runs), output, title=heading)
-        count = len(scored_runs)
-        _print_written(
-            output, {"scored_runs": count}, counted(count, "scored run"), size_in_bytes, as_json
-        )
+        counts = {"scored_runs": len(scored_runs)}
+        text = counted(len(scored_runs), "scored run")
+        _print_written(output, counts, text, size_in_bytes, as_json)
         return
     if rubric is not None:
         load_rubric(rubric)  # a wrong rubric is refused before anything is read
-    grading = Grading(rubric, judges)
     summary = write_report(
-        _read_records(records, rollouts, where, options, grading),
+        read_as_records(records, source_options, say),
         output,
         title=heading,
         text_limit=size.text_limit,
@@ -196,17 +177,39 @@ def report(
         print_json(vars(summary))
         return
     print(summary.path)
-    parts = [
-        counted(summary.groups, "group"),
-        counted(summary.rollouts, "rollout"),
-        f"{summary.bytes / 1e6:.1f} MB",
-    ]
-    cut = (
-        f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters"
-        if summary.cut_texts
-        else ""
+    groups = counted(summary.groups, "group")
+    text = f"{groups}, {counted(summary.rollouts, 'rollout')}, {summary.bytes / 1e6:.1f} MB"
+    if summary.cut_texts:
+        text += f"; {summary.cut_texts:,} texts cut to {summary.text_limit:,} characters"
+    print(text, file=sys.stderr)
+
+
+def _make_source_options(
+    verb: Literal["view", "report"],
+    options: FuseOptions,
+    where: WhereOptions,
+    rubric: str | None,
+    judges: Path | None,
+    rollouts: Path | None,
+) -> SourceOptions:
+    from rubrank.viewer.sources import SourceOptions
+
+    try:
+        columns = where.columns(options)
+    except UnknownName:
+        if rubric is None:
+            raise
+        columns = None  # a column of rollouts was named, such as that of the prompt
+    return SourceOptions(
+        verb=verb,
+        rubric=rubric,
+        judges=load_judge_file(judges, cache_only=False, dry_run=False),
+        rollouts=rollouts,
+        columns=columns,
+        rollout_columns={**rollout_columns(None, where.group_column), **where.column},
+        column_names=sorted(where.model_fields_set),
+        fusion=options,
     )
-    print(", ".join(parts) + cut, file=sys.stderr)
 
 
 def _print_written(
@@ -218,85 +221,6 @@ def _print_written(
         return
     print(output)
     print(f"{text}, {size_in_bytes / 1e3:,.0f} kB", file=sys.stderr)
-
-
-def _read_records(
-    source: str, rollouts: Path | None, where: WhereOptions, options: FuseOptions, grading: Grading
-) -> Any:
-    """A file of records; or scores, or rollouts that are graded first, fused as the options say."""
-    from rubrank.fusion.options import make_fuse_rule
-    from rubrank.records.files import is_records
-    from rubrank.records.record import record_table
-    from rubrank.scores.files import match_own_texts, match_rollouts
-    from rubrank.studies.replay.log import make_batch, read_logged
-
-    rule = make_fuse_rule(options)
-    if is_records(Path(source)):
-        for name in sorted(options.model_fields_set):
-            remedy = "Fuse them again with `rubrank record`."
-            raise InvalidInput(
-                "report", name, "given with scores, not with records", source, remedy
-            )
-        if rollouts is not None:
-            raise InvalidInput(
-                "report", "rollouts", "given with scores, not with records", source, ""
-            )
-        grading.refuse_judges(source)
-        return source
-    lines: list[str] = []
-    try:
-        logged = read_logged(source, rollouts, where.columns(options), lines.append)
-    except RubrankError:
-        groups = _read_rollouts(source, where)
-        if not groups or rollouts is not None:
-            raise
-        return _grade_groups(source, groups, grading, options)
-    grading.refuse_judges(source)
-    table, batch = make_batch(logged, options)
-    say(f"{lines[0]} Fused by {rule.name}.")
-    texts = match_own_texts(table, source) if rollouts is None else match_rollouts(table, rollouts)
-    return record_table(table, rule, groups=texts, batch=batch)
-
-
-def _refuse_options(source: str, kind: str, given: Mapping[str, Any]) -> None:
-    """Raise if an option is given that has no effect on a source without groups."""
-    for name, value in given.items():
-        if value:
-            allowed = "left out for a source without groups"
-            raise InvalidInput("report", name, allowed, f"{kind}: {source}", "", field=name)
-
-
-def _read_rollouts(source: str, where: WhereOptions) -> list[Group]:
-    """The rollouts of a file; empty if it holds none."""
-    from rubrank.rollouts.groups import read_rollouts
-
-    columns = {**rollout_columns(None, where.group_column), **where.column}
-    try:
-        return list(read_rollouts(source, columns).groups)
-    except RubrankError:
-        return []
-
-
-def _grade_groups(source: str, groups: list[Group], grading: Grading, options: FuseOptions) -> Any:
-    """Rollouts graded by the rubric, or by those in their rows, and fused as the options say."""
-    from rubrank.fusion.options import make_fuse_rule
-    from rubrank.grading.grade import grade
-    from rubrank.records.record import record_table
-    from rubrank.studies.replay.log import Logged, make_batch
-
-    if grading.rubric is None and not all(group.rubric is not None for group in groups):
-        remedy = f"Name the rubric: rubrank report {source} --rubric FILE; or columns with scores: `criteria`."
-        raise InvalidInput(
-            "report", source, "scores, or rollouts with a rubric", "rollouts without one", remedy
-        )
-    if options.attributes:
-        remedy = "Grade first, then: rubrank report SCORES --rollouts ROLLOUTS."
-        raise InvalidInput(
-            "report", "attributes", "given with scores", f"rollouts: {source}", remedy
-        )
-    judges = load_judge_file(grading.judges, cache_only=False, dry_run=False)
-    table, batch = make_batch(Logged(grade(groups, grading.rubric, judges=judges)), options)
-    return record_table(table, make_fuse_rule(options), groups=groups, batch=batch)
 
 
 def view(
@@ -343,43 +267,30 @@ def view(
     try:
         from rubrank.viewer.drafts import serve_drafts
         from rubrank.viewer.server import serve
-        from rubrank.viewer.sources import OpenOptions
     except ImportError as error:
         needed = "starlette, uvicorn and msgspec"
+        got = f"no {error.name}"
         remedy = "pip install 'rubrank[serve]'"
-        raise InvalidInput(
-            "view", "installed packages", needed, f"no {error.name}", remedy
-        ) from None
+        raise InvalidInput("view", "installed packages", needed, got, remedy) from None
     from rubrank.drafting.page import is_draft_file
 
     def announce(address: str) -> None:
-        _print_address(address, browse)
+        typer.echo(address)
+        if browse:
+            import webbrowser
 
+            webbrowser.open(address)
+
+    source_options = _make_source_options("view", options, where, rubric, judges, rollouts)
     if any(is_draft_file(path) for path in sources):
         if len(sources) > 1:
+            allowed = "one file if it has drafted rubrics"
             remedy = "Drafted rubrics are shown one file at a time, without records."
-            raise InvalidInput(
-                "view", "sources", "one file of drafted rubrics", f"{len(sources)} files", remedy
-            )
+            raise InvalidInput("view", "sources", allowed, f"{len(sources)} files", remedy)
+        source_options.refuse(sources[0], "drafted rubrics")
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
         return
-    open_options = OpenOptions(
-        rubric=rubric,
-        judges=load_judge_file(judges, cache_only=False, dry_run=False),
-        rollouts=rollouts,
-        columns=where.columns(options) if rubric is None else None,
-        rollout_columns={**rollout_columns(None, where.group_column), **where.column},
-        fusion=options,
-    )
-    serve(sources, host=host, port=port, on_ready=announce, options=open_options, labels=labels)
-
-
-def _print_address(address: str, browse: bool) -> None:
-    typer.echo(address)
-    if browse:
-        import webbrowser
-
-        webbrowser.open(address)
+    serve(sources, host=host, port=port, on_ready=announce, options=source_options, labels=labels)
 
 
 def export(

@@ -244,8 +244,11 @@ def _choose_rules(rules: str | None, options: FuseOptions, usual: str) -> list[s
     return split_rules(rules)
 
 
-def split_rules(text: str) -> list[str]:
-    """The rules in a,b,c; commas within brackets or quotes belong to a constant. Raises for an unknown rule."""
+def split_rules(text: str, field: str = "rules") -> list[str]:
+    """The rules in a,b,c; commas within brackets or quotes belong to a constant.
+
+    Raises for an unknown rule. field: the option that holds the text, for the error.
+    """
     from rubrank.fusion.rules import find_rule, rule_names
 
     if text.strip() == "all":
@@ -256,7 +259,7 @@ def split_rules(text: str) -> list[str]:
         try:
             find_rule(rule)  # before anything is read
         except InvalidInput as error:
-            error.field = "rules"
+            error.field = field
             raise
     return chosen
 

@@ -326,7 +326,8 @@ class Config(EngineOptions):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
-        names = [stage.name for stage in self.stages]
+        # Names of files and metrics: "all" and "All " would be one name on some systems.
+        names = [stage.name.strip().casefold() for stage in self.stages]
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             remedy = "Metrics and records tell stages apart by their names."

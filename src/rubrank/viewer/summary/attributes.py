@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from rubrank.fusion.control.student_t import student_t_975
-from rubrank.records.record import GroupRecord
-from rubrank.records.unfold import to_array
+from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.summary.figures import Moments
 from rubrank.viewer.summary.group_arrays import GroupArrays, mean_of_present

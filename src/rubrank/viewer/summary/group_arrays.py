@@ -14,8 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from rubrank.records.record import GroupRecord
-from rubrank.records.unfold import to_array
+from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores import kendall
 from rubrank.scores.outcomes import least_difference
 from rubrank.scores.spread import ROUNDING
