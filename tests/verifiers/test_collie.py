@@ -8,8 +8,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared import checks as c
-from rubrank.verifiers.shared import primitives as p
+from rubrank.verifiers.items import primitives as p
 from rubrank.verifiers.verifier import find_verifier
 
 COLLIE = find_verifier("Collie")
@@ -49,11 +48,11 @@ SAMPLE = Text("The cat sat. The dog ran off!\n\n- **One** thing\n- two\n\n# End"
         (p.at("word", 99), None),
         (p.index_of("word", "DOG"), 5),
         (p.index_of("word", "cow"), None),
-        (p.most("sentence", p.count("word")), 4),
-        (p.least("sentence", p.count("word")), 1),
-        (p.total("paragraph", p.count("word")), 11),
-        (p.average("sentence", p.count("word")), 2.2),
-        (p.most("code_block", p.count("word")), None),
+        (p.aggregate("max", "sentence", p.count("word")), 4),
+        (p.aggregate("min", "sentence", p.count("word")), 1),
+        (p.aggregate("sum", "paragraph", p.count("word")), 11),
+        (p.aggregate("mean", "sentence", p.count("word")), 2.2),
+        (p.aggregate("max", "code_block", p.count("word")), None),
     ],
 )
 def test_measures(measure, value):
@@ -90,27 +89,27 @@ def test_tests(test, yes, no):
 
 
 def words(relation, n):
-    return c.holds(p.count("word"), p.number(relation, n))
+    return p.holds(p.count("word"), p.number(relation, n))
 
 
 @folded(
     ("check", "yes", "no"),
     [
-        (c.every("sentence", words("at most", 2)), "One two. Three.", "One. Two three four."),
-        (c.every("sentence", words("at most", 2)), "One.", ""),
-        (c.every("sentence", words("at most", 2), vacuous=True), "", "One two three."),
-        (c.some("sentence", words("exactly", 1)), "One two. Three.", "One two. Three four."),
-        (c.none("sentence", words("exactly", 1)), "One two.", "One."),
-        (c.at_least("sentence", words("exactly", 1), 2), "Go. Run. See it.", "Go. See it."),
-        (c.at_most("word", c.holds(p.whole(), p.upper()), 1), "NO way", "NO WAY"),
-        (c.exactly("paragraph", words("at least", 1), 2), "a\n\nb", "a"),
-        (c.in_order("word", p.count("letter"), "increasing"), "I am the only", "I am so"),
-        (c.in_order("word", p.count("letter"), "decreasing"), "only the am I", "a b"),
-        (c.in_order("sentence", p.at("word", 1), "same"), "We go. We see.", "We go. I see."),
-        (c.in_order("word", p.whole(), "different"), "a b c", "a b A"),
-        (c.both(words("at least", 1), words("at most", 2)), "a b", "a b c"),
-        (c.either(words("exactly", 1), words("exactly", 3)), "a b c", "a b"),
-        (c.negated(words("exactly", 1)), "a b", "a"),
+        (p.every("sentence", words("at most", 2)), "One two. Three.", "One. Two three four."),
+        (p.every("sentence", words("at most", 2)), "One.", ""),
+        (p.every("sentence", words("at most", 2), vacuous=True), "", "One two three."),
+        (p.count_passing("sentence", words("exactly", 1), "at least", 1), "One two. Three.", "One two. Three four."),
+        (p.count_passing("sentence", words("exactly", 1), "exactly", 0), "One two.", "One."),
+        (p.count_passing("sentence", words("exactly", 1), "at least", 2), "Go. Run. See it.", "Go. See it."),
+        (p.count_passing("word", p.holds(p.whole(), p.upper()), "at most", 1), "NO way", "NO WAY"),
+        (p.count_passing("paragraph", words("at least", 1), "exactly", 2), "a\n\nb", "a"),
+        (p.in_order("word", p.count("letter"), "increasing"), "I am the only", "I am so"),
+        (p.in_order("word", p.count("letter"), "decreasing"), "only the am I", "a b"),
+        (p.in_order("sentence", p.at("word", 1), "same"), "We go. We see.", "We go. I see."),
+        (p.in_order("word", p.whole(), "different"), "a b c", "a b A"),
+        (p.both(words("at least", 1), words("at most", 2)), "a b", "a b c"),
+        (p.either(words("exactly", 1), words("exactly", 3)), "a b c", "a b"),
+        (p.negated(words("exactly", 1)), "a b", "a"),
     ],
 )
 def test_checks(check, yes, no):

@@ -22,7 +22,7 @@ from rubrank.texts.lexicon import could_be_verb, count_syllables, is_emoji
 from rubrank.texts.text import Text
 from rubrank.verifiers import load
 from rubrank.verifiers.ifbench import format as ifbench_format
-from rubrank.verifiers.items.instruction_items import drop_nulls
+from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.shared.instruction import count_word
 from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
@@ -62,9 +62,9 @@ def test_every_published_prompt_can_be_checked() -> None:
     assert len(IDS) == 58
     for row in prompts:
         for name, kwargs in zip(row["instruction_id_list"], row["kwargs"], strict=True):
-            given = drop_nulls({**kwargs, "relation": None})
-            assert given == kwargs
-            VERIFIERS[name].check_parameters(given)
+            verifier, params = public_params(name, {**kwargs, "relation": None})
+            assert (verifier.name, params) == (name, kwargs)
+            verifier.check_parameters(params)
 
 
 @needs_data

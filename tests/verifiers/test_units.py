@@ -5,7 +5,7 @@ from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.words import count_segmented_words
-from rubrank.verifiers.shared.persons import find_first_person
+from rubrank.verifiers.paper.presence import find_first_person
 from rubrank.verifiers.verifier import find_verifier
 
 

@@ -1,4 +1,4 @@
-"""COLLIE: constraints written as data; `rubrank.verifiers.shared.primitives` defines what they mean.
+"""COLLIE: constraints written as data; `primitives.py` defines what they mean.
 
     constraints:
       - {level: sentence, transform: count, relation: exactly, value: 3}
@@ -48,10 +48,8 @@ from pydantic import (
 
 from rubrank._plain import Strict
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared import checks as c
-from rubrank.verifiers.shared import primitives as p
-from rubrank.verifiers.shared.checks import Check
-from rubrank.verifiers.shared.primitives import Level, TextMeasure
+from rubrank.verifiers.items import primitives as p
+from rubrank.verifiers.items.primitives import Check, Level, Order, TextMeasure
 from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.shared.relation import Relation, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
@@ -78,7 +76,6 @@ _SYMBOLS = {
     ">": "more than",
     "<": "less than",
 }
-_AGGREGATES = {"max": p.most, "min": p.least, "sum": p.total, "mean": p.average}
 _CASES: dict[str, Callable[[], p.Test]] = {
     "uppercase": p.upper,
     "lowercase": p.lower,
@@ -102,7 +99,7 @@ def _translate_relation(word: object) -> object:
 
 
 AnyRelation: TypeAlias = Annotated[
-    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | c.Order,
+    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | Order,
     BeforeValidator(_translate_relation),
 ]
 
@@ -130,7 +127,7 @@ class CollieMeasure(_Part):
 def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
     """Return the function that the data describes; ValueError if it describes none."""
     level = spec.level
-    transform = str(spec.transform)
+    transform: Any = spec.transform
     if transform == "text":
         return p.whole()
     if transform == "distinct":
@@ -139,12 +136,12 @@ def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
         if not spec.at:
             raise ValueError("transform position needs `at`: 1 is the first, -1 the last")
         return p.at(level, spec.at)
-    if transform in _AGGREGATES:
+    if transform in ("max", "min", "sum", "mean"):
         if spec.inner is None:
             raise ValueError(
                 f"transform {transform} needs `inner`: what is measured in each {level}"
             )
-        return _AGGREGATES[transform](level, build_measure(spec.inner))
+        return p.aggregate(transform, level, build_measure(spec.inner))
     if transform == "index_of":
         if spec.of is None:
             raise ValueError("transform index_of needs `of`: the piece that is looked for")
@@ -202,66 +199,59 @@ class Constraint(_Part):
 def build_check(spec: Constraint, vacuous: bool) -> Check:
     """Return the function that the data describes; ValueError if it describes none."""
     if spec.all_of is not None:
-        return c.both(*(part.compile(vacuous=vacuous) for part in spec.all_of))
+        return p.both(*(part.compile(vacuous=vacuous) for part in spec.all_of))
     if spec.any_of is not None:
-        return c.either(*(part.compile(vacuous=vacuous) for part in spec.any_of))
+        return p.either(*(part.compile(vacuous=vacuous) for part in spec.any_of))
     if spec.negated is not None:
-        return c.negated(spec.negated.compile(vacuous=vacuous))
+        return p.negated(spec.negated.compile(vacuous=vacuous))
     if spec.transform == "for_each":
         return _build_for_each(spec, vacuous)
     if spec.values is not None:
         raise ValueError("`values` needs transform for_each: one value for each unit")
-    return c.holds(build_measure(spec), build_test(spec.relation, spec.value))
+    return p.holds(build_measure(spec), build_test(spec.relation, spec.value))
 
 
 def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
     inner = p.whole() if spec.inner is None else build_measure(spec.inner)
-    if spec.relation in get_args(c.Order):
-        return c.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
+    if spec.relation in get_args(Order):
+        return p.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
     if spec.values is not None:
         return _build_in_turn(spec, inner, spec.values)
     if spec.check is not None:
         check = spec.check.compile(vacuous=vacuous)
     else:
-        check = c.holds(inner, build_test(spec.relation, spec.value))
+        check = p.holds(inner, build_test(spec.relation, spec.value))
     if spec.reduction == "all":
-        return c.every(spec.level, check, vacuous=vacuous)
-    if spec.reduction == "any":
-        return c.some(spec.level, check)
-    if spec.reduction == "none":
-        return c.none(spec.level, check)
-    reductions = {"at least": c.at_least, "at most": c.at_most, "exactly": c.exactly}
-    return reductions[spec.reduction](spec.level, check, _reduction_count(spec))
+        return p.every(spec.level, check, vacuous=vacuous)
+    return p.count_passing(spec.level, check, *_read_reduction(spec))
 
 
 def _build_in_turn(spec: Constraint, inner: TextMeasure, values: Sequence[Any]) -> Check:
     """Compare each unit with its own value."""
     if spec.value is not None or spec.check is not None:
         raise ValueError("`values` stands in the place of `value` and `check`")
-    checks = [c.holds(inner, build_test(spec.relation, value)) for value in values]
-    relation: Any
+    checks = [p.holds(inner, build_test(spec.relation, value)) for value in values]
     if spec.reduction == "all":
-        relation, count = "exactly", len(checks)
-    elif spec.reduction == "any":
-        relation, count = "at least", 1
-    elif spec.reduction == "none":
-        relation, count = "exactly", 0
-    else:
-        relation, count = spec.reduction, _reduction_count(spec)
-    return c.in_turn(spec.level, checks, relation, count)
+        return p.in_turn(spec.level, checks, "exactly", len(checks))
+    return p.in_turn(spec.level, checks, *_read_reduction(spec))
 
 
-def _reduction_count(spec: Constraint) -> int:
+def _read_reduction(spec: Constraint) -> tuple[Relation, int]:
+    """How many units must pass, for every reduction but "all"."""
+    if spec.reduction == "any":
+        return "at least", 1
+    if spec.reduction == "none":
+        return "exactly", 0
     if spec.n is None:
         raise ValueError(f"reduction {spec.reduction!r} needs `n`")
-    return spec.n
+    return spec.reduction, spec.n  # type: ignore[return-value]
 
 
 def build_test(relation: Any, value: Any) -> p.Test:
     """Return the test that relation and value describe; ValueError if they describe none."""
     if relation in _CASES:
         return _CASES[relation]()
-    if relation is None or value is None or relation in get_args(c.Order):
+    if relation is None or value is None or relation in get_args(Order):
         raise ValueError(
             f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie"
         )

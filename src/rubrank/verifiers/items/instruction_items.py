@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from rubrank._plain import Strict
-from rubrank.errors import InvalidInput, RubrankError
+from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.ifeval.ids import public_params, resolve
 from rubrank.verifiers.shared.public_tools import public_language
-from rubrank.verifiers.shared.relation import Relation, compare_count
+from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import (
     UNIT,
     Answer,
     Compat,
     Mode,
     Verdict,
-    find_verifier,
     loose_variants,
     missing,
     verifier,
@@ -61,31 +59,52 @@ def ifbench_item(
         be decided.
     Not covered: the benchmark's score over all items.
     """
-    names = instruction_id_list
-    parameters = kwargs or [{}] * len(names)
+    rollout = Rollout(response=text.raw, reasoning="")
+    broken = _find_broken(rollout, instruction_id_list, kwargs, compat, mode)
+    if isinstance(broken, Verdict):
+        return broken
+    total = len(instruction_id_list)
+    reason = "; ".join([f"{total - len(broken)} of {total} constraints hold", *broken])
+    if score == "all":
+        return float(not broken), reason
+    return 1 - len(broken) / total, reason
+
+
+def _find_broken(
+    rollout: Rollout,
+    names: list[str],
+    kwargs: list[dict[str, Any] | None] | None,
+    compat: Compat,
+    mode: Mode,
+) -> list[str] | Verdict:
+    """The instructions that are not followed, with the reasons; a missing verdict if one cannot be decided."""
+    parameters = [None] * len(names) if kwargs is None else kwargs
     if not names or len(parameters) != len(names):
         return missing(f"{len(names)} ids and {len(parameters)} kwargs: one for each id is needed")
-    rollout = Rollout(response=text.raw, reasoning="")
     broken: list[str] = []
     for name, params in zip(names, parameters, strict=True):
-        try:
-            constraint = find_verifier(name)
-            checked = constraint.check_parameters(drop_nulls(params))
-        except InvalidInput as error:
-            return missing(str(error))
-        verdict = constraint.verify(rollout, checked, compat=compat, mode=mode)
+        verdict = follow_instruction(rollout, name, params, compat, mode)
         if verdict.value is None:
-            return missing(verdict.reason)
-        if verdict.value != 1:
+            return verdict
+        if not verdict.value:
             broken.append(f"{name}: {verdict.reason}")
-    share = 1 - len(broken) / len(names)
-    reason = "; ".join([f"{len(names) - len(broken)} of {len(names)} constraints hold", *broken])
-    return (share if score == "share" else float(not broken)), reason
+    return broken
 
 
-def drop_nulls(kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a public file gives for an id, without nulls."""
-    return {key: value for key, value in (kwargs or {}).items() if value is not None}
+def follow_instruction(
+    rollout: Rollout, name: str, kwargs: dict[str, Any] | None, compat: Compat, mode: Mode
+) -> Verdict:
+    """Return the verdict on one public instruction: 1 only if it is followed entirely; missing if it is unknown."""
+    try:
+        instruction, params = public_params(name, kwargs)
+        verdict = instruction.verify(
+            rollout, instruction.check_parameters(params), compat=compat, mode=mode
+        )
+    except RubrankError as error:
+        return missing(str(error))
+    if verdict.value is None:
+        return verdict
+    return Verdict(float(verdict.value == instruction.domain.high), verdict.reason)
 
 
 # ---- LiveBench ------------------------------------------------------------------------------------------------------
@@ -113,43 +132,18 @@ def live_bench(
     Not covered: LiveBench's other categories, whose answers have a ground truth (`GroundTruthMatch`).
     upstream: each instruction in its public reading.
     """
-    names = instruction_id_list
-    parameters = kwargs if kwargs is not None else [None] * len(names)
-    if not names or len(parameters) != len(names):
-        return missing(
-            f"{len(names)} instructions and {len(parameters)} kwargs: one for each is needed"
-        )
     solutions = _SOLUTION.findall(rollout.answer)
     if solutions and solutions[-1].strip():
         rollout = rollout.with_answer(solutions[-1].strip())
-    broken: list[str] = []
-    for name, params in zip(names, parameters, strict=True):
-        verdict = follow_instruction(rollout, name, params, compat, mode)
-        if verdict.value is None:
-            return missing(verdict.reason)
-        if not verdict.value:
-            broken.append(f"{name} ({verdict.reason})")
-    share = 1 - len(broken) / len(names)
-    reason = f"{len(names) - len(broken)} of {len(names)} instructions followed"
+    broken = _find_broken(rollout, instruction_id_list, kwargs, compat, mode)
+    if isinstance(broken, Verdict):
+        return broken
+    total = len(instruction_id_list)
+    reason = f"{total - len(broken)} of {total} instructions followed"
     if broken:
         reason += f"; not {'; '.join(broken[:3])}"
+    share = 1 - len(broken) / total
     return (float(not broken) + share) / 2, reason
-
-
-def follow_instruction(
-    rollout: Rollout, name: str, kwargs: dict[str, Any] | None, compat: Compat, mode: Mode
-) -> Verdict:
-    """Return the verdict on one public instruction: 1 only if it is followed entirely; missing if it is unknown."""
-    try:
-        instruction, params = public_params(name, kwargs)
-        verdict = instruction.verify(
-            rollout, instruction.check_parameters(params), compat=compat, mode=mode
-        )
-    except RubrankError as error:
-        return missing(str(error))
-    if verdict.value is None:
-        return verdict
-    return Verdict(float(verdict.value == instruction.domain.high), verdict.reason)
 
 
 # ---- Multi-IF -------------------------------------------------------------------------------------------------------
@@ -199,41 +193,28 @@ def multi_if(
         return missing(f"{len(turns)} turns with instructions, {len(answers)} answers")
     prompts = [message.content for message in rollout.prompt if message.role == "user"]
     prompts = ([""] * len(turns) + prompts)[-len(turns) :]
-    results: list[tuple[str, Verdict]] = []
-    try:
-        for turn, answer, prompt in zip(turns, answers, prompts, strict=True):
-            results += check_turn(turn, answer, compat, mode, prompt)
-    except RubrankError as error:
-        return missing(str(error))
-    if not results:
+    broken: list[str] = []
+    total = 0
+    for turn, answer, prompt in zip(turns, answers, prompts, strict=True):
+        message = Message(role="user", content=prompt)
+        reply = Rollout(prompt=(message,), response=answer, reasoning="")
+        for name, kwargs in zip(turn.instruction_id_list, turn.kwargs, strict=True):
+            verdict = None
+            if compat == "upstream":
+                verdict = _check_count_upstream(name, kwargs, answer, mode)
+            if verdict is None:
+                verdict = follow_instruction(reply, name, kwargs, compat, mode)
+            if verdict.value is None:
+                return missing(f"{name}: {verdict.reason}")
+            if not verdict.value:
+                broken.append(name)
+            total += 1
+    if not total:
         return missing("no instructions")
-    for name, verdict in results:
-        if verdict.value is None:
-            return missing(f"{name}: {verdict.reason}")
-    broken = [name for name, verdict in results if not verdict.value]
-    reason = f"{len(results) - len(broken)} of {len(results)} instructions followed"
+    reason = f"{total - len(broken)} of {total} instructions followed"
     if broken:
         reason += f"; not {', '.join(broken[:5])}"
-    return 1 - len(broken) / len(results), reason
-
-
-def check_turn(
-    turn: Turn, answer: str, compat: Compat, mode: Mode, prompt: str = ""
-) -> Sequence[tuple[str, Verdict]]:
-    """Return each instruction of the turn with its verdict: 1 only if it is followed entirely."""
-    rollout = Rollout(prompt=(Message(role="user", content=prompt),), response=answer, reasoning="")
-    results: list[tuple[str, Verdict]] = []
-    for name, kwargs in zip(turn.instruction_id_list, turn.kwargs, strict=True):
-        instruction, params = public_params(name, kwargs)
-        checked = instruction.check_parameters(params)
-        verdict = None
-        if compat == "upstream":
-            verdict = _check_count_upstream(instruction.name, checked, answer, mode)
-        if verdict is None:
-            verdict = instruction.verify(rollout, checked, compat=compat, mode=mode)
-        value = None if verdict.value is None else float(verdict.value == instruction.domain.high)
-        results.append((name, Verdict(value, verdict.reason)))
-    return results
+    return 1 - len(broken) / total, reason
 
 
 # Multi-IF has its own counters for words and sentences, by the language it detects in the answer:
@@ -254,10 +235,18 @@ _HINDI_END = re.compile(r"(?<=[।!?])\s*")
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2b55]\ufe0f?")
 
 
-def _check_count_upstream(name: str, params: BaseModel, answer: str, mode: Mode) -> Verdict | None:
+def _check_count_upstream(
+    instruction_id: str, kwargs: dict[str, Any] | None, answer: str, mode: Mode
+) -> Verdict | None:
     """Return the verdict by Multi-IF's own counters; None if it has none for the instruction or the language."""
+    name, _ = resolve(instruction_id)
     if name not in (WORDS, SENTENCES):
         return None
+    try:
+        instruction, given = public_params(instruction_id, kwargs)
+        params: Any = instruction.check_parameters(given)
+    except RubrankError:
+        return None  # whoever checks the instruction next says what is wrong with its arguments
     if answer.strip() and public_language(answer) == "th":
         return missing("words and sentences of Thai are counted by a tool that is not included")
     unit = "word" if name == WORDS else "sentence"
@@ -266,8 +255,8 @@ def _check_count_upstream(name: str, params: BaseModel, answer: str, mode: Mode)
         count = public_count(name, variant)
         if count is None or not variant.strip():
             return verdict
-        relation: Relation = getattr(params, "relation", "at least")
-        is_right, reason = compare_count(count, unit, relation, getattr(params, f"num_{unit}s"))
+        number = getattr(params, f"num_{unit}s")
+        is_right, reason = compare_count(count, unit, params.relation, number)
         verdict = Verdict(float(is_right), reason)
         if is_right:
             break

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from rubrank._plain import word_set
 from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.code.syntax import find_syntax_error
+from rubrank.verifiers.text.markup import VOID, check_html
 from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, verifier
 
 Format: TypeAlias = Literal[
@@ -34,7 +34,6 @@ Format: TypeAlias = Literal[
 ]
 _DELIMITER = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?[ \t]*+)?$")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,5000})?(/?)>")
-_VOID = word_set("area base br col embed hr img input link meta source track wbr")
 # A dollar opens before what is no space, and closes after what is none and before no digit: not in "$5 and $6".
 _LATEX = re.compile(
     r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
@@ -45,7 +44,7 @@ _MARKUP = re.compile(
 )
 
 
-@verifier("FormatRequirement", family="format", domain=BINARY, version=3, how="both")
+@verifier("FormatRequirement", family="format", domain=BINARY, version=4, how="both")
 def format_requirement(
     text: Text,
     *,
@@ -139,7 +138,7 @@ def _check_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
         if closing:
             if not open_tags or open_tags.pop() != name:
                 return False, f"</{name}> closes nothing"
-        elif not empty and name.lower() not in _VOID:
+        elif not empty and name.lower() not in VOID:
             open_tags.append(name)
     if open_tags:
         return False, f"<{open_tags[-1]}> never closes"
@@ -159,35 +158,10 @@ def _check_elements(
     return True, success
 
 
-_MAY_STAY_OPEN = word_set(
-    "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
-)
-_RAW = re.compile(
-    r"<!--.*?(?:-->|\Z)|(<(script|style|textarea|title)\b[^<>]{0,2000}>)(.*?)(</\2\s*>)",
-    re.DOTALL | re.IGNORECASE,
-)
-
-
 def _check_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    """Check that tags nest as browsers read them: `<li>a<li>b`, `<br>`, `<P>` and `</p>` are fine."""
-    open_tags: list[str] = []
-    names: set[str] = set()
-    for closing, tag, empty in _TAG.findall(_RAW.sub(r"\1\4", source)):
-        name = tag.lower()
-        names.add(name)
-        if closing and name in open_tags:
-            last = open_tags.pop()
-            while last != name:
-                if last not in _MAY_STAY_OPEN:
-                    return False, f"<{last}> never closes"
-                last = open_tags.pop()
-        elif closing and name not in ("p", "br"):
-            return False, f"</{name}> closes nothing"
-        elif not closing and not empty and name not in _VOID:
-            open_tags.append(name)
-    unclosed = [name for name in open_tags if name not in _MAY_STAY_OPEN]
-    if unclosed:
-        return False, f"<{unclosed[-1]}> never closes"
+    problem, names = check_html(source)
+    if problem:
+        return False, problem
     lower_keys = tuple(key.lower() for key in keys)
     return _check_elements(source, names, lower_keys, "well-formed HTML")
 

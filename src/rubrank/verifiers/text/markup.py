@@ -23,9 +23,10 @@ _FENCES = {
 }
 # HTML5 lets these end without a tag of their own.
 _OPTIONAL = word_set(
-    "li dt dd p option tr td th thead tbody tfoot colgroup rt rp optgroup html head body"
+    "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
 )
-_VOID = word_set("area base br col embed hr img input link meta source track wbr")
+VOID = word_set("area base br col embed hr img input link meta source track wbr")
+"""Elements that have no content and no end tag."""
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
 _TAG_NAME = re.compile(r"</?[A-Za-z]")
 # A > within the quotes of an attribute does not end the tag.
@@ -33,7 +34,8 @@ _TAG = re.compile(
     r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>"
 )
 _RAW_TEXT = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")
+    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
+    for name in ("script", "style", "textarea", "title")
 }
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
 _DIAGRAM = re.compile(
@@ -61,7 +63,7 @@ _SHORTCUTS = (
 )
 
 
-@verifier("ValidMarkup", family="format", domain=BINARY, version=1)
+@verifier("ValidMarkup", family="format", domain=BINARY, version=2)
 def valid_markup(text: Text, *, kind: Kind) -> Answer:
     """The HTML, LaTeX, Mermaid or cron expression of the answer is well-formed.
 
@@ -99,31 +101,40 @@ def _find_markup(raw: str, kind: Kind) -> str:
 
 
 def _check_html(text: str) -> str | None:
+    problem, names = check_html(text)
+    if problem is None and not names:
+        return "there is no tag"
+    return problem
+
+
+def check_html(text: str) -> tuple[str | None, set[str]]:
+    """What is wrong with the nesting of tags, as browsers read them, and the names of all tags in small letters.
+
+    `<li>a<li>b`, `<br>`, `<P>` and a `</p>` that nothing opened are fine.
+    """
     open_tags: list[str] = []
-    has_tags = False
+    names: set[str] = set()
     for name, kind in _find_tags(text):
         if name.startswith("<!"):
-            return f"{name} is never closed"
-        has_tags = True
-        if kind == "start" and name not in _VOID:
+            return f"{name} is never closed", names
+        names.add(name)
+        if kind == "start" and name not in VOID:
             open_tags.append(name)
-        if kind != "end" or name in _VOID:
+        if kind != "end" or name in VOID:
             continue
-        while open_tags and open_tags[-1] != name and open_tags[-1] in _OPTIONAL:
+        if name not in open_tags:
+            if name == "p":
+                continue
+            return f"</{name}> closes nothing", names
+        while open_tags[-1] != name and open_tags[-1] in _OPTIONAL:
             open_tags.pop()
-        if not open_tags:
-            return f"</{name}> closes nothing"
         if open_tags[-1] != name:
-            return (
-                f"</{name}> crosses <{open_tags[-1]}>"
-                if name in open_tags
-                else f"</{name}> closes nothing"
-            )
+            return f"</{name}> crosses <{open_tags[-1]}>", names
         open_tags.pop()
     unclosed = [tag for tag in open_tags if tag not in _OPTIONAL]
     if unclosed:
-        return f"<{unclosed[-1]}> is never closed"
-    return None if has_tags else "there is no tag"
+        return f"<{unclosed[-1]}> is never closed", names
+    return None, names
 
 
 def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"]]]:

@@ -43,6 +43,11 @@ def tokenize(text: str) -> list[str]:
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
+def list_grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All runs of n tokens, in order."""
+    return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+
+
 def _find_references(references: References | None, rollout: Rollout) -> tuple[str, ...]:
     """The references given as a parameter, or those in the data."""
     if references is None:
@@ -263,8 +268,8 @@ def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: 
         reference_size = len(reference)
     else:
         n = int(kind)
-        grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
-        reference_grams = [tuple(reference[i : i + n]) for i in range(len(reference) - n + 1)]
+        grams = list_grams(tokens, n)
+        reference_grams = list_grams(reference, n)
         common = _count_overlap(grams, reference_grams)
         size = len(grams)
         reference_size = len(reference_grams)
@@ -305,8 +310,8 @@ def _measure_chrf(text: str, reference: str, beta: float) -> float:
     precisions = []
     recalls = []
     for n in range(1, 7):
-        grams = Counter(text[i : i + n] for i in range(len(text) - n + 1))
-        reference_grams = Counter(reference[i : i + n] for i in range(len(reference) - n + 1))
+        grams = Counter(list_grams(text, n))
+        reference_grams = Counter(list_grams(reference, n))
         if not grams or not reference_grams:
             continue
         common = (grams & reference_grams).total()
@@ -457,10 +462,10 @@ def _measure_bleu(tokens: list[str], references: list[list[str]], order: int) ->
         return 0.0
     logarithms = []
     for n in range(1, min(order, len(tokens)) + 1):
-        grams = Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
+        grams = Counter(list_grams(tokens, n))
         most: Counter[tuple[str, ...]] = Counter()
         for reference in references:
-            most |= Counter(tuple(reference[i : i + n]) for i in range(len(reference) - n + 1))
+            most |= Counter(list_grams(reference, n))
         common = (grams & most).total()
         smoothing = 1 if n > 1 else 0
         if common + smoothing == 0:

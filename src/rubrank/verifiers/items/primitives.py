@@ -1,31 +1,32 @@
 """Small functions from which constraints on a text are built: level × transformation × relation × reduction, and / or.
 
-    >>> words, few = count("word"), number("at most", 4)
-    >>> words(Text("This one is rather long.")), few(5)
-    (5, False)
+    >>> short = every("sentence", holds(count("word"), number("at most", 4)))
+    >>> short(Text("This is short. This one is rather longer."))
+    Holds(ok=False, reason='sentence 2: 5 words, at most 4 required')
 
 Four kinds of function, each made by calling one of the names here with its parameters:
 
     measure   text → number or piece    count, count_of, count_like, distinct, at, whole, index_of, and over the units
-                                        of a level: most, least, total, average
+                                        of a level: aggregate
     test      number or piece → bool    number, between, equals, differs, contains, lacks, starts, ends, matches,
                                         one_of, upper, lower, capitalised
-    check     text → Holds              holds(measure, test); over units: every, some, none, at_least, at_most, exactly;
-                                        over the measures of units: in_order (in `rubrank.verifiers.shared.checks`)
-    logic     checks → check            both, either, negated (there too)
+    check     text → Holds              holds(measure, test); over units: every, count_passing, in_turn; over the
+                                        measures of units: in_order
+    logic     checks → check            both, either, negated
 
-The grammar is that of COLLIE (Yao et al., 2023); `verifiers.items.collie` builds such functions from data. Words and
-pieces are compared without regard to case and to punctuation around them. Patterns run under RE2.
+The grammar is that of COLLIE (Yao et al., 2023); `collie.py` builds such functions from data. Words and pieces are
+compared without regard to case and to punctuation around them. Patterns run under RE2.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import re2
 
@@ -54,6 +55,17 @@ Level: TypeAlias = Literal[
 
 
 Value: TypeAlias = float | str | None
+Order: TypeAlias = Literal["increasing", "decreasing", "same", "different"]
+
+
+class Holds(NamedTuple):
+    """Whether a check holds, and why."""
+
+    ok: bool
+    reason: str
+
+
+Check: TypeAlias = Callable[[Text], Holds]
 
 
 @dataclass(frozen=True)
@@ -145,13 +157,6 @@ _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：�
 
 def fold(piece: str) -> str:
     """The piece as it is compared: without case, without punctuation around it unless it is nothing else."""
-    return (
-        _fold_word(piece) if len(piece) < 32 else _fold_word.__wrapped__(piece)
-    )  # words repeat; long pieces do not
-
-
-@lru_cache(maxsize=4096)
-def _fold_word(piece: str) -> str:
     return (piece.strip(_AROUND) or piece.strip()).casefold()
 
 
@@ -223,34 +228,25 @@ def index_of(level: Level, target: str) -> TextMeasure:
     return TextMeasure(f"place of {target!r} among the {plural(level)}", find_place)
 
 
-def _over(
-    name: str, level: Level, inner: TextMeasure, reduce: Callable[[list[float]], float]
+_AGGREGATES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
+    "max": ("most", max),
+    "min": ("fewest", min),
+    "sum": ("total", sum),
+    "mean": ("average", lambda numbers: sum(numbers) / len(numbers)),
+}
+
+
+def aggregate(
+    kind: Literal["max", "min", "sum", "mean"], level: Level, inner: TextMeasure
 ) -> TextMeasure:
+    """The largest, smallest, summed or mean measure of the units; none if there is no unit with a number."""
+    name, reduce = _AGGREGATES[kind]
+
     def value(text: Text) -> Value:
         numbers = [v for v in map(inner, parts(text, level)) if isinstance(v, int | float)]
         return reduce(numbers) if numbers else None
 
     return TextMeasure(f"{name} {inner.name} of the {plural(level)}", value)
-
-
-def most(level: Level, inner: TextMeasure) -> TextMeasure:
-    """The largest measure of any unit."""
-    return _over("most", level, inner, max)
-
-
-def least(level: Level, inner: TextMeasure) -> TextMeasure:
-    """The smallest measure of any unit."""
-    return _over("fewest", level, inner, min)
-
-
-def total(level: Level, inner: TextMeasure) -> TextMeasure:
-    """The sum over the units."""
-    return _over("total", level, inner, sum)
-
-
-def average(level: Level, inner: TextMeasure) -> TextMeasure:
-    """The mean over the units."""
-    return _over("average", level, inner, lambda numbers: sum(numbers) / len(numbers))
 
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
@@ -334,3 +330,134 @@ def lower() -> Test:
 def capitalised() -> Test:
     """The first letter is a capital."""
     return Test("with a capital first", lambda value: str(value).lstrip(_AROUND)[:1].isupper())
+
+
+# ---- checks ---------------------------------------------------------------------------------------------------------
+
+
+def holds(measure: TextMeasure, test: Test) -> Check:
+    """The measure of the text passes the test."""
+
+    def check(text: Text) -> Holds:
+        value = measure(text)
+        if value is None:
+            measured = f"no {measure.name}"
+        elif isinstance(value, str):
+            measured = f"{measure.name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
+        else:
+            measured = f"{value:g} {measure.name}"
+        return Holds(test(value), f"{measured}, {test.name} required")
+
+    return check
+
+
+def every(level: Level, check: Check, *, vacuous: bool = False) -> Check:
+    """Every unit passes, and there is one; `vacuous`: none at all is fine too."""
+
+    def over(text: Text) -> Holds:
+        count = 0
+        for part in parts(text, level):
+            count += 1
+            result = check(part)
+            if not result.ok:
+                return Holds(False, f"{level} {count}: {result.reason}")
+        if not count:
+            return Holds(vacuous, f"no {plural(level)}")
+        return Holds(True, f"all {count} {plural(level)} pass")
+
+    return over
+
+
+def count_passing(level: Level, check: Check, relation: Relation, n: int) -> Check:
+    """At least, at most, exactly … n units pass."""
+
+    def over(text: Text) -> Holds:
+        results = [check(part).ok for part in parts(text, level)]
+        passing = sum(results)
+        reason = f"{passing} of {len(results)} {plural(level)} pass, {relation} {n} required"
+        return Holds(compares(passing, relation, n), reason)
+
+    return over
+
+
+_STEP: dict[str, Callable[[Any, Any], bool]] = {
+    "increasing": operator.lt,
+    "decreasing": operator.gt,
+    "same": operator.eq,
+}
+
+
+def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
+    """As many units as checks, each held against its own; so many of them pass."""
+
+    def over(text: Text) -> Holds:
+        units = list(parts(text, level))
+        if len(units) != len(checks):
+            return Holds(False, f"{len(units)} {plural(level)}, {len(checks)} required")
+        results = [check(unit) for check, unit in zip(checks, units, strict=True)]
+        passing = sum(result.ok for result in results)
+        if compares(passing, relation, n):
+            return Holds(True, f"{passing} of {len(results)} {plural(level)} as required")
+        for number, result in enumerate(results, 1):
+            if not result.ok:
+                return Holds(False, f"{level} {number}: {result.reason}")
+        return Holds(False, f"{passing} pass")
+
+    return over
+
+
+def in_order(level: Level, inner: TextMeasure, order: Order) -> Check:
+    """The measures of the units, in reading order, increase, decrease, are the same or all different."""
+
+    def check(text: Text) -> Holds:
+        values = [fold(v) if isinstance(v, str) else v for v in map(inner, parts(text, level))]
+        if None in values:
+            return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
+        reason = f"{inner.name} of the {plural(level)} {order}"
+        if order == "different":
+            return Holds(len(set(values)) == len(values), reason)
+        for number, (previous, value) in enumerate(pairwise(values), 2):
+            if not _STEP[order](previous, value):
+                return Holds(False, f"{reason}: not at {level} {number}")
+        return Holds(True, reason)
+
+    return check
+
+
+# ---- logic ----------------------------------------------------------------------------------------------------------
+
+
+def both(*checks: Check) -> Check:
+    """Every check holds; the reason is that of the first that does not."""
+
+    def check_all(text: Text) -> Holds:
+        results = [check(text) for check in checks]
+        for result in results:
+            if not result.ok:
+                return result
+        return Holds(True, "; ".join(result.reason for result in results))
+
+    return check_all
+
+
+def either(*checks: Check) -> Check:
+    """One check holds at least."""
+
+    def check_any(text: Text) -> Holds:
+        results = [check(text) for check in checks]
+        for result in results:
+            if result.ok:
+                return result
+        return Holds(False, "none of: " + "; ".join(result.reason for result in results))
+
+    return check_any
+
+
+def negated(check: Check) -> Check:
+    """The check does not hold."""
+
+    def opposite(text: Text) -> Holds:
+        result = check(text)
+        return Holds(not result.ok, f"not: {result.reason}")
+
+    return opposite

@@ -1,1 +1,0 @@
-"""How a reply is given: its length, its thinking, whether it is one."""
