@@ -8,7 +8,7 @@ import pytest
 from cases import thinned
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.test_run import find_test_files, modules_of
+from rubrank.verifiers.agentic.code import find_test_files, modules_of
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import find_verifier
 

@@ -50,8 +50,6 @@ FAMILIES: tuple[str, ...] = (
     "reply",
     # agents
     "agentic.tools",
-    "agentic.trace",
-    "agentic.function_calls",
     "agentic.state",
     "agentic.code",
     "code.programs",

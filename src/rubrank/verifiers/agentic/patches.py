@@ -19,10 +19,8 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@"
 _MOST_HUNKS = 2_000
 _MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
 _MOST_FILES = 10_000
-_LONGEST_PART, _LONGEST_NAME = (
-    255,
-    1_000,
-)  # bytes and characters that file systems and the sandbox accept
+_LONGEST_PART = 255  # bytes that file systems accept for one part of a path
+_LONGEST_NAME = 1_000  # characters that the sandbox accepts for a path
 _MODE_LINES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
 _INVISIBLE = dict.fromkeys(
     [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
@@ -205,9 +203,8 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     if not match:
         raise PatchError(f"line {header + 1}: {lines[header][:60]!r} is not a hunk header")
     start, old_count, _, new_count = (int(part) if part else 1 for part in match.groups())
-    hunk = Hunk(
-        start - 1 if old_count else start
-    )  # with no old lines, `start` is the line after which to insert
+    # With no old lines, `start` is the line after which to insert.
+    hunk = Hunk(start - 1 if old_count else start)
     has_change = False
     while len(hunk.before) < old_count or len(hunk.after) < new_count:
         i += 1

@@ -36,14 +36,13 @@ def final_state_match(
     tolerance: Annotated[float, Field(ge=0)] = 0.0,
     ignore: list[str] = [],  # noqa: B006 - pydantic copies it
 ) -> Answer:
-    """The state at the end (`metadata["final_state"]`) is the expected one (`expected` or
+    """The state at the end (`metadata["final_state"]`) is the expected one.
 
-    `metadata["expected_state"]`).
-
-    Compared to the last leaf; the reason names the first places that differ: `$.orders[2].status`. `subset`: keys that
-    are not expected are allowed. `unordered`: lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`:
-    places left out, with `*` for any key or index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves
-    that agree, over those of both states (an unexpected leaf counts against it, too).
+    The expected one is `expected` or `metadata["expected_state"]`. They are compared to the last leaf; the reason names
+    the first places that differ: `$.orders[2].status`. `subset`: keys that are not expected are allowed. `unordered`:
+    lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`: places left out, with `*` for any key or
+    index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves that agree, over those of both states (an
+    unexpected leaf counts against it, too).
     Missing: one of the two states is not given, or too large.
     Passes: the same leaves.
     Fails: one that differs.
@@ -188,6 +187,5 @@ def trajectory_efficiency(
         duplicates += key in earlier_keys
         earlier_keys.add(key)
     value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
-    return min(
-        1.0, value
-    ), f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
+    reason = f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
+    return min(1.0, value), reason

@@ -1,7 +1,8 @@
-"""Tool calls: are they valid, are they the expected ones, did they fail?
+"""Tool calls: are they valid, are they the expected ones, in which order and how often were they made, did they fail?
 
-The calls are `rollout.tool_calls`, in order; calls of earlier turns (in the prompt) are not looked at. Expected
-calls come from the parameter `expected` or from `metadata["expected_calls"]`: a list of {"name": …, "arguments": {…}}.
+The calls are `rollout.tool_calls`, in order: of chat messages, of Responses items, or given as such. Calls of earlier
+turns (in the prompt) are not looked at. Expected calls come from the parameter `expected` or from
+`metadata["expected_calls"]`: a list of {"name": …, "arguments": {…}}.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ from pydantic import Field, TypeAdapter
 
 from rubrank._plain import Strict, clean
 from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.agentic.schema import BadSchema, first_error
-from rubrank.verifiers.agentic.values import How, best_pairs, call_arguments, matches, pattern
+from rubrank.verifiers.agentic.values import (
+    BadSchema,
+    How,
+    best_pairs,
+    call_arguments,
+    first_error,
+    identity,
+    is_number,
+    matches,
+    pattern,
+)
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _MOST_EXPECTED = 64
@@ -181,12 +191,10 @@ def tool_call_match(
         for number, (expected_call, call) in enumerate(zip(expected_calls, calls, strict=True), 1):
             if not fits(expected_call, call):
                 expectation = f"{expected_call.name}({expected_call.arguments})"
-                return (
-                    False,
-                    f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"[
-                        :400
-                    ],
+                reason = (
+                    f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"
                 )
+                return False, reason[:400]
         return True, f"{n} calls as expected"
     if mode == "subsequence":
         right = 0
@@ -245,7 +253,7 @@ def tool_args_match(
     ]
     right = 0
     unexpected = 0
-    for i, j in best_pairs(gains) if calls else ():
+    for i, j in best_pairs(gains):
         right += gains[i][j]
         if count_extra:
             unexpected += len(set(calls[j][1] or {}) - set(expected_calls[i].arguments or {}))
@@ -300,3 +308,237 @@ def says_error(result: Any, patterns: Sequence[str] = _ERRORS) -> bool:
         return False
     beginning = clean(result[:10_000])
     return any(pattern(text).search(beginning) for text in patterns)
+
+
+# ---- the rules of the Berkeley Function-Calling Leaderboard ----------------------------------------------------------
+
+Allowed = Annotated[list[dict[str, dict[str, list[Any]]]], Field(max_length=64)]
+_ALLOWED: TypeAdapter[list[dict[str, dict[str, list[Any]]]]] = TypeAdapter(Allowed)
+_DROPPED = str.maketrans("", "", " ,./-_*^")
+
+
+@verifier("FunctionCalls", family="agentic", version=1)
+def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answer:
+    """The calls made are those expected, by BFCL's rules, in any order and each once.
+
+    `expected` (or `metadata["ground_truth"]`): [{"weather": {"city": ["Paris", "Paris, France"], "unit": ["C", ""]}}]:
+    for every argument the values allowed; "" among them makes it optional. Texts agree without regard to case, spaces
+    and ,./-_*^; a whole number may stand for a decimal one, true and false for nothing but themselves; lists agree item
+    by item, mappings key by key (their values may be lists of allowed ones). A dot in a name may be written "_".
+    Passes: as many calls as expected, each with its own.
+    Fails: a call more or less, another name, an argument that is not expected or absent, a value that is not allowed.
+    Missing: nothing expected given.
+    Not covered: types of the schema (ToolCallValid); Java's and JavaScript's own types; multi-turn states.
+    """
+    expected = rollout.metadata.get("ground_truth") if expected is None else expected
+    if expected is None:
+        return missing("no expected calls: give `expected` or metadata['ground_truth']")
+    expected_calls = [
+        next(iter(call.items())) for call in _ALLOWED.validate_python(expected) if call
+    ]
+    calls = rollout.tool_calls
+    if len(calls) != len(expected_calls):
+        return False, f"{len(calls)} calls made, {len(expected_calls)} expected"
+    problems = [
+        [_find_difference(name, allowed, call) for call in calls]
+        for name, allowed in expected_calls
+    ]
+    right = len(best_pairs([[float(problem is None) for problem in row] for row in problems]))
+    if right == len(calls):
+        return True, f"{right} calls as expected"
+    first_problem = next(problem for row in problems for problem in row if problem)
+    return False, f"{right} of {len(calls)} calls as expected; {first_problem}"
+
+
+def _find_difference(name: str, allowed: Mapping[str, list[Any]], call: ToolCall) -> str | None:
+    """What makes the call another than the expected one; None if nothing does."""
+    if name not in (call.name, call.name.replace("_", ".")) and name.replace(".", "_") != call.name:
+        return f"{call.name[:60]!r} called, {name!r} expected"
+    try:
+        arguments = call_arguments(call)
+    except ValueError as error:
+        return f"{name}: arguments unusable: {error}"
+    unknown = sorted(set(arguments) - set(allowed))
+    if unknown:
+        return f"{name}: {unknown[0][:60]!r} is not expected"
+    for key, values in allowed.items():
+        if key not in arguments:
+            if "" not in values:
+                return f"{name}: {key!r} is absent"
+        elif not any(_agrees(value, arguments[key]) for value in values):
+            return f"{name}: {key} is {str(arguments[key])[:60]!r}, which is not allowed"
+    return None
+
+
+def _agrees(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, bool) or isinstance(actual, bool) or expected is None or actual is None:
+        return type(expected) is type(actual) and expected == actual
+    if isinstance(expected, str) and isinstance(actual, str):
+        folded, folded_actual = (
+            text.translate(_DROPPED).lower().replace("'", '"') for text in (expected, actual)
+        )
+        return folded == folded_actual
+    if is_number(expected) and is_number(actual):
+        return bool(expected == actual) and (isinstance(expected, float) or isinstance(actual, int))
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        if set(actual) - set(expected):
+            return False
+        for key, values in expected.items():
+            # BFCL gives lists of allowed values inside mappings, too.
+            options = values if _is_list(values) else [values]
+            if key not in actual:
+                if "" not in options:
+                    return False
+            elif not any(_agrees(option, actual[key]) for option in (*options, values)):
+                return False
+        return True
+    if _is_list(expected) and _is_list(actual):
+        return len(expected) == len(actual) and all(map(_agrees, expected, actual))
+    return False
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+# ---- single calls, order and number ----------------------------------------------------------------------------------
+
+_Count = Annotated[int, Field(ge=0, le=100_000)]
+_Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
+
+
+@verifier("ToolCalled", family="agentic", version=1)
+def tool_called(
+    rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _Count | None = None
+) -> Answer:
+    """The tool was called, `at_least` and `at_most` so often.
+
+    Passes: one call of `search` where one is asked.
+    Fails: none, or more than `at_most`. Names are compared to the letter.
+    Not covered: whether the call succeeded (EndsWithoutError, NoToolError) or made sense.
+    """
+    times = sum(call.name == tool for call in rollout.tool_calls)
+    expected = f"at least {at_least}"
+    if at_most is not None:
+        expected += f" and at most {at_most}"
+    passed = times >= at_least and (at_most is None or times <= at_most)
+    return passed, f"{tool!r} was called {times} times, {expected} required"
+
+
+@verifier("ToolNotCalled", family="agentic", version=1)
+def tool_not_called(rollout: Rollout, *, tools: _Names) -> Answer:
+    """None of these tools was called.
+
+    Passes: no call of them, or no calls at all.
+    Fails: one call, even one that ended in an error: it was tried.
+    Not covered: the same thing done by another tool.
+    """
+    for number, call in enumerate(rollout.tool_calls, 1):
+        if call.name in tools:
+            return False, f"call {number} is of {call.name!r}, which is forbidden"
+    return True, "none of them was called"
+
+
+@verifier("ToolArgument", family="agentic", version=1)
+def tool_argument(
+    rollout: Rollout,
+    *,
+    tool: str,
+    argument: str,
+    value: Any,
+    compare: How = "exact",
+    tolerance: Annotated[float, Field(ge=0)] = 0.0,
+    every: bool = False,
+) -> Answer:
+    """A call of the tool had this argument; with `every`, each of them had.
+
+    Compared as in ToolArgsMatch: "exact", "number", "casefold", "json" or "regex" (RE2, for the whole value).
+    Passes: `search(query="Paris")` where that is asked.
+    Fails: another value, the argument absent, arguments that are no JSON object, or the tool never called.
+    Not covered: arguments inside arguments, other than as a whole.
+    """
+    calls = [call for call in rollout.tool_calls if call.name == tool]
+    right = 0
+    for call in calls:
+        try:
+            arguments = call_arguments(call)
+        except ValueError:
+            continue
+        right += argument in arguments and matches(value, arguments[argument], compare, tolerance)
+    passed = right > 0 and (right == len(calls) or not every)
+    return passed, f"{right} of {len(calls)} calls of {tool!r} have {argument} as required"
+
+
+@verifier("ToolOrder", family="agentic", version=1)
+def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> Answer:
+    """The tools were called in this order; other calls may stand between them, unless `adjacent`.
+
+    Passes: search, open, answer for [search, answer].
+    Fails: one of them absent, or only in another order.
+    Not covered: calls made at once, which count in the order in which they are written.
+    """
+    names = [call.name for call in rollout.tool_calls]
+    if adjacent:
+        for i in range(len(names) - len(tools) + 1):
+            if names[i : i + len(tools)] == tools:
+                return True, f"the {len(tools)} calls stand one after the other"
+        return False, f"the {len(tools)} calls do not stand one after the other"
+    done = 0
+    for name in names:
+        if done < len(tools) and name == tools[done]:
+            done += 1
+    return done == len(tools), f"{done} of {len(tools)} calls found in this order"
+
+
+@verifier("StepLimit", family="agentic", version=1)
+def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answer:
+    """The agent took at most so many steps: calls of tools.
+
+    Passes: as many calls, or fewer.
+    Fails: one more, or fewer than `at_least`.
+    Not covered: turns without a call, and tokens (length criteria).
+    """
+    steps = len(rollout.tool_calls)
+    reason = f"{steps} calls made, at most {most} allowed, at least {at_least} required"
+    return at_least <= steps <= most, reason
+
+
+@verifier("EndsWithoutError", family="agentic", version=1)
+def ends_without_error(
+    rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=1000)] = 1
+) -> Answer:
+    """The last call (or the `last` calls) did not end in an error; what went wrong before may have been put right.
+
+    An error is what NoToolError takes for one.
+    Passes: a failed call followed by one that worked; no calls at all.
+    Fails: the last call failed.
+    Not covered: a call whose result is wrong without saying so, or was never given.
+    """
+    for number, call in list(enumerate(rollout.tool_calls, 1))[-last:]:
+        if call.error or says_error(call.result):
+            total = len(rollout.tool_calls)
+            return False, f"call {number} of {total} ({call.name[:80]}) ended in an error"
+    return True, "the end is without an error"
+
+
+@verifier("NoRepeatedCall", family="agentic", version=1)
+def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = False) -> Answer:
+    """No call was made again with the same arguments; `most`: so often it may be.
+
+    With `same_result` only those count that brought the same result, too: polling that sees something new is none.
+    Passes: every call once.
+    Fails: one again, wherever it stands.
+    Not covered: calls that differ in wording alone.
+    """
+    earlier_calls: set[str] = set()
+    repeated = 0
+    for number, call in enumerate(rollout.tool_calls):
+        try:
+            arguments: Any = dict(call_arguments(call))
+        except ValueError:
+            arguments = call.arguments
+        key = identity([call.name, arguments, call.result if same_result else None]) or str(number)
+        repeated += key in earlier_calls
+        earlier_calls.add(key)
+    reason = f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
+    return repeated <= most, reason

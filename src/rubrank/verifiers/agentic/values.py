@@ -1,16 +1,22 @@
-"""Comparing values that tools and agents exchange: JSON equality, tolerance, case, patterns; and the best pairing of
-two lists of calls. Everything here expects hostile data: depth and size are limited, patterns run under RE2.
+"""Values that tools and agents exchange: comparing them, checking them against JSON Schemas, pairing lists of calls.
+
+Everything here expects hostile data: depth and size are limited, and patterns run under RE2.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import re2
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
 
 from rubrank._plain import clean
 from rubrank.rollouts.rollout import ToolCall
@@ -78,7 +84,10 @@ def call_arguments(call: ToolCall) -> Mapping[str, Any]:
 def equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     """JSON equality: 1 equals 1.0 but not true; keys in any order; numbers within a relative or absolute tolerance."""
     if is_number(left) and is_number(right):
-        return left == right or (tolerance > 0 and _is_near(left, right, tolerance))
+        try:
+            return left == right or math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance)
+        except OverflowError:  # whole numbers beyond any float
+            return False
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(
             equal(left[key], right[key], tolerance) for key in left
@@ -90,30 +99,15 @@ def equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
     return type(left) is type(right) and left == right
 
 
-def _is_near(left: float, right: float, tolerance: float) -> bool:
-    try:
-        return math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance)
-    except OverflowError:  # whole numbers beyond any float
-        return False
-
-
 def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> bool:
     """Does the actual value satisfy the expected one, read in this way?"""
     if how == "regex":
-        text = (
-            actual
-            if isinstance(actual, str)
-            else json.dumps(actual, ensure_ascii=False, default=str)
-        )
-        return pattern(str(expected)).fullmatch(clean(text)) is not None
+        if not isinstance(actual, str):
+            actual = json.dumps(actual, ensure_ascii=False, default=str)
+        return pattern(str(expected)).fullmatch(clean(actual)) is not None
     if how == "number":
-        expected_number = _read_number(expected)
-        number = _read_number(actual)
-        return (
-            expected_number is not None
-            and number is not None
-            and equal(expected_number, number, tolerance)
-        )
+        numbers = [_read_number(expected), _read_number(actual)]
+        return None not in numbers and equal(*numbers, tolerance)
     if how == "casefold":
         return equal(_fold(expected), _fold(actual), tolerance)
     if how == "json":
@@ -227,3 +221,129 @@ def _assign(costs: np.ndarray) -> np.ndarray:
             owner[column] = owner[previous]
             column = previous
     return owner[:columns]
+
+
+# ---- JSON Schema -----------------------------------------------------------------------------------------------------
+
+# Tool definitions come from unknown sources: no remote references, and a budget of steps, so that none can stall us.
+_MOST_STEPS = 100_000
+_MANY = 1_000  # values in the arguments from which on running out of steps is their fault
+_left: ContextVar[list[int]] = ContextVar("steps left")
+
+
+class _OutOfSteps(Exception):  # noqa: N818
+    """The budget is used up; whose fault that is depends on the size of the arguments."""
+
+
+class BadSchema(ValueError):  # noqa: N818 - says what is wrong
+    """The tool's definition cannot be used: its author's fault, not the caller's."""
+
+
+def _count_steps(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    """The same keyword, using up one step each time it is looked at."""
+
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        left = _left.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise _OutOfSteps
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return check
+
+
+def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not pattern(value).search(clean(instance)):
+        yield ValidationError(f"{instance[:60]!r} does not match {value!r}")
+
+
+def _pattern_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for text, subschema in value.items():
+        for key in instance:
+            if pattern(text).search(clean(key)):
+                yield from validator.descend(instance[key], subschema, path=key, schema_path=text)
+
+
+def _additional_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    properties = schema.get("properties", {})
+    patterns = [pattern(text) for text in schema.get("patternProperties", {})]
+    for key in instance:
+        if key in properties or any(compiled.search(clean(key)) for compiled in patterns):
+            continue
+        if value is False:
+            yield ValidationError(f"{key!r} is not a parameter")
+        elif isinstance(value, dict):
+            yield from validator.descend(instance[key], value, path=key)
+
+
+def _unique_items(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if (
+        value
+        and isinstance(instance, list)
+        and len({canonical(item) for item in instance}) < len(instance)
+    ):
+        yield ValidationError("items are not unique")
+
+
+def _refuse_unevaluated(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    raise BadSchema("unevaluatedProperties and unevaluatedItems are not supported")
+
+
+# jsonschema's own versions use Python's patterns, or compare each item with each.
+_KEYWORDS: dict[str, Callable[..., Any]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "unevaluatedProperties": _refuse_unevaluated,
+    "unevaluatedItems": _refuse_unevaluated,
+}
+_Validator = extend(
+    Draft202012Validator,
+    {
+        name: _count_steps(rule)
+        for name, rule in {**Draft202012Validator.VALIDATORS, **_KEYWORDS}.items()
+    },
+)
+
+
+def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
+    """What is wrong with the instance, with its place; None if nothing. `BadSchema` if the schema is unusable."""
+    try:
+        check_size(schema, "schema")
+        _left.set([_MOST_STEPS])
+        error = next(
+            _Validator(schema, registry=Registry()).iter_errors(_make_plain(instance)), None
+        )
+    except BadSchema:
+        raise
+    except _OutOfSteps:
+        # Not missing: sending too much is no way around a verdict.
+        if check_size(instance, "arguments") > _MANY:
+            return "the arguments are too large to be checked"
+        raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
+    except Exception as problem:  # a schema of the wrong shape can fail anywhere inside: whatever it is, it is unusable
+        first_line = str(problem).split("\n", 1)[0][:200]
+        raise BadSchema(f"{type(problem).__name__}: {first_line}") from None
+    return None if error is None else f"{error.json_path}: {error.message[:200]}"
+
+
+def _make_plain(value: Any) -> Any:
+    """Plain dicts and lists: what jsonschema takes for objects and arrays."""
+    if isinstance(value, Mapping):
+        return {str(key): _make_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_make_plain(item) for item in value]
+    return value

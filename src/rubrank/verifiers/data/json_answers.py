@@ -14,8 +14,15 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import split_code
-from rubrank.verifiers.agentic.schema import BadSchema, first_error
-from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, is_number, parse_json
+from rubrank.verifiers.agentic.values import (
+    BadSchema,
+    TooBig,
+    canonical,
+    check_size,
+    first_error,
+    is_number,
+    parse_json,
+)
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
 _ABSENT = object()

@@ -23,12 +23,11 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 MOST_BYTES = 32 << 20  # of one frame
-DATA, NEW, END, DEAD = (
-    b"D",
-    b"N",
-    b"E",
-    b"X",
-)  # kinds of frames: a message; start, end a child; the child is dead
+# Kinds of frames.
+DATA = b"D"  # a message
+NEW = b"N"  # start a child
+END = b"E"  # end the child
+DEAD = b"X"  # the child is dead
 HEAD = struct.Struct("=cI")
 _EXACT_IN_JSON = 1 << 53
 _MOST_ITEMS = 10_000  # of an iterator

@@ -154,9 +154,8 @@ class Session:
     def get(self, message: dict[str, Any]) -> dict[str, Any]:
         """Read an attribute."""
         value = getattr(self.objects[message["at"]], message["name"])
-        if isinstance(
-            value, enum.Enum
-        ):  # `Level.LOW` is more than the number it may hold: it has a name
+        # `Level.LOW` is more than the number it may hold: it has a name.
+        if isinstance(value, enum.Enum):
             return {"ok": self.refer(value)}
         return {"ok": self.encode(value)}
 

@@ -45,11 +45,8 @@ from rubrank.verifiers.shared.sandboxes.children import run_in_fork, run_jobs, w
 _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
 _NEEDS_OBJECTS = os.urandom(16).hex()
-_SILENT_ERRORS = (
-    "StopIteration",
-    "StopAsyncIteration",
-    "GeneratorExit",
-)  # they would cut `map` and `all` short
+# Errors that would cut `map` and `all` short.
+_SILENT_ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit")
 _LIBRARIES = frozenset(
     {"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"}
 )
