@@ -39,7 +39,7 @@ def test_items_of_two_writers_are_merged_conservatively(tmp_path):
     second = script([item(MENTIONS_MOON), item("Is a boat in it?")])
     with Server(first) as a, Server(second) as b:
         writers = load_writers(files(tmp_path, a, b))
-        (written,) = write_items([WritingTask("Explain tides.")], writers).written
+        (written,) = write_items([WritingTask("Explain tides.")], writers, load_templates()).written
     questions = [entry.question for entry in written.items]
     # 1 and 3 share most of their words; 2 and 4 share too few; 1 and 2 are of one writer.
     assert questions == [MOON, SUN, "Is a boat in it?"]
@@ -62,7 +62,9 @@ def test_items_of_two_writers_are_merged_conservatively(tmp_path):
 )
 def test_items_that_cannot_be_used_are_refused_with_a_reason(tmp_path, entry, reason):
     with Server(script([item(MOON), entry])) as server:
-        (written,) = write_items([WritingTask("Explain tides.")], load_writers(files(tmp_path, server))).written
+        (written,) = write_items(
+            [WritingTask("Explain tides.")], load_writers(files(tmp_path, server)), load_templates()
+        ).written
     assert [entry.question for entry in written.items] == [MOON]
     assert [refused.reason for refused in written.refused] == [reason]
 
@@ -70,7 +72,9 @@ def test_items_that_cannot_be_used_are_refused_with_a_reason(tmp_path, entry, re
 @pytest.mark.parametrize("text", ["no JSON at all", '{"items": [', "[1, 2]", "", '{"items": 7}'])
 def test_a_broken_reply_costs_only_that_writer(tmp_path, text):
     with Server(lambda asked: Answer(text)) as broken, Server(script([item(MOON)])) as sound:
-        (written,) = write_items([WritingTask("Explain tides.")], load_writers(files(tmp_path, broken, sound))).written
+        (written,) = write_items(
+            [WritingTask("Explain tides.")], load_writers(files(tmp_path, broken, sound)), load_templates()
+        ).written
     assert [entry.question for entry in written.items] == [MOON]
     assert written.problems[0].startswith("writer0: ")
 
@@ -81,6 +85,7 @@ def test_the_prompt_is_fenced_as_data(tmp_path):
         write_items(
             [WritingTask(hostile, reference="the moon", responses=["Moon.", "Sun."])],
             load_writers(files(tmp_path, server)),
+            load_templates(),
         )
         message = server.completions[0].prompt
     fence = re.search(r"=====\[[0-9a-f]{16}\]=====", message)[0]
@@ -93,7 +98,7 @@ def test_the_prompt_is_fenced_as_data(tmp_path):
 
 def test_chinese_prompts_get_chinese_instructions(tmp_path):
     with Server(lambda asked: reply({"items": [item("回答是否提到月亮？")], "text": "月亮"})) as server:
-        write_items([WritingTask("请解释潮汐的成因。")], load_writers(files(tmp_path, server)))
+        write_items([WritingTask("请解释潮汐的成因。")], load_writers(files(tmp_path, server)), load_templates())
         assert server.completions[0].prompt.startswith("你要写一份评分标准")
 
 

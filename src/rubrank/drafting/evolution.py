@@ -39,7 +39,6 @@ from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredItem, keep_
 from rubrank.drafting.names import name_question
 from rubrank.drafting.writers import (
     WritingTask,
-    WrittenItems,
     load_templates,
     load_writers,
     write_items,
@@ -259,7 +258,18 @@ class RubricEvolution:
                 WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates
             ]
             result = write_items(tasks, self.writers, self.templates)
-            measured = self._measure(candidates, result.written)
+            if self.options.keep == "all":
+                measured: list[Sequence[MeasuredItem]] = [
+                    [MeasuredItem(item, True) for item in written.items]
+                    for written in result.written
+                ]
+            else:
+                keep_tasks = [
+                    KeepTask(entry.prompt, written, entry.responses, earlier_totals=entry.totals)
+                    for entry, written in zip(candidates, result.written, strict=True)
+                ]
+                decided = keep_by_data(keep_tasks, self.judges, self.writers, self.templates)
+                measured = [rubric.items for rubric in decided.rubrics]
         except RubrankError as error:
             _log.warning("evolve: no items were proposed at step %d: %s", step, error)
             return [*events, {"event": "failed", "step": step, "reason": str(error)}]
@@ -273,18 +283,6 @@ class RubricEvolution:
                 events.append({"event": "refused", **common, **details, **asdict(refused.author)})
             events += self._decide(candidate, entries, common)
         return events
-
-    def _measure(
-        self, candidates: Sequence[_Candidate], written: Sequence[WrittenItems]
-    ) -> list[Sequence[MeasuredItem]]:
-        if self.options.keep == "all":
-            return [[MeasuredItem(item, True) for item in items.items] for items in written]
-        tasks = [
-            KeepTask(candidate.prompt, items, candidate.responses, earlier_totals=candidate.totals)
-            for candidate, items in zip(candidates, written, strict=True)
-        ]
-        result = keep_by_data(tasks, self.judges, self.writers, self.templates)
-        return [rubric.items for rubric in result.rubrics]
 
     def _decide(
         self, candidate: _Candidate, entries: Sequence[MeasuredItem], common: Mapping[str, Any]

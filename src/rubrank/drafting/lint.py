@@ -38,40 +38,28 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from rubrank.drafting.compiler import compile_prompt
+from rubrank.drafting.patterns import pattern, words
 from rubrank.errors import InvalidInput
 from rubrank.records.findings import LEAST_GROUPS, TIED, Finding, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
-_VAGUE = re.compile(
-    r"\b(good|nice|great|high[- ]quality|appropriate|suitable|proper|properly|well[- ]written|excellent|adequate"
-    r"|satisfactory|reasonable|effective|interesting|engaging|impressive|helpful|decent|of quality)\b"
-    r"|(好|优秀|合适|恰当|高质量|不错|合理)",
-    re.IGNORECASE,
-)
+_VAGUE = pattern(rf"\b{words('vague')}\b|{words('含糊')}")
 _SPECIFIC = 14
 """A question of more words than this usually says what it means."""
 # Two predicates: "polite and correct", "names the dose and warns of …"; not "salt and pepper".
 _ADJECTIVE = r"\w+(?:ful|ous|ive|able|ible|al|ic|ed|ent|ant|ate|ct|te|ar|se|rt|ue)"
-_VERB = (
-    r"(?:does|is|are|do|did|has|have|avoids?|includes?|mentions?|uses?|explains?|gives?|provides?|names?|warns?|cites?"
-    r"|states?|describes?|compares?)"
+_COMPOUND = pattern(
+    # "is the answer polite and helpful"
+    rf"\b(?:is|are|be)\s+(?:(?:the|this|its?)\s+\w+\s+)?(?:\w+ly\s+)?{_ADJECTIVE},?\s+",
+    rf"(?:and|or)\s+(?:\w+ly\s+)?{_ADJECTIVE}\b",
+    # "… and does it name a source"
+    rf"|\band\s+(?:also\s+)?{words('asking verb')}\b",
+    r"|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且",
 )
-_COMPOUND = re.compile(
-    rf"\b(?:is|are|be)\s+(?:(?:the|this|its?)\s+\w+\s+)?(?:\w+ly\s+)?{_ADJECTIVE},?\s+"
-    rf"(?:and|or)\s+(?:\w+ly\s+)?{_ADJECTIVE}\b"
-    rf"|\band\s+(?:also\s+)?{_VERB}\b|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且",
-    re.IGNORECASE,
-)
-_UNSEEN = re.compile(
-    r"\b(?:runs?|compiles?|executes?) (?:without|correctly|successfully)|\b(?:links?|urls?) (?:work|are valid|exist)"
-    r"|\bup[- ]to[- ]date\b|\b(?:latest|current) (?:version|news|price|data)\b|\bauthor(?:'s)? (?:meant|intended)"
-    r"|\b(?:user|reader)s? (?:will|would) (?:be satisfied|enjoy|like|buy)|\bplagiari|能否运行|链接有效|最新",
-    re.IGNORECASE,
-)
-_ASKED_ABOUT = re.compile(
-    r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+",
-    re.IGNORECASE,
+_UNSEEN = pattern(words("unseen"))
+_ASKED_ABOUT = pattern(
+    r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+"
 )
 _SIMILAR = 0.85
 _SATURATED = 0.95
@@ -82,8 +70,14 @@ _MUCH_WEIGHT = 0.2
 def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) -> list[Finding]:
     """Everything that is weak in a rubric, most important first."""
     judged = [criterion for criterion in rubric.criteria if criterion.question]
-    findings = [finding for criterion in judged for finding in _about_words(criterion)]
-    findings += _duplicates(judged)
+    findings = [finding for criterion in judged for finding in _find_weak_words(criterion)]
+    for first, second in combinations(judged, 2):
+        normalized = (_normalize(first.question), _normalize(second.question))
+        similarity = SequenceMatcher(None, *normalized).ratio()
+        if similarity >= _SIMILAR:
+            sentence = f"{first.name} and {second.name} ask nearly the same."
+            evidence = {"similarity": round(similarity, 3)}
+            findings.append(Finding("duplicate", sentence, "Keep one of them.", 0.55, evidence))
     for contradiction in rubric.contradictions():
         sentence = f"{' and '.join(contradiction.criteria)}: {contradiction.message}."
         findings.append(Finding("contradictory", sentence, "Drop one of them.", 1.0))
@@ -93,7 +87,7 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
             counts.add(record)
         names = {criterion.name for criterion in rubric.criteria}
         if counts.groups and not names & set(counts.criteria):
-            got = f"{', '.join(list(counts.criteria)[:5])}"
+            got = ", ".join(list(counts.criteria)[:5])
             remedy = "Pass the records of a run with this rubric."
             raise InvalidInput("lint", "records", "with some criterion of the rubric", got, remedy)
         findings += lint_counts(counts)
@@ -102,8 +96,8 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
 
 def lint_counts(counts: FindingCounts) -> list[Finding]:
     """What the criteria of a run did, most important first; `rubrank report` shows it, too."""
-    findings = [_name_saturated(finding, counts) for finding in counts.findings()]
-    findings += _misaligned(counts)
+    findings = [_rename_saturated(finding, counts) for finding in counts.findings()]
+    findings += _find_misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
@@ -113,19 +107,14 @@ def find_two_questions(question: str) -> str | None:
     return compound[0].strip() if compound else None
 
 
-def _about_words(criterion: Criterion) -> Iterator[Finding]:
+def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
     question = criterion.question or ""
     name = criterion.name
     vague = _VAGUE.search(question)
     if vague and criterion.anchors is None and len(question.split()) <= _SPECIFIC:
         sentence = f'{name} asks for "{vague[0]}" without saying what that means.'
-        yield Finding(
-            "vague",
-            sentence,
-            "Name what a reader would see, or add anchors.",
-            0.5,
-            {"word": vague[0]},
-        )
+        action = "Name what a reader would see, or add anchors."
+        yield Finding("vague", sentence, action, 0.5, {"word": vague[0]})
     two_questions = find_two_questions(question)
     if two_questions:
         sentence = f'{name} asks two things at once: "{two_questions}".'
@@ -133,27 +122,18 @@ def _about_words(criterion: Criterion) -> Iterator[Finding]:
     unseen = _UNSEEN.search(question)
     if unseen:
         sentence = f'{name} asks what a judge cannot see: "{unseen[0]}".'
-        yield Finding(
-            "unverifiable",
-            sentence,
-            "Use a verifier, or give the judge the facts as `reference`.",
-            0.7,
-        )
+        action = "Use a verifier, or give the judge the facts as `reference`."
+        yield Finding("unverifiable", sentence, action, 0.7)
     # A question such as "Does the answer have at most 50 words?" is read as the request that it stands for.
     request = _ASKED_ABOUT.sub("Your answer should ", question)
     for constraint in compile_prompt(request.rstrip(" ?？") + "."):
         sentence = f"{name} can be decided by a program."
         action = f"Use {{name: {name}, verifier: {constraint.verifier}, …}}."
-        yield Finding(
-            "program",
-            sentence,
-            action,
-            0.65,
-            {"verifier": constraint.verifier, "params": dict(constraint.params)},
-        )
+        evidence = {"verifier": constraint.verifier, "params": dict(constraint.params)}
+        yield Finding("program", sentence, action, 0.65, evidence)
 
 
-def _name_saturated(finding: Finding, counts: FindingCounts) -> Finding:
+def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
     """A tie at the best score is another matter than a tie elsewhere: the criterion was learnt."""
     if finding.kind != "tied":
         return finding
@@ -174,7 +154,7 @@ def _name_saturated(finding: Finding, counts: FindingCounts) -> Finding:
     )
 
 
-def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
+def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
     """Criteria whose share of the weight and share of the rewards have little to do with each other."""
     groups = counts.groups - counts.without_signal
     total_weight = sum(criterion.weight for criterion in counts.criteria.values())
@@ -192,22 +172,6 @@ def _misaligned(counts: FindingCounts) -> Iterator[Finding]:
             action = "Its weight does not act: give the criterion more levels, or accept it and lower the weight."
             evidence = {"weight": weight, "effective": effective}
             yield Finding("misaligned", sentence, action, weight - effective, evidence)
-
-
-def _duplicates(judged: list[Criterion]) -> Iterator[Finding]:
-    for first, second in combinations(judged, 2):
-        similarity = SequenceMatcher(
-            None, _normalize(first.question), _normalize(second.question)
-        ).ratio()
-        if similarity >= _SIMILAR:
-            sentence = f"{first.name} and {second.name} ask nearly the same."
-            yield Finding(
-                "duplicate",
-                sentence,
-                "Keep one of them.",
-                0.55,
-                {"similarity": round(similarity, 3)},
-            )
 
 
 def _normalize(question: str | None) -> str:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from rubrank._plain import word_list
 from rubrank.drafting.draft import Author
 from rubrank.drafting.names import describe_criterion, name_criterion
 from rubrank.drafting.round_trip import find_foreign_parameter
@@ -33,36 +34,18 @@ from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients
 from rubrank.judges.client.usage import Account
-from rubrank.judges.judge import Asker, Judge, Judges
+from rubrank.judges.judge import Asker, Judges
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
 from rubrank.verifiers.verifier import find_verifier
 
-COMPILABLE = (
-    "WordCount",
-    "SentenceCount",
-    "ParagraphCount",
-    "BulletCount",
-    "EntryCount",
-    "HighlightCount",
-    "LetterFrequency",
-    "FormatRequirement",
-    "CaseFormat",
-    "TitleFormat",
-    "QuotationFormat",
-    "Postscript",
-    "ConstrainedResponse",
-    "LanguageRequirement",
-    "Keyword",
-    "ForbiddenContent",
-    "first_word:first_word_answer",
-    "last_word:last_word_answer",
-    "startend:end_checker",
-    "combination:two_responses",
-    "detectable_content:number_placeholders",
-    "detectable_format:multiple_sections",
-    "length_constraints:nth_paragraph_first_word",
-)
+COMPILABLE = word_list("""
+    WordCount SentenceCount ParagraphCount BulletCount EntryCount HighlightCount LetterFrequency
+    FormatRequirement CaseFormat TitleFormat QuotationFormat Postscript ConstrainedResponse LanguageRequirement
+    Keyword ForbiddenContent first_word:first_word_answer last_word:last_word_answer startend:end_checker
+    combination:two_responses detectable_content:number_placeholders detectable_format:multiple_sections
+    length_constraints:nth_paragraph_first_word
+""")
 """Verifiers that a model may name."""
 MOST_CONSTRAINTS = 12
 _MOST_LIBRARY = 4
@@ -121,42 +104,37 @@ def find_with_model(
     """Ask the first writer about every prompt; the last one checks what it says."""
 
     async def find(task: ModelTask, clients: JudgeClients) -> ModelFindings:
-        return await _find_in_prompt(task, writers.judges, clients, templates)
+        writer = writers.judges[0]
+        message = fill_compile_prompt(task.prompt, task.compiled, templates)
+        data, problem = await ask_json(
+            clients.asker_of(writer), message, "compile", schema=make_schema()
+        )
+        if problem:
+            return ModelFindings(problems=[f"{writer.name}: {problem}"])
+        author = Author(writer.name, writer.endpoints[0].model, templates.version)
+        constraints = []
+        for entry in read_list(data, "constraints")[:MOST_CONSTRAINTS]:
+            if isinstance(entry, Mapping):
+                constraints.append(_read_constraint(entry, task.prompt, author))
+        checker = clients.asker_of(writers.judges[-1])
+        checked = await asyncio.gather(
+            *(_check(constraint, task, checker, templates) for constraint in constraints)
+        )
+        library = [name for name in read_list(data, "library") if name in list_library()]
+        chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
+        return ModelFindings(checked, chosen, author=author)
 
     return ModelResult(*ask_for_each(tasks, find, writers, progress))
 
 
-async def _find_in_prompt(
-    task: ModelTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
-) -> ModelFindings:
-    writer = writers[0]
-    message = fill_compile_prompt(task.prompt, task.compiled, templates)
-    data, problem = await ask_json(
-        clients.asker_of(writer), message, "compile", schema=make_schema()
-    )
-    if problem:
-        return ModelFindings(problems=[f"{writer.name}: {problem}"])
-    author = Author(writer.name, writer.endpoints[0].model, templates.version)
-    constraints = []
-    for entry in read_list(data, "constraints")[:MOST_CONSTRAINTS]:
-        if isinstance(entry, Mapping):
-            constraints.append(_read_constraint(entry, task.prompt, author))
-    checker = clients.asker_of(writers[-1])
-    checked = await asyncio.gather(
-        *(_check(constraint, task, checker, templates) for constraint in constraints)
-    )
-    library = [name for name in read_list(data, "library") if name in list_library()]
-    chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
-    return ModelFindings(checked, chosen, author=author)
-
-
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
     """What the first writer is asked about a prompt. compiled: what the rules compiled, in words."""
+    criteria, library = _describe_offer()
     values = {
         "prompt": prompt,
-        "criteria": _describe_compilable(),
+        "criteria": criteria,
         "compiled": "\n".join(f"- {line}" for line in compiled) or "- none",
-        "library": _describe_library(),
+        "library": library,
     }
     return templates.fill("compile", prompt, values)
 
@@ -269,16 +247,17 @@ def list_library() -> tuple[str, ...]:
 
 
 @cache
-def _describe_compilable() -> str:
-    lines = []
+def _describe_offer() -> tuple[str, str]:
+    """The verifiers that a model may name with their parameters, and the criteria of the library: as lists of lines."""
+    verifiers = []
     for name in COMPILABLE:
         verifier = find_verifier(name)
         properties = verifier.parameters.model_json_schema().get("properties", {})
         shapes = {key: _describe_shape(shape) for key, shape in properties.items()}
-        lines.append(
-            f"- {name}: {verifier.doc.splitlines()[0]} params: {json.dumps(shapes, ensure_ascii=False)}"
-        )
-    return "\n".join(lines)
+        params = json.dumps(shapes, ensure_ascii=False)
+        verifiers.append(f"- {name}: {verifier.doc.splitlines()[0]} params: {params}")
+    library = [f"- {name}: {KNOWN[name].checks}" for name in list_library()]
+    return "\n".join(verifiers), "\n".join(library)
 
 
 def _describe_shape(shape: Mapping[str, Any]) -> str:
@@ -289,8 +268,3 @@ def _describe_shape(shape: Mapping[str, Any]) -> str:
     if shape.get("type") == "array":
         return f"list of {_describe_shape(shape.get('items', {}))}"
     return str(shape.get("type", "any"))
-
-
-@cache
-def _describe_library() -> str:
-    return "\n".join(f"- {name}: {KNOWN[name].checks}" for name in list_library())

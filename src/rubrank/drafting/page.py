@@ -42,6 +42,15 @@ _FIGURES = {
     "markdown": "τ with Markdown",
 }
 
+_ORIGIN = {
+    "evidence": "“{}”",
+    "writer": "writer {}",
+    "model": "model {}",
+    "prompt_version": "prompt version {}",
+    "began": "since training step {}",
+    "retired": "retired at step {}",
+}
+
 
 def is_draft_file(path: Path) -> bool:
     """Does the file hold rows that `rubrank draft` or `rubrank evolve` wrote?"""
@@ -118,9 +127,16 @@ def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
         f"<div class=text>{_mark_evidence(str(row.get('prompt', '')), items)}</div></section>",
         f"<section class=rubric><h2>Rubric</h2><p class=facts>{escape('; '.join(facts))}</p>",
         _make_table(row, items),
-        _describe_notes(draft),
-        "</section>",
     ]
+    if draft.get("breaker"):
+        text = escape(str(draft["breaker"]))
+        parts.append(
+            f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>"
+        )
+    if draft.get("problems"):
+        entries = "".join(f"<li>{escape(str(problem))}" for problem in draft["problems"])
+        parts.append(f"<h3>What went wrong</h3><ul>{entries}</ul>")
+    parts.append("</section>")
     return "".join(parts)
 
 
@@ -176,12 +192,27 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
         criterion = item.get("criterion") or by_name.get(item.get("name")) or {}
         is_kept = bool(item.get("kept", True))
         decision = "kept" if is_kept else f"dropped: {item.get('reason', '')}"
+        figures = [
+            f"{_FIGURES.get(name, name)}: {_format_figure(value)}"
+            for name, value in (item.get("figures") or {}).items()
+            if value is not None
+        ]
         lines.append(
             f"<tr class={'kept' if is_kept else 'dropped'}><td>{_describe_criterion(item, criterion)}"
-            f"<td>{_describe_origin(item)}<td>{_describe_figures(item)}<td>{escape(decision)}"
+            f"<td>{_join_lines(_describe_origin(item))}<td>{_join_lines(figures)}<td>{escape(decision)}"
         )
     header = "<tr><th scope=col>criterion<th scope=col>where it comes from<th scope=col>figures<th scope=col>decision"
     return f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _format_figure(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _join_lines(lines: Sequence[str]) -> str:
+    return "<br>".join(escape(line) for line in lines)
 
 
 def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -> str:
@@ -197,55 +228,20 @@ def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -
     if criterion.get("category"):
         details.append(str(criterion["category"]))
     if criterion.get("depends"):
-        details.append(f"depends on {', '.join(map(_name_dependency, criterion['depends']))}")
+        names = [
+            str(entry.get("on")) if isinstance(entry, Mapping) else str(entry)
+            for entry in criterion["depends"]
+        ]
+        details.append(f"depends on {', '.join(names)}")
     if details:
         parts.append(f"<small>{escape('; '.join(details))}</small>")
     return "<br>".join(parts)
 
 
-def _name_dependency(dependency: Any) -> str:
-    return str(dependency.get("on")) if isinstance(dependency, Mapping) else str(dependency)
-
-
-def _describe_origin(item: Mapping[str, Any]) -> str:
+def _describe_origin(item: Mapping[str, Any]) -> list[str]:
     lines = [str(item.get("step", ""))]
-    for key, text in (
-        ("evidence", "“{}”"),
-        ("writer", "writer {}"),
-        ("model", "model {}"),
-        ("prompt_version", "prompt version {}"),
-        ("began", "since training step {}"),
-        ("retired", "retired at step {}"),
-    ):
+    for key, text in _ORIGIN.items():
         if item.get(key) not in (None, ""):
             lines.append(text.format(str(item[key]).strip()))
     lines += [f"also asked as: {question}" for question in item.get("merged_with", [])]
-    return "<br>".join(escape(line) for line in lines)
-
-
-def _describe_figures(item: Mapping[str, Any]) -> str:
-    lines = []
-    for key, value in (item.get("figures") or {}).items():
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            text = "yes" if value else "no"
-        elif isinstance(value, int | float):
-            text = f"{value:g}"
-        else:
-            text = str(value)
-        lines.append(f"{_FIGURES.get(key, key)}: {text}")
-    return "<br>".join(escape(line) for line in lines)
-
-
-def _describe_notes(draft: Mapping[str, Any]) -> str:
-    parts = []
-    if draft.get("breaker"):
-        text = escape(str(draft["breaker"]))
-        parts.append(
-            f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>"
-        )
-    if draft.get("problems"):
-        entries = "".join(f"<li>{escape(str(problem))}" for problem in draft["problems"])
-        parts.append(f"<h3>What went wrong</h3><ul>{entries}</ul>")
-    return "".join(parts)
+    return lines

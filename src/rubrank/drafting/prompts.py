@@ -6,29 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.tables.rows import Source, read_rows
 
-_PROMPT_KEYS = (
-    "prompt",
-    "question",
-    "instruction",
-    "query",
-    "input",
-    "messages",
-    "problem",
-    "text",
-)
-_REFERENCE_KEYS = (
-    "reference",
-    "reference_answer",
-    "answer",
-    "truth",
-    "solution",
-    "ground_truth",
-    "target",
-)
-_KEPT_KEYS = ("id", "key", "prompt_id", "uid", "source")
+_PROMPT_KEYS = word_list("prompt question instruction query input messages problem text")
+_REFERENCE_KEYS = word_list("reference reference_answer answer truth solution ground_truth target")
+_REPEATED_KEYS = word_list("id key prompt_id uid source")
 
 
 @dataclass(frozen=True)
@@ -48,27 +32,20 @@ def read_prompts(source: Source) -> Iterator[PromptRow]:
     """The prompts of any source that `read_rows` reads; one clear error for a row without a prompt."""
     number = 0
     for number, row in enumerate(read_rows(source), start=1):
-        yield _read_row(
-            row, f"{source}: row {number}" if isinstance(source, str) else f"row {number}"
-        )
+        place = f"{source}: row {number}" if isinstance(source, str) else f"row {number}"
+        yield _read_row(row, place)
     if number == 0:
         raise InvalidInput(str(source), "prompts", "at least one row", "none", "")
 
 
 def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
-    key = next((name for name in _PROMPT_KEYS if row.get(name)), None)
-    empty = next((name for name in _PROMPT_KEYS if row.get(name) in ("", [])), None)
-    if key is None and empty is not None:
-        raise InvalidInput(place, empty, "a text that can be read", "an empty one", "")
-    if key is None:
+    present = [name for name in _PROMPT_KEYS if row.get(name) is not None]
+    if not present:
         keys = ", ".join(map(str, row)) or "none"
-        raise InvalidInput(
-            place,
-            "prompt",
-            f"in one of the columns {', '.join(_PROMPT_KEYS)}",
-            f"the columns {keys}",
-            "",
-        )
+        allowed = f"in one of the columns {', '.join(_PROMPT_KEYS)}"
+        raise InvalidInput(place, "prompt", allowed, f"the columns {keys}", "")
+    # A column may be empty if another one has the prompt.
+    key = next((name for name in present if row[name]), present[0])
     value = row[key]
     turns = 1
     if isinstance(value, list | tuple):
@@ -84,7 +61,7 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
         None,
     )
     tools = row.get("tools") or ()
-    fields = {name: row[name] for name in _KEPT_KEYS if row.get(name) is not None}
+    fields = {name: row[name] for name in _REPEATED_KEYS if row.get(name) is not None}
     return PromptRow(prompt, turns, tools, None if reference is None else str(reference), fields)
 
 

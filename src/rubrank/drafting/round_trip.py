@@ -12,42 +12,21 @@ strings.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
+import yaml
+
+from rubrank._plain import word_list
 from rubrank.drafting.sentences import NUMBER, fold_text, read_number
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
 
-_WORDS = (
-    "the",
-    "tide",
-    "rises",
-    "slowly",
-    "and",
-    "a",
-    "small",
-    "boat",
-    "leaves",
-    "while",
-    "gulls",
-    "circle",
-    "above",
-)
+_WORDS = word_list("the tide rises slowly and a small boat leaves while gulls circle above")
 _LARGEST_EXAMPLE = 20_000
-_LANGUAGE_SAMPLES = {
-    "en": "The tide rises slowly, and a small boat leaves the old harbour before the morning fog is gone.",
-    "fr": "La marée monte lentement et un petit bateau quitte le vieux port avant que le brouillard ne disparaisse.",
-    "es": "La marea sube despacio y una pequeña barca deja el viejo puerto antes de que se vaya la niebla.",
-    "de": "Die Flut steigt langsam, und ein kleines Boot verlässt den alten Hafen, bevor sich der Nebel auflöst.",
-    "zh": "潮水慢慢上涨，一艘小船在晨雾散去之前离开了古老的港口。",
-    "ja": "潮がゆっくりと満ちて、小さな舟が朝霧の晴れる前に古い港を出ていきます。",
-    "ko": "조수가 천천히 차오르고 작은 배 한 척이 아침 안개가 걷히기 전에 오래된 항구를 떠납니다.",
-    "ru": "Прилив медленно поднимается, и маленькая лодка покидает старую гавань, пока не рассеялся туман.",
-}
 
 
 def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -64,21 +43,15 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
             failing = text
         if passing is not None and failing is not None:
             return passing, failing
-    return _find_library_examples(name)
-
-
-def _find_library_examples(name: str) -> tuple[str, str] | None:
-    """A passing and a failing example of the library, for verifiers whose texts are hard to make (palindromes)."""
-    passing = None
-    failing = None
+    # Some texts are hard to make (palindromes): the library has examples.
     for example in library_examples().get(name, []):
-        text = example.get("text")
-        if not isinstance(text, str) or "compat" in example:
+        example_text = example.get("text")
+        if not isinstance(example_text, str) or "compat" in example:
             continue
         if example.get("value") == 1:
-            passing = passing or text
+            passing = passing or example_text
         elif example.get("value") == 0:
-            failing = failing or text
+            failing = failing or example_text
     if passing is None or failing is None:
         return None
     return passing, failing
@@ -97,15 +70,13 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     }
     numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
-        if name in _OPEN or name == "postscript_marker":
+        if name in _OPEN:
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
-            if (
-                isinstance(item, str)
-                and fold_text(item) not in lowered
-                and _MARK_NAMES.get(item, item) not in lowered
-            ):
-                return f"{name} {item!r}"
+            if isinstance(item, str):
+                mark_name = _MARK_NAMES.get(item, item)
+                if fold_text(item) not in lowered and mark_name not in lowered:
+                    return f"{name} {item!r}"
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
             if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
                 return f"{name} {item}"
@@ -129,68 +100,46 @@ _NUMBER_WORDS = {
     "couple": 2,
 }
 _HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
-_OPEN = (
-    *(
-        "relation",
-        "let_relation",
-        "capital_relation",
-        "lang",
-        "unit",
-        "kinds",
-        "language",
-        "format",
-        "pattern",
-    ),
-    *("case", "style", "marks", "need", "scope"),
-)
+_OPEN = word_list("""
+    relation let_relation capital_relation lang unit kinds language format pattern case style marks need scope
+    postscript_marker
+""")
 """Parameters whose values need not stand in the prompt in the same words."""
 
 
 def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
     """Texts that fulfil, or miss by a little, whatever the parameters ask for."""
-    numbers = sorted(
-        {int(value) for value in params.values() if isinstance(value, int | float) and value < 5000}
-    )
     strings = [value for value in params.values() if isinstance(value, str)]
     for value in params.values():
         if isinstance(value, list | tuple):
             strings += [item for item in value if isinstance(item, str)]
     plain = "The tide rises slowly."
-    counts = sorted(
-        {max(0, number + change) for number in numbers for change in (-1, 0, 1)} | {1, 2, 3, 40}
-    )
     yield plain
     yield _make_words(12)
-    joined = " ".join(strings)
     if strings:
+        joined = " ".join(strings)
         yield joined
         yield f"{plain} {joined}"
         yield f"{joined} {plain}"
         yield "\n\n".join([plain, *strings])
         yield from strings
-    for count in counts:
-        for text in _counted_texts(count, strings):
+    counts = {1, 2, 3, 40}
+    for value in params.values():
+        if isinstance(value, int | float) and value < 5000:
+            counts |= {max(0, int(value) + change) for change in (-1, 0, 1)}
+    for count in sorted(counts):
+        for text in _make_texts_of_size(count, strings):
             if len(text) <= _LARGEST_EXAMPLE:
                 yield text
-    yield from _LANGUAGE_SAMPLES.values()
-    yield plain.upper()
-    yield plain.lower()
-    yield f'"{plain}"'
-    yield json.dumps({"answer": plain})
-    yield f"<<Tides>>\n\n{plain}"
-    yield f"{plain}\n\nP.S. Bring a coat."
-    yield f"{plain}\n\nP.P.S Bring a coat."
-    yield f"{plain}\n******\nThe boat stays."
-    yield "The tide, and the boat, rise! Is it 5 o'clock? 🙂"
-    yield "| a | b |\n|---|---|\n| 1 | 2 |"
-    yield "My answer is yes."
+    data = (files("rubrank") / "drafting" / "data" / "examples.yaml").read_text(encoding="utf-8")
+    yield from yaml.safe_load(data)
 
 
 def _make_words(count: int) -> str:
     return " ".join(_WORDS[position % len(_WORDS)] for position in range(count))
 
 
-def _counted_texts(count: int, strings: list[str]) -> Iterator[str]:
+def _make_texts_of_size(count: int, strings: list[str]) -> Iterator[str]:
     sentence = "The tide rises slowly."
     yield _make_words(count)
     yield " ".join([sentence] * count)

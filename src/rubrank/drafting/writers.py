@@ -1,7 +1,7 @@
 """Let models write judged criteria: several writers, a conservative merger, and a breaker that games the result.
 
     writers = load_writers("writers.yaml")            the same file form as judges: endpoints, limits, prices, cache
-    written = write_items([task], writers)[0]
+    (written,) = write_items([task], writers, load_templates()).written
     written.items                                     WrittenItem(question="Does the answer …?", points=5, writer="a")
     written.breaker                                   a cheap text that fulfils the items badly
 
@@ -32,7 +32,7 @@ from rubrank.drafting.lint import find_two_questions
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account
-from rubrank.judges.judge import Asker, Call, Judge, Judges, load_judges
+from rubrank.judges.judge import Asker, Call, Judges, load_judges
 from rubrank.rubrics.files import read_settings
 
 Task = TypeVar("Task")
@@ -133,15 +133,11 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
         folder = Path(source).parent
     if isinstance(data, Mapping) and "endpoints" in data:  # a single writer
         data = {"judges": [data]}
-    entries = data.get("judges") if isinstance(data, Mapping) else None
-    if (
-        not isinstance(entries, list)
-        or not entries
-        or not all(isinstance(entry, Mapping) for entry in entries)
-    ):
-        raise InvalidInput(
-            where, "judges", "a list of writers: name, endpoints", "none", "See docs/judges.md."
-        )
+    entries: Any = data.get("judges") if isinstance(data, Mapping) else None
+    is_list = isinstance(entries, list) and len(entries) > 0
+    if not is_list or not all(isinstance(entry, Mapping) for entry in entries):
+        allowed = "a list of writers: name, endpoints"
+        raise InvalidInput(where, "judges", allowed, "none", "See docs/judges.md.")
     # Judges divide criteria among them, and only one may be without; writers all write.
     writers = [
         {"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)
@@ -152,14 +148,46 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
 def write_items(
     tasks: Sequence[WritingTask],
     writers: Judges,
-    templates: Templates | None = None,
+    templates: Templates,
     progress: Progress | None = None,
 ) -> WritingResult:
     """Let the writers write items for all tasks."""
-    templates = templates or load_templates()
 
     async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
-        return await _write_for_prompt(task, writers.judges, clients, templates)
+        problems: list[str] = []
+        refused: list[RefusedItem] = []
+        by_writer: list[list[WrittenItem]] = []
+        values = {"prompt": task.prompt, "material": describe_material(task)}
+        message = templates.fill("write", task.prompt, values)
+        replies = await asyncio.gather(
+            *(
+                ask_json(clients.asker_of(writer), message, "write", number)
+                for number, writer in enumerate(writers.judges)
+            )
+        )
+        for writer, (data, problem) in zip(writers.judges, replies, strict=True):
+            if problem:
+                problems.append(f"{writer.name}: {problem}")
+                continue
+            author = Author(writer.name, writer.endpoints[0].model, templates.version)
+            items, refusals = _read_items(data, author)
+            by_writer.append(items)
+            refused += refusals
+            if not items:
+                problems.append(f"{writer.name}: no item could be used")
+        items = await _merge(
+            task, by_writer, clients.asker_of(writers.judges[0]), templates, problems
+        )
+        if not items:
+            return WrittenItems((), refused, None, problems)
+        values = {"prompt": task.prompt, "items": number_items(items)}
+        message = templates.fill("break", task.prompt, values)
+        data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
+        breaker = data.get("text") if not problem else None
+        if not isinstance(breaker, str) or not breaker.strip():
+            problems.append(f"breaker: {problem or 'no text'}")
+            breaker = None
+        return WrittenItems(items, refused, breaker, problems)
 
     return WritingResult(*ask_for_each(tasks, write, writers, progress))
 
@@ -188,43 +216,6 @@ def ask_for_each(
             return results, clients.account()
 
     return runtime().run(ask_all())
-
-
-async def _write_for_prompt(
-    task: WritingTask, writers: Sequence[Judge], clients: JudgeClients, templates: Templates
-) -> WrittenItems:
-    problems: list[str] = []
-    refused: list[RefusedItem] = []
-    by_writer: list[list[WrittenItem]] = []
-    values = {"prompt": task.prompt, "material": describe_material(task)}
-    message = templates.fill("write", task.prompt, values)
-    replies = await asyncio.gather(
-        *(
-            ask_json(clients.asker_of(writer), message, "write", number)
-            for number, writer in enumerate(writers)
-        )
-    )
-    for writer, (data, problem) in zip(writers, replies, strict=True):
-        if problem:
-            problems.append(f"{writer.name}: {problem}")
-            continue
-        author = Author(writer.name, writer.endpoints[0].model, templates.version)
-        items, refusals = _read_items(data, author)
-        by_writer.append(items)
-        refused += refusals
-        if not items:
-            problems.append(f"{writer.name}: no item could be used")
-    items = await _merge(task, by_writer, clients.asker_of(writers[0]), templates, problems)
-    if not items:
-        return WrittenItems((), refused, None, problems)
-    values = {"prompt": task.prompt, "items": number_items(items)}
-    message = templates.fill("break", task.prompt, values)
-    data, problem = await ask_json(clients.asker_of(writers[-1]), message, "break")
-    breaker = data.get("text") if not problem else None
-    if not isinstance(breaker, str) or not breaker.strip():
-        problems.append(f"breaker: {problem or 'no text'}")
-        breaker = None
-    return WrittenItems(items, refused, breaker, problems)
 
 
 def describe_material(task: WritingTask) -> str:
@@ -419,9 +410,7 @@ def load_templates(folder: Path | None = None) -> Templates:
         for language, name in texts:
             for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
                 if path.exists():
-                    text = path.read_text(encoding="utf-8")
-                    _check_template(text, path, name)
-                    texts[language, name] = text
+                    texts[language, name] = _read_template(path, name)
     if texts == _library_templates():
         return Templates(texts)
     digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
@@ -438,10 +427,12 @@ def _library_templates() -> Mapping[tuple[str, str], str]:
     }
 
 
-def _check_template(text: str, path: Path, name: str) -> None:
-    """Refuse an own prompt that cannot be filled."""
+def _read_template(path: Path, name: str) -> str:
+    """The user's own prompt; InvalidInput if it cannot be filled."""
+    text = path.read_text(encoding="utf-8")
     try:
         text.format(**dict.fromkeys(_FIELDS[name], ""))
     except (KeyError, IndexError, ValueError) as error:
         allowed = f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces"
         raise InvalidInput(str(path), "the prompt", allowed, f"an error at {error}", "") from None
+    return text

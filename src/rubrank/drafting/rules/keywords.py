@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from rubrank.drafting.constraint import Constraint, split_bounds
 from rubrank.drafting.patterns import (
@@ -16,7 +17,7 @@ from rubrank.drafting.patterns import (
     read_group,
     words,
 )
-from rubrank.drafting.sentences import Quantity, Sentence
+from rubrank.drafting.sentences import Relation, Sentence
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
 
@@ -271,6 +272,12 @@ _LETTER_BEFORE = pattern(r"\bletters?\s+$")
 # "the word ⟨s0⟩ with the letter a ⟨q0⟩ times", "… in capitals", "… in each sentence": other rules, or no rule
 _NOT_A_FREQUENCY = pattern(r"\bletters?\b|\bcapital|\bcaps\b|\bsentence\b")
 _NEGATION = pattern(r"\b(?:not|never|n't)\b")
+_OPPOSITE: dict[Relation, Relation] = {
+    "more than": "at most",
+    "less than": "at least",
+    "at least": "less than",
+    "at most": "more than",
+}
 
 
 def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
@@ -285,20 +292,9 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
         if is_filler or not _are_words([word]):
             continue
         quantity = sentence.quantity_in(match)
-        if _NEGATION.search(middle + before):
-            quantity = _negate(quantity)
-        for relation, number in split_bounds(quantity):
-            params = {"keyword": word, "relation": relation, "frequency": number}
+        if _NEGATION.search(middle + before):  # "not more than twice" is "at most twice"
+            relation = _OPPOSITE.get(quantity.relation, quantity.relation)
+            quantity = replace(quantity, relation=relation)
+        for bound, number in split_bounds(quantity):
+            params = {"keyword": word, "relation": bound, "frequency": number}
             yield Constraint("keywords:frequency", params)
-
-
-def _negate(quantity: Quantity) -> Quantity:
-    """ "not more than twice" is "at most twice"."""
-    opposite = {
-        "more than": "at most",
-        "less than": "at least",
-        "at least": "less than",
-        "at most": "more than",
-    }
-    relation = opposite.get(quantity.relation, quantity.relation)
-    return Quantity(relation, quantity.low, quantity.high)  # type: ignore[arg-type]

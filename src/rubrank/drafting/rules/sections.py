@@ -87,9 +87,15 @@ def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> I
     match = _find_first_word(sentence)
     if not match:
         return
-    total = _find_number_of_paragraphs(prompt)
-    if total is None:
+    totals = [
+        nearby.quantity_in(count)
+        for nearby in prompt
+        for count in _NUMBER_OF_PARAGRAPHS.finditer(nearby.text)
+    ]
+    clear_totals = [total.number for total in totals if total.relation in ("plain", "exactly")]
+    if not clear_totals:
         return
+    total = clear_totals[0]
     if match["number"]:
         token = match["number"].strip("⟨⟩")
         nth = sentence.quantities[token].number if token in sentence.quantities else int(token)
@@ -107,15 +113,6 @@ def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> I
             "first_word": word.strip(".,!?").lower(),
         }
         yield Constraint("length_constraints:nth_paragraph_first_word", params)
-
-
-def _find_number_of_paragraphs(prompt: Sequence[Sentence]) -> int | None:
-    for sentence in prompt:
-        for match in _NUMBER_OF_PARAGRAPHS.finditer(sentence.text):
-            quantity = sentence.quantity_in(match)
-            if quantity.relation in ("plain", "exactly"):
-                return quantity.number
-    return None
 
 
 # ---- labelled sections ---------------------------------------------------------------------------------------------
