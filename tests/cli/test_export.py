@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.records.export import export_records, step_metrics
+from rubrank.records.export import StepMetrics, export_records
 from rubrank.records.files import write_records
 from rubrank.records.record import GateRecord, GroupRecord
 from rubrank.scores.criterion import CriterionData
@@ -57,7 +57,10 @@ def records() -> list[GroupRecord]:
 
 
 def test_means_by_step_by_hand(records: list[GroupRecord]) -> None:
-    found = step_metrics(records)
+    metrics = StepMetrics()
+    for record in records:
+        metrics.add(record)
+    found = metrics.by_step()
     assert found[0]["reward"] == 0.125
     assert found[0]["criterion/No comma"] == 1.0  # the missing one is no 0
     assert found[0]["missing/No comma"] == 0.5
@@ -159,9 +162,7 @@ def weave(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module.init = module.projects.append  # type: ignore[attr-defined]
     EvaluationLogger.made.clear()
     monkeypatch.setitem(sys.modules, "weave", module)
-    monkeypatch.delitem(sys.modules, "rubrank.records.weave_export", raising=False)
-    yield module
-    sys.modules.pop("rubrank.records.weave_export", None)
+    return module
 
 
 def test_weave_has_every_rollout_and_no_score_for_what_is_missing(records: list[GroupRecord], weave: Any) -> None:
@@ -230,9 +231,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module.init = init  # type: ignore[attr-defined]
     module.Artifact = WandbArtifact  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wandb", module)
-    monkeypatch.delitem(sys.modules, "rubrank.records.wandb_export", raising=False)
-    yield module
-    sys.modules.pop("rubrank.records.wandb_export", None)
+    return module
 
 
 def test_wandb_has_the_curves_and_the_file(records: list[GroupRecord], wandb: Any, tmp_path: Path) -> None:

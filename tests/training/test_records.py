@@ -142,9 +142,9 @@ def test_an_error_of_the_thread_is_raised(tmp_path, end):
     assert engine.recording is not None
     engine.recording._pending[0].exception(30)
     told = engine.finish_records if end == "end" else lambda: engine.score(groups(1), 1)
-    with pytest.raises(InvalidInput, match=r"must be a file that can be written; got .*Then resume"):
+    with pytest.raises(InvalidInput, match=r"must be a writable file; got .*then resume"):
         told()
-    with pytest.raises(InvalidInput, match="Then resume"):  # it stays failed: going on would leave a hole
+    with pytest.raises(InvalidInput, match="then resume"):  # it stays failed: going on would leave a hole
         engine.score(groups(2), 2)
 
 
@@ -233,7 +233,7 @@ def test_whoever_catches_the_error_and_goes_on_leaves_no_hole(tmp_path, monkeypa
         engine.records_place,
         engine.finish_records,
     ):
-        with pytest.raises(InvalidInput, match="Then resume"):
+        with pytest.raises(InvalidInput, match="then resume"):
             goes_on()
     assert path.read_bytes() == whole
     for step in (1, 2):

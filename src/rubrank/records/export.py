@@ -1,32 +1,38 @@
 """Send records to a tracker of runs: MLflow, Weave or Weights & Biases.
 
     export_records("records.jsonl", "mlflow", place="http://localhost:5000", project="constraints", name="seed 0")
-        Exported(to="mlflow", groups=160, rollouts=1280, steps=40, where="http://localhost:5000 run 3f…")
+        Exported(to="mlflow", groups=160, rollouts=1280, steps=40, where="http://localhost:5000, run 3f…")
 
-`StepMetrics` computes what all trackers show of a step. A tracker is a module with a function `export`, behind an extra
-of the tracker's name, and is listed in EXPORTERS.
+    MLflow     a run: metrics by step, the rule and the criteria as parameters, the file as an artifact
+    wandb      a run: metrics by step, the rule and the criteria as configuration, the file as an artifact
+    Weave      an evaluation: every rollout a prediction, every criterion and the reward a score
+
+Each tracker needs its package, which is an extra of the same name. Weave and Weights & Biases were tested with
+stand-ins that have their documented interfaces.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
 
-EXPORTERS = {
-    "mlflow": "rubrank.records.mlflow_export",
-    "weave": "rubrank.records.weave_export",
-    "wandb": "rubrank.records.wandb_export",
-}
-"""Tracker, which is also the name of the package it needs → our module."""
+_NOT_ALLOWED_BY_MLFLOW = re.compile(r"[^\w\-./: ]", re.ASCII)
+_LONGEST_MLFLOW_NAME = 250
+_LONGEST_MLFLOW_PARAMETER = 6000
+_MLFLOW_BATCH = 1000  # metrics in one request
+_WANDB_PLACES = ("online", "offline")
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Target:
     """Where records go."""
 
     place: str | None
-    """MLflow: the tracking URI. W&B: online or offline. Weave has none: the user who is logged in."""
+    """MLflow: the tracking URI. W&B: online, offline, or None for its own choice. Weave has none."""
     project: str
     """MLflow's experiment, the project of Weave or W&B."""
     name: str
@@ -64,12 +70,11 @@ def export_records(
     name: str | None = None,
 ) -> Exported:
     """Send records, or a file of them, to MLflow, Weave or Weights & Biases."""
-    if to not in EXPORTERS:
-        raise UnknownName.of("export", "to", to, EXPORTERS)
+    if to not in _EXPORTERS:
+        raise UnknownName.of("export", "to", to, _EXPORTERS)
     if find_spec(to) is None:
-        raise InvalidInput(
-            "export", "to", "a package that is installed", to, f"pip install 'rubrank[{to}]'."
-        )
+        remedy = f"pip install 'rubrank[{to}]'."
+        raise InvalidInput("export", "to", "a package that is installed", to, remedy)
     source = Path(records) if isinstance(records, str | Path) else None
     groups = read_records(records) if isinstance(records, str | Path) else iter(records)
     # The first record is read before anything is created: an empty file leaves no empty run behind.
@@ -78,14 +83,14 @@ def export_records(
         raise InvalidInput("export", "records", "at least one group", "none", "")
     if name is None:
         name = source.name.split(".")[0] if source else "rubrank"
-    target = Target(place, project, name, source)
-    exported: Exported = import_module(EXPORTERS[to]).export(chain([first], groups), target)
-    return exported
+    metrics = StepMetrics()
+    where = _EXPORTERS[to](chain([first], groups), metrics, Target(place, project, name, source))
+    return Exported(to, metrics.groups, metrics.rollouts, len(metrics.by_step()), where)
 
 
 @dataclass
 class StepMetrics:
-    """Means by step, of groups added one by one."""
+    """Means by step, of groups added one by one: what all trackers show."""
 
     values: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     groups: int = 0
@@ -94,7 +99,7 @@ class StepMetrics:
     criteria: dict[str, None] = field(default_factory=dict)
 
     def add(self, record: GroupRecord) -> None:
-        """Count a group in; evaluations of a training run stand apart, below `eval/`."""
+        """Add a group; evaluations of a training run have names that begin with `eval/`."""
         self.groups += 1
         self.rollouts += record.size
         self.rules.setdefault(record.rule)
@@ -105,15 +110,16 @@ class StepMetrics:
             self._add(step, f"{prefix}reward", reward)
             if record.gate is not None:
                 self._add(step, f"{prefix}stopped", float(not record.gate.passed[i]))
-            for k, criterion in enumerate(record.criteria):
-                self._add(step, f"{prefix}criterion/{criterion.name}", record.scores[i][k])
-                self._add(
-                    step, f"{prefix}missing/{criterion.name}", float(record.scores[i][k] is None)
-                )
+            for criterion, score in zip(record.criteria, record.scores[i], strict=True):
+                self._add(step, f"{prefix}criterion/{criterion.name}", score)
+                self._add(step, f"{prefix}missing/{criterion.name}", float(score is None))
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
     def by_step(self) -> dict[int, dict[str, float]]:
-        """Step → name → mean over rollouts (of `no_signal`: over groups); what no rollout has is left out."""
+        """Step → name → mean over rollouts (of `no_signal`: over groups); what no rollout has is left out.
+
+        {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0}, …}, in the order of steps
+        """
         by_step: dict[int, dict[str, float]] = {}
         for (step, name), values in sorted(self.values.items()):
             by_step.setdefault(step, {})[name] = sum(values) / len(values)
@@ -124,9 +130,187 @@ class StepMetrics:
             self.values.setdefault((step, name), []).append(value)
 
 
-def step_metrics(records: Iterable[GroupRecord]) -> dict[int, dict[str, float]]:
-    """Step → name → mean, such as {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0}}."""
-    metrics = StepMetrics()
+# ------------------------------------------------------------------------------------------------------------- MLflow
+
+
+def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
+    """Make a run, which is marked as failed if it cannot be finished. Returns where it is."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
     for record in records:
         metrics.add(record)
-    return metrics.by_step()
+    run_id = None
+    try:
+        client = MlflowClient(tracking_uri=target.place)
+        experiment = client.get_experiment_by_name(target.project)
+        if experiment is None:
+            experiment_id = client.create_experiment(target.project)
+        else:
+            experiment_id = experiment.experiment_id
+        run_id = client.create_run(experiment_id, run_name=target.name).info.run_id
+        _fill_mlflow_run(client, run_id, metrics, target)
+    except (MlflowException, OSError) as error:
+        if run_id is not None:
+            client.set_terminated(run_id, "FAILED")
+        allowed = "a tracking store that accepts the run"
+        raise InvalidInput("export", "place", allowed, _describe(error), "") from None
+    client.set_terminated(run_id)
+    return f"{target.place or 'the default tracking store'}, run {run_id}"
+
+
+def _fill_mlflow_run(client: Any, run_id: str, metrics: StepMetrics, target: Target) -> None:
+    from mlflow.entities import Metric, Param
+
+    texts = {
+        "rule": ", ".join(metrics.rules),
+        "criteria": ", ".join(metrics.criteria),
+        "groups": str(metrics.groups),
+        "rollouts": str(metrics.rollouts),
+    }
+    parameters = [
+        Param(name, shortened(text, _LONGEST_MLFLOW_PARAMETER)) for name, text in texts.items()
+    ]
+    client.log_batch(run_id, params=parameters)
+    by_step = metrics.by_step()
+    names = make_mlflow_names({name for means in by_step.values() for name in means})
+    now = int(time.time() * 1000)
+    points = []
+    for step, means in by_step.items():
+        points += [Metric(names[name], mean, now, step) for name, mean in means.items()]
+    for start in range(0, len(points), _MLFLOW_BATCH):
+        client.log_batch(run_id, metrics=points[start : start + _MLFLOW_BATCH])
+    if target.source is not None:
+        client.log_artifact(run_id, str(target.source))
+
+
+def make_mlflow_names(names: set[str]) -> dict[str, str]:
+    """Name → a name that MLflow accepts: letters, digits, _ - . / : and spaces; anything else becomes "_".
+
+    Two names that become the same are told apart by a number, so that no curve is mixed with another.
+    """
+    mlflow_names: dict[str, str] = {}
+    for name in sorted(names):
+        allowed = _NOT_ALLOWED_BY_MLFLOW.sub("_", name)[:_LONGEST_MLFLOW_NAME]
+        mlflow_name = allowed
+        number = 2
+        while mlflow_name in mlflow_names.values():
+            mlflow_name = f"{allowed[: _LONGEST_MLFLOW_NAME - 8]}_{number}"
+            number += 1
+        mlflow_names[name] = mlflow_name
+    return mlflow_names
+
+
+# --------------------------------------------------------------------------------------------------- Weights & Biases
+
+
+def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
+    """Make a run, which is marked as failed if it cannot be finished. Returns where it is.
+
+    An offline run needs no account: it is written to the folder `wandb`, and `wandb sync` sends it later.
+    """
+    import wandb
+
+    if target.place not in (None, *_WANDB_PLACES):
+        allowed = f"one of {', '.join(_WANDB_PLACES)} for wandb"
+        raise InvalidInput("export", "place", allowed, repr(target.place), "")
+    for record in records:
+        metrics.add(record)
+    entity, _, project = target.project.rpartition("/")
+    config = {
+        "rule": ", ".join(metrics.rules),
+        "criteria": list(metrics.criteria),
+        "groups": metrics.groups,
+        "rollouts": metrics.rollouts,
+    }
+    run: Any = None
+    try:
+        run = wandb.init(
+            entity=entity or None,
+            project=project,
+            name=target.name,
+            mode=target.place,
+            config=config,
+        )
+        # Steps are sorted: W&B drops a step that is lower than the one before.
+        for step, means in metrics.by_step().items():
+            run.log(means, step=step)
+        if target.source is not None:
+            artifact = wandb.Artifact(name="records", type="rubrank-records")
+            artifact.add_file(str(target.source))
+            run.log_artifact(artifact)
+    except Exception as error:  # the package raises what its transport raises
+        if run is not None:
+            run.finish(exit_code=1)
+        allowed = "a project that Weights & Biases opens"
+        remedy = "Log in (`wandb login`), or write an offline run: `place=offline`."
+        raise InvalidInput("export", "project", allowed, _describe(error), remedy) from None
+    run.finish()
+    where = f"project {target.project}, run {run.id}"
+    if target.place == "offline":
+        where += "; send it with `wandb sync`"
+    return where
+
+
+# -------------------------------------------------------------------------------------------------------------- Weave
+
+
+def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
+    """Make an evaluation whose summary has the means by step. Returns where it is.
+
+    A missing score is not sent, so that Weave's means are over what is there; `missing` in the inputs says why.
+    """
+    import weave
+
+    if target.place is not None:
+        remedy = "Weave sends as the user who is logged in; name a project: `project=TEAM/PROJECT`."
+        raise InvalidInput("export", "place", "left out for weave", repr(target.place), remedy)
+    try:
+        weave.init(target.project)
+    except Exception as error:  # the package raises what its transport raises
+        allowed = "a project that Weave opens"
+        remedy = "Log in: wandb login."
+        raise InvalidInput("export", "project", allowed, _describe(error), remedy) from None
+    evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
+    for record in records:
+        metrics.add(record)
+        prompt = [dict(message) for message in record.prompt or ()]
+        for i in range(record.size):
+            inputs: dict[str, Any] = {
+                "group": record.group,
+                "rollout": i,
+                "step": record.step,
+                "rule": record.rule,
+                "prompt": prompt,
+            }
+            scores = {"reward": float(record.reward[i])}
+            missing = {}
+            for k, criterion in enumerate(record.criteria):
+                score = record.scores[i][k]
+                if score is not None:
+                    scores[f"criterion {criterion.name}"] = float(score)
+                else:
+                    reason = record.reasons[i][k] if record.reasons is not None else ""
+                    missing[criterion.name] = reason or "missing"
+            if missing:
+                inputs["missing"] = missing
+            response = None if record.responses is None else record.responses[i]
+            prediction = evaluation.log_prediction(inputs=inputs, output=response)
+            for name, score in scores.items():
+                prediction.log_score(name, score)
+            prediction.finish()
+    evaluation.log_summary({f"step {step}": means for step, means in metrics.by_step().items()})
+    return f"project {target.project}"
+
+
+def _describe(error: Exception) -> str:
+    """The message of an error on one line, or its class if it has none."""
+    return shortened(" ".join(str(error).split()) or type(error).__name__, 400)
+
+
+_EXPORTERS: dict[str, Callable[[Iterator[GroupRecord], StepMetrics, Target], str]] = {
+    "mlflow": _export_to_mlflow,
+    "weave": _export_to_weave,
+    "wandb": _export_to_wandb,
+}
+"""Tracker, which is also the name of the package it needs → the function that sends records and says where they are."""

@@ -46,22 +46,20 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     Without it the file appears when it is complete, or stays as it was.
     """
     path = Path(path)
-    if _is_parquet(path):
-        if append:
-            raise InvalidInput(
-                "write_records", "append", "used with .jsonl", str(path), "Parquet cannot grow."
-            )
-        with atomic_write(path) as partial:
-            return _write_parquet(partial, records)
-    packed = path.suffix
+    if append and _is_parquet(path):
+        remedy = "Parquet cannot grow."
+        raise InvalidInput("write_records", "append", "used with .jsonl", str(path), remedy)
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _write_lines(path, records, "ab", packed)
+        return _write_lines(path, records, "ab", path.suffix)
     with atomic_write(path) as partial:
-        return _write_lines(partial, records, "wb", packed)
+        if _is_parquet(path):
+            return _write_parquet(partial, records)
+        return _write_lines(partial, records, "wb", path.suffix)
 
 
 def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: str) -> int:
+    """Write one line per record. packed: ".gz", ".zst", or anything else for plain text."""
     lines = map(_to_json, records)
     # The first lines tell whether the file will be large, and threads are worth starting.
     first_lines: list[bytes] = []
@@ -94,13 +92,14 @@ def read_records(path: str | Path) -> Iterator[GroupRecord]:
 
     A line that is not a record is an error that names it.
     """
-    return chain.from_iterable(_read_file(file) for file in record_files(Path(path)))
+    return _read_files(record_files(Path(path)))
 
 
-def _read_file(path: Path) -> Iterator[GroupRecord]:
-    lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
-    for number, line in lines:
-        yield record_in(line, f"{path}:{number}")
+def _read_files(paths: Iterable[Path]) -> Iterator[GroupRecord]:
+    for path in paths:
+        lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
+        for number, line in lines:
+            yield record_in(line, f"{path}:{number}")
 
 
 def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
@@ -111,11 +110,8 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     The name of a file: it, and the rotated files beside it, such as records.000100.jsonl.zst.
     """
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
-        files = [
-            file
-            for file in path.iterdir()
-            if file.name.endswith(SUFFIXES) and not file.name.startswith(".")
-        ]
+        visible_files = [file for file in path.iterdir() if not file.name.startswith(".")]
+        files = [file for file in visible_files if file.name.endswith(SUFFIXES)]
         # A training folder has other files beside its records.
         files = [file for file in files if file.name.startswith("records.")] or files
         if not files and not missing_ok:
@@ -134,21 +130,19 @@ def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
 
 def name_runs(sources: Sequence[Path]) -> list[str]:
     """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
-    # Every trainer calls its file records.jsonl: the folder says which run it is.
-    places = [
-        source.resolve().parent if source.name.startswith("records.") else source.resolve()
-        for source in sources
-    ]
-    parts = [place.parts for place in places]
-    if len(parts) < 2:
+    places = []
+    for source in sources:
+        place = source.resolve()
+        # Every trainer calls its file records.jsonl: the folder says which run it is.
+        places.append(place.parent if source.name.startswith("records.") else place)
+    if len(places) < 2:
         return [place.name or str(place) for place in places]
-    shared_end = 0
-    while (
-        all(len(p) > shared_end + 1 for p in parts)
-        and len({p[-1 - shared_end] for p in parts}) == 1
-    ):
-        shared_end += 1
-    names = [p[-1 - shared_end] for p in parts]
+    # The last part of the paths in which they differ, such as a/seed0 and b/seed0: a and b.
+    at = 1
+    shortest = min(len(place.parts) for place in places)
+    while at < shortest and len({place.parts[-at] for place in places}) == 1:
+        at += 1
+    names = [place.parts[-at] for place in places]
     if len(set(names)) < len(names):
         return [str(source) for source in sources]
     return names
@@ -203,7 +197,8 @@ def _open(path: Path, mode: str, packed: str, is_large: bool = False) -> IO[Any]
 
 def _open_zst(path: Path, mode: str, threads: int) -> IO[Any]:
     """Each opening to write adds a frame; reading goes over all of them."""
-    zstandard, file = import_zstandard(path), path.open(f"{mode[0]}b")
+    zstandard = import_zstandard(path)
+    file = path.open(f"{mode[0]}b")
     if mode[0] != "r":
         return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads).stream_writer(file)
     return io.TextIOWrapper(decompress_file(file, path), encoding="utf-8", errors="surrogatepass")
@@ -214,9 +209,8 @@ def _to_json(record: GroupRecord) -> bytes:
     try:
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
-        return json.dumps(
-            record.model_dump(mode="python", exclude_defaults=True), default=list
-        ).encode()
+        data = record.model_dump(mode="python", exclude_defaults=True)
+        return json.dumps(data, default=list).encode()
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -230,35 +224,20 @@ def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
     import polars
 
     try:
-        whole = polars.scan_parquet(path, glob=False)
-        frame, total = whole.select("record"), whole.select(polars.len()).collect().item()
+        frame = polars.scan_parquet(path, glob=False)
+        total = frame.select(polars.len()).collect().item()
         for start in range(0, total, _PARQUET_ROWS):
-            part = frame.slice(start, _PARQUET_ROWS).collect()["record"]
+            part = frame.select("record").slice(start, _PARQUET_ROWS).collect()["record"]
             yield from enumerate(part, start + 1)
     except polars.exceptions.PolarsError as error:
-        raise BadTable(
-            str(path),
-            "records",
-            "a Parquet file that write_records wrote",
-            str(error).splitlines()[0],
-            "Score tables are for `rubrank fuse`.",
-        ) from None
+        allowed = "a Parquet file that write_records wrote"
+        remedy = "Score tables are for `rubrank fuse`."
+        raise BadTable(str(path), "records", allowed, str(error).splitlines()[0], remedy) from None
 
 
 def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     import polars
 
-    rows = [
-        {
-            "group": r.group,
-            "step": r.step,
-            "rule": r.rule,
-            "no_signal": r.no_signal,
-            "rollouts": r.size,
-            "record": _to_json(r).decode(),
-        }
-        for r in records
-    ]
     schema = {
         "group": polars.String,
         "step": polars.Int64,
@@ -267,34 +246,34 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
         "rollouts": polars.Int64,
         "record": polars.String,
     }
-    polars.DataFrame(rows, schema=schema).write_parquet(path, compression="zstd")
+    rows = [(r.group, r.step, r.rule, r.no_signal, r.size, _to_json(r).decode()) for r in records]
+    frame = polars.DataFrame(rows, schema=schema, orient="row")
+    frame.write_parquet(path, compression="zstd")
     return len(rows)
 
 
 def record_in(line: str, where: str) -> GroupRecord:
     """The record that a line holds; raises one clear error, which says where, if it holds none."""
     try:
-        try:
-            record = GroupRecord.model_validate_json(line)
-        except ValidationError as error:
-            if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
-                raise
-            record = GroupRecord.model_validate(
-                json.loads(line)
-            )  # lone surrogates, which only this parser takes
+        record = _validate_line(line)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
-        raise BadTable(
-            where,
-            place,
-            f"that of a record ({first['msg']})",
-            repr(first.get("input"))[:80],
-            "Records are written by write_records, `rubrank record` or a trainer.",
-        ) from None
+        allowed = f"that of a record ({first['msg']})"
+        remedy = "Records are written by write_records, `rubrank record` or a trainer."
+        raise BadTable(where, place, allowed, repr(first.get("input"))[:80], remedy) from None
     if record.version > VERSION:
-        allowed = f"at most {VERSION}"
-        raise BadTable(
-            where, "version", allowed, str(record.version), "Use a newer rubrank to read it."
-        )
+        remedy = "Use a newer rubrank to read it."
+        raise BadTable(where, "version", f"at most {VERSION}", str(record.version), remedy)
     return record
+
+
+def _validate_line(line: str) -> GroupRecord:
+    try:
+        return GroupRecord.model_validate_json(line)
+    except ValidationError as error:
+        if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
+            raise
+        return GroupRecord.model_validate(
+            json.loads(line)
+        )  # the only parser that takes lone surrogates

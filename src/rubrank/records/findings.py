@@ -231,52 +231,41 @@ class FindingCounts:
         total_weight = sum(counts.weight for counts in self.criteria.values())
         for name, counts in self.criteria.items():
             importance = counts.weight / max(total_weight, 1e-12)
-            missing = counts.missing / max(1, counts.rollouts)
-            if missing >= MISSING and counts.groups >= LEAST_GROUPS:
-                sentence = f"{missing:.0%} of the scores of {name} are missing."
-                action = "The records state the reasons; a rollout without a score is not compared."
-                yield Finding(
-                    "missing",
-                    sentence,
-                    action,
-                    missing * (0.5 + importance / 2),
-                    {"share": missing},
-                    name,
-                )
-            tied = counts.tied / counts.groups
-            if counts.groups >= LEAST_GROUPS and tied >= TIED:
-                sentence = f"{name} is tied in {tied:.0%} of {counts.groups} groups."
-                action = "Drop it, or give it more levels."
-                yield Finding("tied", sentence, action, tied * importance, {"share": tied}, name)
+            if counts.groups >= LEAST_GROUPS:
+                yield from self._about_scores(name, counts, importance)
             yield from self._about_attributes(name, counts, importance)
             effective = counts.effective / max(1, self.groups - self.without_signal)
             if effective >= DOMINATES and importance <= 0.5 and len(self.criteria) > 2:
                 sentence = f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight."
                 action = f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels."
-                yield Finding(
-                    "dominates",
-                    sentence,
-                    action,
-                    effective - importance,
-                    {"effective": effective},
-                    name,
-                )
+                evidence = {"effective": effective}
+                severity = effective - importance
+                yield Finding("dominates", sentence, action, severity, evidence, name)
             yield from self._about_direction(name, counts, importance)
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
                 sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
                 action = (
-                    "Use outcomes: soft, more samples, or a better judge for what is unsure "
+                    "Use outcomes: soft, more samples, or a better judge for uncertain answers "
                     "(`rubrank help judges`)."
                 )
-                yield Finding(
-                    "unsure",
-                    sentence,
-                    action,
-                    (1 - certainty) * importance,
-                    {"certainty": certainty},
-                    name,
-                )
+                severity = (1 - certainty) * importance
+                yield Finding("unsure", sentence, action, severity, {"certainty": certainty}, name)
+
+    def _about_scores(
+        self, name: str, counts: _CriterionCounts, importance: float
+    ) -> Iterable[Finding]:
+        missing = counts.missing / max(1, counts.rollouts)
+        if missing >= MISSING:
+            sentence = f"{missing:.0%} of the scores of {name} are missing."
+            action = "The records state the reasons; a rollout without a score is not compared."
+            severity = missing * (0.5 + importance / 2)
+            yield Finding("missing", sentence, action, severity, {"share": missing}, name)
+        tied = counts.tied / counts.groups
+        if tied >= TIED:
+            sentence = f"{name} is tied in {tied:.0%} of {counts.groups} groups."
+            action = "Drop it, or give it more levels."
+            yield Finding("tied", sentence, action, tied * importance, {"share": tied}, name)
 
     def _about_direction(
         self, name: str, counts: _CriterionCounts, importance: float
@@ -299,16 +288,15 @@ class FindingCounts:
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
         if not counts.is_judged:
-            return  # programs have no liking for attributes
+            return  # a program has no preference for long or formatted answers
         for attribute, gammas in counts.gammas.items():
             gamma = float(np.mean(gammas))
             if abs(gamma) >= FOLLOWS_GAMMA:
                 sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
                 action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
                 severity = min(1.0, abs(gamma)) * importance
-                yield Finding(
-                    "follows", sentence, action, severity, {"gamma": gamma}, f"{name}, {attribute}"
-                )
+                subject = f"{name}, {attribute}"
+                yield Finding("follows", sentence, action, severity, {"gamma": gamma}, subject)
         if counts.gammas or len(counts.length_taus) < LEAST_GROUPS:
             return
         tau = float(np.mean(counts.length_taus))

@@ -7,7 +7,7 @@
 A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers
 and names. None means absent. Texts are optional: without them a report shows the numbers and the reasons.
 
-Letters: G rollouts, K criteria that are ranked by, C gate criteria, D attributes.
+Letters: G rollouts, K criteria by which they are ranked, C gate criteria, D attributes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GroupRecord(Immutable):
     rule: str = "rlvr2"
     step: int | None = None
     criteria: tuple[CriterionData, ...]
-    """The K ranked by come first, then the C of the gate, then those that are only watched."""
+    """First the K by which rollouts are ranked, then the C of the gate, then those that are only watched."""
     scores: Table
     """G × all criteria, as given."""
     reasons: tuple[tuple[str, ...], ...] | None = None
@@ -67,7 +67,7 @@ class GroupRecord(Immutable):
     soft_outcomes: Mapping[str, Table] = {}
     """Criterion → G × G, of those whose verdicts were uncertain and fitted as such (`outcomes: soft`)."""
     probabilities: Mapping[str, tuple[Distribution, ...]] = {}
-    """Criterion → for each rollout (value, probability) pairs, where judges said how sure they are."""
+    """Criterion → for each rollout (value, probability) pairs, if the judge gave probabilities."""
     weights: tuple[float, ...]
     """(K,): as the rule used them."""
     utilities: Table | None = None
@@ -103,18 +103,18 @@ class GroupRecord(Immutable):
     no_signal: bool
     effective_weights: tuple[float, ...] | None = None
     agreement: Number = None
-    """How far the criteria say the same, from 0 to 1."""
+    """How much the criteria agree, from 0 to 1."""
     error: tuple[Number, ...] | None = None
     """(G,): standard error of `fused`, criteria taken as replicates."""
     flags: tuple[str, ...] = ()
     prompt: tuple[Mapping[str, Any], ...] | None = None
-    """Messages: role and content; and tool_calls, reasoning, tool_call_id, error where they have some."""
+    """Messages: role and content, and tool_calls, reasoning, tool_call_id and error if they have them."""
     turns: tuple[tuple[Mapping[str, Any], ...], ...] | None = None
-    """Messages that came before the answer of each rollout: its own turns, tool calls, what tools gave back."""
+    """Messages before the answer of each rollout: its own turns, its tool calls, and the results of tools."""
     responses: tuple[str, ...] | None = None
     reasoning: tuple[str, ...] | None = None
     tokens: tuple[tuple[int, int], ...] | None = None
-    """Of the reasoning and the answer of each rollout, where the trainer counted them."""
+    """(reasoning, answer) of each rollout, if the trainer counted them."""
     others: Mapping[str, tuple[float, ...]] = {}
     """Rule → rewards of the same rollouts under other rules."""
     metadata: Mapping[str, Any] = {}
@@ -148,20 +148,20 @@ def records_of(
     """
     if not isinstance(result, Fused):
         got = type(result).__name__
-        raise InvalidInput(
-            "records_of", "result", "what a rule returns (Fused)", got, "Such as table.fuse()."
-        )
+        allowed = "what a rule returns (Fused)"
+        raise InvalidInput("records_of", "result", allowed, got, "For example table.fuse().")
     _check_same_groups(result, table, groups)
     for g in range(len(result)) if only is None else only:
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
         fields = result.record(g)
         group_metadata: dict[str, Any] = {}
         if table is not None:
-            _add_watched(fields, table.groups[g])
-            fields["reasons"] = _select_reasons(
-                table.groups[g], [criterion.name for criterion in fields["criteria"]]
-            )
-            fields["probabilities"] = table.groups[g].probabilities
+            scores = table.groups[g]
+            _add_watched(fields, scores)
+            # Reasons come in the order of the record's criteria.
+            columns = [scores.names.index(criterion.name) for criterion in fields["criteria"]]
+            fields["reasons"] = tuple(tuple(row[k] for k in columns) for row in scores.reasons)
+            fields["probabilities"] = scores.probabilities
             group_metadata |= _describe_judging(table, g)
         if groups is not None:
             fields |= describe_texts(groups[g])
@@ -197,7 +197,19 @@ def record_table(
 
 def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
     """The scores of records as a table again, to fuse them in another way."""
-    return ScoreTable(tuple(_to_group_scores(record) for record in records))
+    groups = []
+    for record in records:
+        shape = (record.size, record.size)
+        group = GroupScores(
+            id=record.group,
+            criteria=record.criteria,
+            scores=to_array(record.scores, (record.size, len(record.criteria))),
+            reasons=record.reasons or (("",) * len(record.criteria),) * record.size,
+            outcomes={name: to_array(table, shape) for name, table in record.outcomes.items()},
+            probabilities=record.probabilities,
+        )
+        groups.append(group)
+    return ScoreTable(tuple(groups))
 
 
 def describe_texts(group: Group) -> dict[str, Any]:
@@ -244,12 +256,6 @@ def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
     fields["scores"] = tuple(rows)
 
 
-def _select_reasons(scores: GroupScores, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The reasons of the scores, in the order of the record's criteria."""
-    columns = [scores.names.index(name) for name in names]
-    return tuple(tuple(row[k] for k in columns) for row in scores.reasons)
-
-
 def _describe_judging(table: ScoreTable, g: int) -> dict[str, Any]:
     """What judges were asked about this group; the first record also has what judging the whole table cost.
 
@@ -291,18 +297,6 @@ def _count_tokens(group: Group) -> tuple[tuple[int, int], ...] | None:
             return None
         counts.append((tokens["reasoning"], tokens["answer"]))
     return tuple(counts)
-
-
-def _to_group_scores(record: GroupRecord) -> GroupScores:
-    scores = to_array(record.scores, (record.size, len(record.criteria)))
-    no_reasons = (("",) * len(record.criteria),) * record.size
-    outcomes = {
-        name: to_array(table, (record.size, record.size)) for name, table in record.outcomes.items()
-    }
-    reasons = record.reasons or no_reasons
-    return GroupScores(
-        record.group, record.criteria, scores, reasons, outcomes, record.probabilities
-    )
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:

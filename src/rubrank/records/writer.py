@@ -212,9 +212,8 @@ class RecordWriter:
                 got = f"{file}: {error.strerror or error}"
             else:
                 got = f"{file}: {type(error).__name__}: {error}"
-            self._failure = InvalidInput(
-                "records", "path", "a file that can be written", got, "Then resume."
-            )
+            remedy = "Make room or fix the path, then resume."
+            self._failure = InvalidInput("records", "path", "a writable file", got, remedy)
             if isinstance(error, OSError):
                 raise self._failure from None
             raise

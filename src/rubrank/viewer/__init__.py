@@ -5,7 +5,7 @@ Both show the same page, `assets/index.html`. It asks a data source for what it 
     rubrank view      the page fetches JSON from a local server       server.py, run.py
     rubrank report    the same JSON is packed into the HTML file      report.py
 
-    states.py         what is remarkable about a group, as bits to filter by
+    states.py         what is noteworthy about a group, as bits to filter by
     index.py          one row per group: what lists, filters and curves need
     group_data.py     one group: scores, utilities, outcomes, explanations, texts
     summary/          figures over all groups: criteria, conflicts, attributes, gates, rules

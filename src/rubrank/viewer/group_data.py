@@ -29,6 +29,9 @@ TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
     """Everything that the page shows of a group. Keys whose value is None are left out."""
     group = to_fused_group(record)
+    reasons = None
+    if record.reasons is not None and any(any(row) for row in record.reasons):
+        reasons = [[reason[:_LONGEST_REASON] for reason in row] for row in record.reasons]
     data: dict[str, Any] = {
         "id": record.group,
         "step": record.step,
@@ -39,7 +42,7 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
         "criteria": [_describe_criterion(record, k) for k in range(len(record.criteria))],
         "ranked": len(record.weights),
         "scores": [_replace_nan(row) for row in record.scores],
-        "reasons": _cut_reasons(record.reasons),
+        "reasons": reasons,
         "probabilities": _describe_probabilities(record),
         "utilities": _round(record.utilities),
         "values": _round(record.values),
@@ -219,12 +222,6 @@ def _collect_lengths(value: Any, lengths: list[int]) -> None:
     elif isinstance(value, list):
         for part in value:
             _collect_lengths(part, lengths)
-
-
-def _cut_reasons(reasons: Sequence[Sequence[str]] | None) -> list[list[str]] | None:
-    if reasons is None or not any(any(row) for row in reasons):
-        return None
-    return [[reason[:_LONGEST_REASON] for reason in row] for row in reasons]
 
 
 def _round(numbers: Any) -> Any:

@@ -303,7 +303,7 @@ def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
 
 
 def make_step_table(index: Index) -> list[dict[str, Any]]:
-    """One row per step: groups, rollouts, and the share of groups in each remarkable state."""
+    """One row per step: groups, rollouts, and the share of groups in each noteworthy state."""
     readable = index.facts["states"] & int(State.UNREADABLE) == 0
     step, states, size, stopped = (
         column[readable] for column in index.facts.take("step", "states", "size", "stopped")

@@ -29,9 +29,8 @@ class LabelFile:
     def __init__(self, path: Path) -> None:
         """Raises if the path cannot hold labels, or holds something else."""
         if not path.name.endswith(SUFFIXES):
-            raise InvalidInput(
-                "view", "labels", f"a file that ends in {', '.join(SUFFIXES)}", str(path), ""
-            )
+            allowed = f"a file that ends in {', '.join(SUFFIXES)}"
+            raise InvalidInput("view", "labels", allowed, str(path), "")
         self.path = path
         self._groups: dict[str, GroupScores] = {}
         self._lock = threading.Lock()
@@ -40,9 +39,8 @@ class LabelFile:
 
     def count(self) -> int:
         """Verdicts that have a label."""
-        return sum(
-            int(np.count_nonzero(~np.isnan(group.scores))) for group in self._groups.values()
-        )
+        counts = [np.count_nonzero(~np.isnan(group.scores)) for group in self._groups.values()]
+        return int(sum(counts))
 
     def list_group(self, group: str, size: int) -> dict[str, list[float | None]]:
         """Criterion → the label of every rollout of a group, None without one."""
@@ -60,30 +58,28 @@ class LabelFile:
         self, record: GroupRecord, *, group: str, rollout: int, criterion: str, score: float | None
     ) -> None:
         """Set a label and write the file; score None removes it. group: the id under which it is kept."""
-        names = [data.name for data in record.criteria]
-        if criterion not in names:
-            raise UnknownName.of(f"group {group!r}", "criterion", criterion, names)
+        by_name = {entry.name: entry for entry in record.criteria}
+        if criterion not in by_name:
+            raise UnknownName.of(f"group {group!r}", "criterion", criterion, by_name)
         if not 0 <= rollout < record.size:
             allowed = f"a number from 0 to {record.size - 1}"
             raise InvalidInput("view", "rollout", allowed, str(rollout), "")
-        data = record.criteria[names.index(criterion)]
-        if score is not None and not data.domain.holds(score):
-            raise InvalidInput(
-                "view", f"label of {criterion!r}", data.domain.description, f"{score:g}", ""
-            )
+        domain = by_name[criterion].domain
+        if score is not None and not domain.holds(score):
+            what = f"label of {criterion!r}"
+            raise InvalidInput("view", what, domain.description, f"{score:g}", "")
         with self._lock:
             labelled = self._groups.get(group)
             if labelled is None:
                 labelled = GroupScores(group, (), np.zeros((record.size, 0)), ((),) * record.size)
             if len(labelled.scores) != record.size:
-                allowed = f"of a group with {len(labelled.scores)} rollouts, as in {self.path}"
-                raise InvalidInput(
-                    "view", f"group {group!r}", allowed, str(record.size), "Name another file."
-                )
+                allowed = f"a group of {len(labelled.scores)} rollouts, as in {self.path}"
+                remedy = "Name another file of labels."
+                raise InvalidInput("view", f"group {group!r}", allowed, str(record.size), remedy)
             if criterion not in labelled.names:
                 labelled = replace(
                     labelled,
-                    criteria=(*labelled.criteria, data),
+                    criteria=(*labelled.criteria, by_name[criterion]),
                     scores=np.column_stack([labelled.scores, np.full(record.size, np.nan)]),
                     reasons=tuple((*row, "") for row in labelled.reasons),
                 )

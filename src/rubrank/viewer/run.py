@@ -519,20 +519,18 @@ class LiveRun:
             line = self.read_line(len(self.index))
             try:
                 record = decode_record(line)
-                answer_lengths = _measure_answers(record)
+                measured = {}
+                if record.responses:
+                    measured["answer characters"] = np.array(
+                        [len(text) for text in record.responses]
+                    )
                 with self._lock:
-                    self.index.add_record(record, answer_lengths)
+                    self.index.add_record(record, measured)
             except (ValueError, RecursionError, OverflowError, TypeError) as error:
                 with self._lock:
                     self.index.add_unreadable(str(error)[:200])
             count += 1
         return count
-
-
-def _measure_answers(record: LightRecord) -> dict[str, np.ndarray]:
-    if not record.responses:
-        return {}
-    return {"answer characters": np.array([len(text) for text in record.responses])}
 
 
 def _find_line_ends(block: bytes) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is remarkable about a group, as bits that the page filters by.
+"""What is noteworthy about a group, as bits that the page filters by.
 
     State.STOPPED in find_states(record)      a hard gate stopped a rollout
     make_title(record.prompt)                 the beginning of what the user asked
@@ -17,7 +17,7 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 
 
 class State(IntFlag):
-    """A set of remarkable facts about a group. `assets/filters.js` has the same numbers."""
+    """A set of noteworthy facts about a group. `assets/filters.js` has the same numbers."""
 
     NO_SIGNAL = 1
     """All rewards are equal."""
@@ -110,11 +110,10 @@ def _is_missing_somewhere(record: Any, k: int) -> bool:
     outcomes = record.outcomes.get(record.criteria[k].name)
     if outcomes is None:
         return any(row[k] is None or row[k] != row[k] for row in record.scores)
-    return any(_has_no_outcome(row, i) for i, row in enumerate(outcomes))
-
-
-def _has_no_outcome(row: Sequence[float | None], i: int) -> bool:
-    return all(x is None for j, x in enumerate(row) if j != i)
+    for i, row in enumerate(outcomes):
+        if all(outcome is None for j, outcome in enumerate(row) if j != i):
+            return True
+    return False
 
 
 def _rules_disagree(record: Any) -> bool:
