@@ -110,10 +110,11 @@ def _is_missing_somewhere(record: Any, k: int) -> bool:
     outcomes = record.outcomes.get(record.criteria[k].name)
     if outcomes is None:
         return any(row[k] is None or row[k] != row[k] for row in record.scores)
-    for i, row in enumerate(outcomes):
-        if all(outcome is None for j, outcome in enumerate(row) if j != i):
-            return True
-    return False
+    numbers_of_outcomes = [
+        sum(outcome is not None for j, outcome in enumerate(row) if j != i)
+        for i, row in enumerate(outcomes)
+    ]
+    return 0 in numbers_of_outcomes
 
 
 def _rules_disagree(record: Any) -> bool:
