@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).with_name("data")
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 @cache
@@ -19,3 +22,20 @@ def read_table(name: str) -> tuple[tuple[str, ...], ...]:
 def read_words(name: str) -> dict[str, tuple[str, ...]]:
     """A table of two columns: a key, and words separated by spaces."""
     return {key: tuple(words.split()) for key, words in read_table(name)}
+
+
+def write_pattern(phrases: Iterable[str], not_beside: str = r"\w") -> str:
+    """A regular expression for any of the phrases, the longest first. * stands for the rest of a word, or one word.
+
+    A phrase is whole words: none of the characters `not_beside` stands next to it. Scripts that put no spaces between
+    words (Chinese, Japanese, Thai, Korean with its particles) have no such limit.
+    """
+    spaced: list[str] = []
+    unspaced: list[str] = []
+    for phrase in sorted(set(phrases), key=len, reverse=True):
+        source = re.escape(phrase).replace(r"\ \*\ ", r" \w{1,20} ").replace(r"\*", r"\w{0,20}")
+        source = source.replace("'", "['’]")
+        (unspaced if _UNSPACED.search(phrase) else spaced).append(source)
+    if spaced:
+        unspaced.append(f"(?<![{not_beside}])(?:{'|'.join(spaced)})(?![{not_beside}])")
+    return f"(?:{'|'.join(unspaced)})"

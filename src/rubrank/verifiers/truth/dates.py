@@ -32,7 +32,7 @@ def _date_pattern() -> re.Pattern[str]:
     month = "|".join(sorted(map(re.escape, _months()), key=len, reverse=True))
     day = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
     return re.compile(
-        r"(?<![\d./-])(?:(?P<y1>\d{4})[-/.](?P<m1>\d{1,2})[-/.](?P<d1>\d{1,2})(?![\d])"
+        r"(?<![\d./-])(?:(?P<y1>\d{4})[-/.](?P<m1>\d{1,2})[-/.](?P<d1>\d{1,2})(?!\d)"
         r"|(?P<y2>\d{4})\s?[年년]\s?(?P<m2>\d{1,2})\s?[月월]\s?(?P<d2>\d{1,2})\s?[日号號일]"
         r"|(?P<a>\d{1,2})[-/.]\s?(?P<b>\d{1,2})[-/.]\s?(?P<y3>\d{4})(?!\d))"
         rf"|\b(?P<d4>{day})\s+(?:of\s+|de\s+)?(?P<m4>{month})\.?,?\s+(?:de\s+|del\s+)?(?P<y4>\d{{4}})(?!\d)"
@@ -42,12 +42,16 @@ def _date_pattern() -> re.Pattern[str]:
 
 
 def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
-    """All dates with day, month and year that nothing denies ("not on June 5, 1944").
+    """All dates with day, month and year that nothing denies ("not on June 5, 1944"); see `find_dates`."""
+    return [date for date, _, _ in find_dates(text[-20_000:], order)]
+
+
+def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int, int]]:
+    """The dates of a text, and where they begin and end.
 
     `order` decides 5/6/1944, unless one of the numbers is above 12.
     """
     dates = []
-    text = text[-20_000:]
     for match in _date_pattern().finditer(text):
         if is_denied(text, *match.span()):
             continue
@@ -56,22 +60,16 @@ def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
             first = int(part["a"])
             second = int(part["b"])
             is_month_first = second > 12 or (order == "mdy" and first <= 12)
-            year, month, day = (
-                int(part["y3"]),
-                *((first, second) if is_month_first else (second, first)),
-            )
+            year = int(part["y3"])
+            month, day = (first, second) if is_month_first else (second, first)
         else:
             number = next(n for n in "1245" if part[f"y{n}"])
             year = int(part[f"y{number}"])
-            written_month = part[f"m{number}"]
-            month = (
-                int(written_month)
-                if written_month.isdigit()
-                else _months()[written_month.casefold()]
-            )
+            written_month = part[f"m{number}"].casefold()
+            month = _months().get(written_month) or int(written_month)
             day = int(re.sub(r"\D", "", part[f"d{number}"]))
         try:
-            dates.append(datetime.date(year, month, day))
+            dates.append((datetime.date(year, month, day), match.start(), match.end()))
         except ValueError:  # 31 February
             continue
     return dates

@@ -18,7 +18,7 @@ from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extra
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import find_choice, find_option_texts
 from rubrank.verifiers.shared.worker import WorkerFailed, call
-from rubrank.verifiers.truth.claims import claims, normalise
+from rubrank.verifiers.truth.claims import claims, normalise, separate_list
 from rubrank.verifiers.truth.formulas import (
     compare_formulas,
     find_formula,
@@ -67,7 +67,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
-    version=6,
+    version=7,
     cost="process",
     needs=_find_needs,
 )
@@ -119,6 +119,8 @@ def _compare_texts(case: _Case, *, exact: bool) -> Answer:
     form: Callable[[str], str] = str.strip if exact else normalise
     candidates = {form(reading.text)}
     if not reading.explicit and len(case.answer) < 10_000:
+        if separate_list(case.answer)[1]:  # the last line is one of several names
+            candidates = set()
         candidates.add(form(case.answer))
     if any(form(truth) in candidates for truth in case.truths):
         return True, reason

@@ -1,0 +1,485 @@
+"""Does a sentence answer a known question with the truth, wherever it stands in the sentence?
+
+>>> question = "Who performed the halftime show?"
+>>> mentions(["Lady Gaga performed the halftime show in 2017."], "Lady Gaga", question)
+True
+>>> mentions(["Although Lady Gaga was asked, Shakira performed."], "Lady Gaga", question)
+False
+
+The truth may have other endings (Paříž, v Paříži), lack middle names or words that the question gives ("31%" for "31%
+year over year"), or list the same parts in another order. Nothing may deny it, doubt it, compare with it, set it beside
+others or make it part of a longer name, and the question itself must not name it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from functools import cache
+
+from rubrank._plain import word_list, word_set
+from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.negation import mask_expressions
+from rubrank.verifiers.shared.statements import is_denied
+from rubrank.verifiers.shared.word_tables import read_table, write_pattern
+from rubrank.verifiers.truth.dates import find_dates, read_dates
+from rubrank.verifiers.truth.surroundings import (
+    UNITS,
+    fold_accents,
+    is_ruled_out,
+    read_phrases,
+)
+
+LONGEST_SENTENCE = 600  # characters of a sentence that may claim something
+_LONGEST_QUESTION = 20_000
+_MOST_WORDS = 400
+# The sentence only supposes or reports: "might", "some say", "used to be".
+DOUBT = re.compile(write_pattern(read_phrases("doubt")), re.IGNORECASE)
+_NEGATION = re.compile(write_pattern(read_phrases("negation")), re.IGNORECASE)
+# What stands before a thing that is only compared with, or only helps to find another: "unlike Paris".
+_RELATED = re.compile(
+    rf"({write_pattern(read_phrases('related'))})[\s\"“'‘「《(*_]*\Z", re.IGNORECASE
+)
+# "While Paris applied, Lyon …": the clause only prepares the answer.
+_CONCESSION = re.compile(rf"\W*{write_pattern(read_phrases('concession'))}", re.IGNORECASE)
+# With a full name asked for, a name without its middle names is no answer; with a first name asked for, the rest of the
+# name may follow it.
+_FULL_NAME_ASKED = re.compile(write_pattern(read_phrases("full name")), re.IGNORECASE)
+_FIRST_NAME_ASKED = re.compile(write_pattern(read_phrases("first name")), re.IGNORECASE)
+_ORDER_ASKED = re.compile(write_pattern(read_phrases("order")), re.IGNORECASE)
+_SHORT_WORDS = word_set("yes no true false none zero one two")
+# Languages whose nouns and names change their endings: Paříž, v Paříži.
+_INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
+_AND = write_pattern(read_phrases("and"))
+# What stands between the parts of a list.
+_PARTS = re.compile(rf"\s*[,;、，]\s*(?:{_AND}\s)?\s*|\s+{_AND}\s+|\s*[和与及]\s*")
+
+
+def mentions(sentences: list[str], truth: str, question: str, *, only_lists: bool = False) -> bool:
+    """Does one of the sentences answer the question with the truth, or with another form of it?
+
+    The first sentence is the first of the answer: if it gives a name, later sentences may only tell more about it.
+    only_lists: only as a list of all the parts of the truth.
+    """
+    language = detect_language(question)[0] if question.strip() else ""
+    sentences = [
+        _join_digits(blank_quotations(sentence[:LONGEST_SENTENCE], question))
+        for sentence in sentences
+    ]
+    forms = [] if only_lists else _list_forms(_join_digits(truth), question, language)
+    for form in forms:
+        letters = "".join(form)
+        is_number = len(form) == 1 and form[0].isdigit()
+        is_short = len(letters) < 2 or _SHORT_WORDS.issuperset(form)
+        if (is_short and not is_number) or _is_in_question(form, question, language):
+            continue
+        for sentence in sentences:
+            if _answers_with(sentence, form, question, language) and not (
+                sentence is not sentences[0]
+                and letters.isalpha()
+                and not _find_words(sentences[0], form, language)
+                and _gives_answer(sentences[0], sentence, question)
+            ):
+                return True
+    if any(_names_date(sentence, truth, question) for sentence in sentences):
+        return True
+    return bool(question.strip()) and any(
+        _lists_parts(sentence, truth, question, language) for sentence in sentences
+    )
+
+
+_LATER_WORD = re.compile(r"(?<=[\w,(] )[\"“„«*]*([^\W\d_]\w+)")  # not the first of its sentence
+
+
+def _gives_answer(first: str, later: str, question: str) -> bool:
+    """Does the first sentence give a new name, and repeat more of the question than the later one?"""
+    question_words = {word for word, _, _ in _split_words(question)}
+    names = [fold_accents(name) for name in _LATER_WORD.findall(first) if name[0].isupper()]
+    if not any(not any(_share_stem(name, word) for word in question_words) for name in names):
+        return False
+    return _count_repeated(first, question_words) > _count_repeated(later, question_words)
+
+
+def _count_repeated(sentence: str, question_words: set[str]) -> int:
+    """How many of the question's longer words the sentence repeats."""
+    sentence_words = [word for word, _, _ in _split_words(sentence)]
+    return sum(
+        any(_share_stem(word, other) for other in sentence_words)
+        for word in question_words
+        if len(word) >= 4
+    )
+
+
+def _is_in_question(truth_words: list[str], question: str, language: str) -> bool:
+    """Does the question name the truth, also inside a word of its own: Kanaloa in "Kamakanaloa"?"""
+    question = question[-_LONGEST_QUESTION:]
+    letters = "".join(truth_words)
+    if letters.isalpha() and len(letters) > 4 and is_spaced(letters[0]):
+        for word, _, _ in _split_words(question):
+            is_adjective = word.startswith(letters) and len(word) < len(letters) + 4
+            if letters in word and not is_adjective:
+                return True
+    # One word may share its stem with another of the question: Tunis, "the Tunisian mathematician".
+    return bool(_find_words(question, truth_words, language if len(truth_words) > 1 else ""))
+
+
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,200})[\"”“»]")
+
+
+def blank_quotations(text: str, source: str | None = None) -> str:
+    """The text with blanks for what it quotes (from this source, if one is given)."""
+
+    def blank(quotation: re.Match[str]) -> str:
+        is_other = source is not None and quotation[1] not in source
+        return quotation[0] if is_other else " " * len(quotation[0])
+
+    return _QUOTED.sub(blank, text)
+
+
+# ---- forms of the truth --------------------------------------------------------------------------------------------
+
+
+def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
+    """The words of the truth, and of its shorter forms: without middle names, or words that the question gives."""
+    truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
+    spelled = [match[0] for match in _WORD.finditer(truth)]
+    words = [word for word, _, _ in _split_words(truth, language)]
+    forms = [words]
+    if len(words) != len(spelled) or len(words) < 2 or not question.strip():
+        return forms
+    question = question[-_LONGEST_QUESTION:]
+    is_name = all(word[0].isupper() and word.isalpha() for word in spelled)
+    if is_name and len(words) >= 3 and not _FULL_NAME_ASKED.search(question):
+        forms.append([words[0], words[-1]])
+    # "Which president …?" "President Obama"; "Which section …?" "Section 107"
+    is_numbered = len(words) == 2 and words[1][0].isdigit()
+    if (is_name or is_numbered) and _find_words(question, words[:1], language):
+        forms.append(words[1:])
+    # "How many dollars?" "19 dollars": the number is enough.
+    if words[0][0].isdigit() and all(_asks_for(question, unit, language) for unit in words[1:]):
+        forms.append(words[:1])
+    return forms
+
+
+def _asks_for(question: str, unit: str, language: str) -> bool:
+    """Does the question name the unit, or another word for it: "Kolik let …?" "3 roky"?"""
+    if _find_words(question, [unit], language):
+        return True
+    return any(names.fullmatch(unit) and names.search(question) for names in UNITS)
+
+
+def _names_date(sentence: str, truth: str, question: str) -> bool:
+    """Is the truth a date, and the sentence gives it and no other, however it is written: 5.6.1944, June 5, 1944?"""
+    true_dates = find_dates(truth)
+    dates = find_dates(sentence)
+    if len(true_dates) != 1 or len(dates) != 1 or dates[0][0] != true_dates[0][0]:
+        return False
+    _, true_start, true_end = true_dates[0]
+    is_date_alone = not re.search(r"\d", truth[:true_start] + truth[true_end:])
+    if not is_date_alone or dates[0][0] in read_dates(question):
+        return False
+    _, start, end = dates[0]
+    is_in_brackets = sentence.rfind("(", 0, start) > sentence.rfind(")", 0, start)
+    if is_in_brackets or DOUBT.search(sentence):
+        return False
+    return not is_ruled_out(sentence, start, end, question) and not is_in_denying_clause(
+        sentence, start, end, question
+    )
+
+
+def _lists_parts(sentence: str, truth: str, question: str, language: str) -> bool:
+    """Does the sentence list the parts of the truth ("A, B and C"), and no others, in any order unless one is asked?"""
+    parts = [[word for word, _, _ in _split_words(part)] for part in _PARTS.split(truth)]
+    if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
+        return False
+    places = [place for part in parts for place in _find_words(sentence, part, language)[:1]]
+    if len(places) < len(parts) or _NEGATION.search(sentence) or DOUBT.search(sentence):
+        return False
+    if _ORDER_ASKED.search(question) and places != sorted(places):
+        return False
+    listed = sentence[min(start for start, _ in places) :]
+    # Explanations between the parts begin with small letters: "A, which is …, and B (1809), which …".
+    entries = [entry.lstrip(' "“„«*_(') for entry in _PARTS.split(listed)]
+    names = [entry for entry in entries if entry and not entry[0].islower()]
+    if sum(entry[0].islower() for entry in entries if entry) > len(parts):
+        return False
+    is_written_small = any(listed[start - len(sentence)].islower() for start, _ in places)
+    return len(entries if is_written_small else names) <= len(parts)
+
+
+# ---- a sentence and one form of the truth --------------------------------------------------------------------------
+
+_START = re.compile(r"[\s*_\"“‘'#>-]*(?:The\s)?")
+_VERB = re.compile(
+    r"[*_\"”]*\s(?!(?:and|or|of|in|at|on|with|to|from|for|as|than|but|nor|not|near|by|who|which|that|vs|is|was|are)\b)"
+    r"[a-z]{3,}\s"
+)
+# A capital letter or a digit follows at once, so that the name or number may go on.
+_NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
+_HYPHEN_BEFORE = re.compile(r"[A-Z]\w*[-‐]\Z")
+_CLAUSE_SIGN = re.compile(r"[,;:，；：]\s")
+_CLAUSE_END = re.compile(rf"[,;:，；：。.]|\s{_AND}\s+(?={_NEGATION.pattern})", re.IGNORECASE)
+
+
+def _answers_with(sentence: str, truth_words: list[str], question: str, language: str) -> bool:
+    places = _find_words(sentence, truth_words, language)
+    if not places or sentence.rstrip(" \"”'").endswith(("?", "？")):
+        return False
+    start, end = places[0]
+    before = sentence[:start]
+    after = sentence[end:]
+    # Titles may hold any words: "Never Let Me Go" denies nothing.
+    unquoted = blank_quotations(sentence)
+    if DOUBT.search(f"{unquoted[:start]} {unquoted[end:]}"):
+        return False
+    if not question.strip():
+        # Then only the subject of the sentence counts: "Lady Gaga performed …".
+        is_subject = _START.fullmatch(before) and end > 3 and _VERB.match(sentence, end)
+        if not is_subject:
+            return False
+    if is_denied(sentence, start, end) or is_ruled_out(sentence, start, end, question):
+        return False
+    related = _RELATED.search(before)
+    if related and not re.search(rf"\b{re.escape(related[1])}\b", question, re.IGNORECASE):
+        return False
+    if is_in_denying_clause(unquoted, start, end, question):
+        return False
+    if _HYPHEN_BEFORE.search(before) or _goes_on(sentence[start:end], after, question):
+        return False
+    is_number = re.fullmatch(r"\d+(?:[.,]\d+)?", sentence[start:end]) is not None
+    if is_number and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
+        return False
+    return not has_rival_number(sentence, truth_words, question)
+
+
+def is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> bool:
+    """Does the clause around sentence[start:end] deny something, or only concede it ("While Paris applied, …")?
+
+    "Which company did not report?" is answered by "Asana did not report.", so that a question that denies allows it.
+    """
+    sentence = mask_expressions(sentence)
+    clause_before = _CLAUSE_SIGN.split(sentence[:start])[-1]
+    clause = f"{clause_before} {_CLAUSE_END.split(sentence[end:])[0]}"
+    if _CONCESSION.match(clause_before):
+        return True
+    return _NEGATION.search(clause) is not None and _NEGATION.search(question) is None
+
+
+def _goes_on(mention: str, after: str, question: str) -> bool:
+    """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
+
+    A number before a name is whole ("in 1944 Bohr", "3,5 TeV"), and so is a first name if one was asked for. So is what
+    stands before a number or behind a small letter, if the question gives the next word: "in October 1993" answers
+    "In which month of 1993 …?".
+    """
+    next_name = _NEXT_NAME.match(after)
+    if next_name is None:
+        return False
+    if after[0] != " ":
+        return True
+    starts_name = next_name[0][-1].isalpha()
+    if mention[0].isdigit():
+        return not starts_name
+    if starts_name and mention[0].isupper():
+        return _FIRST_NAME_ASKED.search(question) is None
+    question_words = {word for word, _, _ in _split_words(question)}
+    return _split_words(after[:100])[0][0] not in question_words
+
+
+# ---- other numbers -------------------------------------------------------------------------------------------------
+
+_NUMBERED = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # section 107
+
+
+def names_other_numbers(answer: str, truth: str, question: str) -> bool:
+    """Does the answer offer another number for the same thing: "section 107 … section 144 was used, too"?
+
+    The thing must be named in the question. Years are left out: an answer may tell what happened in other years.
+    """
+    truth = truth.strip(" .。")
+    if not truth.isdigit() or len(truth) == 4:
+        return False
+    question_words = {word for word, _, _ in _split_words(question)}
+    numbered = [(fold_accents(noun), number) for noun, number in _NUMBERED.findall(answer)]
+    nouns = set()
+    for noun, number in numbered:
+        if number == truth and any(_share_stem(noun, word) for word in question_words):
+            nouns.add(noun)
+    for noun, number in numbered:
+        is_other = number != truth and number not in question_words
+        if is_other and any(_share_stem(noun, other) for other in nouns):
+            return True
+    return False
+
+
+def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bool:
+    """Is there another number that might be the answer: of as many digits, and not in the question?"""
+    numbers = [word for word in truth_words if word.isdigit()]
+    if len(truth_words) > 2 or not numbers:
+        return False
+    is_year = max(map(len, numbers)) == 4
+    question_words = {word for word, _, _ in _split_words(question)}
+    places = _find_words(sentence, truth_words)
+    if places:
+        start, end = places[0]
+        # "15 days" answers "How many days …?", whatever other numbers follow.
+        noun = re.match(r"\s([^\W\d_]{3,})", sentence[end:])
+        if noun and any(_share_stem(fold_accents(noun[1]), word) for word in question_words):
+            return False
+        sentence = _clause_that_repeats(sentence, start, question_words)
+    without_brackets = re.sub(r"\([^()]*\)", " ", sentence)  # what is in brackets explains
+    for word, _, _ in _split_words(without_brackets):
+        is_other = word.isdigit() and word not in truth_words and word not in question_words
+        if is_other and (len(word) == 4) == is_year:
+            return True
+    return False
+
+
+def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) -> str:
+    """The clause at the place if it repeats most of the question's words, else the whole sentence.
+
+    Then the other clauses tell something else: "NATO's first office was set up in 1952, after it was founded in 1949."
+    """
+    start = max(sentence.rfind(", ", 0, place), 0)
+    end = sentence.find(", ", place)
+    clause = sentence[start : end if end >= 0 else len(sentence)]
+    long_words = [word for word in question_words if len(word) >= 4]
+    repeated = _count_repeated(clause, question_words)
+    return clause if repeated >= 3 and repeated >= 0.6 * len(long_words) else sentence
+
+
+def _join_digits(text: str) -> str:
+    """The text with 7 000 as 7000, and 2nd as 2."""
+    text = re.sub(
+        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)",
+        lambda match: match[1] + re.sub(r"\D", "", match[2]),
+        text,
+    )
+    return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------
+
+# A number; characters of a script without spaces; any other word: 25年 is two.
+_UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
+_WORD = re.compile(
+    rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+(?:['’][^\W\d_]{{1,2}}\b)?"
+)
+_DROPPED = word_set("a an the The")  # "A" may be a name
+
+
+def is_spaced(char: str) -> bool:
+    """Is it a letter of a script that puts spaces between words?"""
+    if "\u0e00" <= char <= "\u0e7f" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af":
+        return False
+    return char.isalnum()
+
+
+@cache
+def _number_words(language: str) -> dict[str, str]:
+    """English number words, and those of another language, without accents: "čtyřmi" → "4"."""
+    english = word_list("""
+        zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+        seventeen eighteen nineteen twenty
+    """)
+    words = {word: str(value) for value, word in enumerate(english)}
+    for code, value, row in read_table("numerals"):
+        if code == language and value.isdigit():
+            words |= {fold_accents(word): value for word in row.split()}
+    return words
+
+
+def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
+    """The words, without case, accents and articles, numbers in digits, with their places in the text."""
+    number_words = _number_words(language)
+    words = []
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word[0].isdigit():
+            word = re.sub(r",(?=\d{3}(?!\d))", "", word)
+        else:
+            word = fold_accents(word)
+        if word and match[0] not in _DROPPED:
+            words.append((number_words.get(word, word), match.start(), match.end()))
+        if len(words) > _MOST_WORDS:
+            break
+    return words
+
+
+def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
+    """Where the words stand in a row. The last may have an English plural or genitive. Han: as characters.
+
+    In a `language` that inflects, words may have other endings. A date may stand in another order ("5 June 1944").
+    """
+    joined = "".join(truth_words)
+    if not all(char.isascii() or is_spaced(char) for char in joined):
+        start = text.find(joined)
+        return [] if start < 0 else [(start, start + len(joined))]
+    words = _split_words(text, language)
+    places = []
+    n = len(truth_words)
+    last = truth_words[-1]
+    endings = {last}
+    if not last.isdigit() and len(last) >= 3:
+        endings |= {f"{last}s", f"{last}es", last.removesuffix("s")}
+    is_date = (
+        n == 3
+        and sum(word.isdigit() for word in truth_words) == 2
+        and any(len(word) == 4 for word in truth_words)
+    )
+    for i in range(len(words) - n + 1):
+        row = [word for word, _, _ in words[i : i + n]]
+        is_same = row[:-1] == truth_words[:-1] and row[-1] in endings
+        is_same = is_same or (is_date and sorted(row) == sorted(truth_words))
+        if is_same or (language in _INFLECTED and _is_inflected(row, truth_words)):
+            places.append((words[i][1], words[i + n - 1][2]))
+    return places
+
+
+_VOWELS = "aeiouyаеиоуыэюяьй"
+_LONG_ENDINGS = word_set("ach ami ich imi ovi ech eho emu ymi ove ами ого ому ыми")  # v Aténách
+
+
+def _is_inflected(row: list[str], truth_words: list[str]) -> bool:
+    """Are the words those of the truth with other endings? "Jana Nováková" is another person than Jan Novák."""
+    is_feminine = row[-1] == f"{truth_words[-1]}ova"
+    if is_feminine and row[:-1] != truth_words[:-1]:
+        return False
+    return all(map(_share_stem, row, truth_words))
+
+
+def _share_stem(word: str, other: str) -> bool:
+    """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington? The stem is half of it or more."""
+    if word == other:
+        return True
+    if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
+        return False
+    if other == f"{word}a":  # Martin is no form of Martina
+        return False
+    # Czech June (červen, června) and July (červenec, července) share more than their stem.
+    is_july = [form.startswith(("cervenec", "cervenc")) for form in (word, other)]
+    if is_july[0] != is_july[1]:
+        return False
+    # A vowel before the last consonant may be left out: Karel, Karlem; Poláček, Poláčkem.
+    shorter = other[:-2] + other[-1]
+    if (
+        len(other) > 4
+        and other[-2] in "eoео"
+        and word.startswith(shorter)
+        and len(word) <= len(other) + 2
+    ):
+        return True
+    same_letters = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(word, other, strict=False)
+    )
+    stem = sum(1 for _ in same_letters)
+    longer = max(len(word), len(other))
+    if stem < 3 or 2 * stem <= longer:
+        return False
+    if word == f"{other}ova":
+        return True
+    # Another last consonant makes another word: Irán, Irák.
+    endings = (word[stem:], other[stem:])
+    if len(endings[0]) == len(endings[1]) == 1 and not any(end in _VOWELS for end in endings):
+        return False
+    return longer - stem <= 2 or (endings[0] in _LONG_ENDINGS and len(endings[1]) <= 1)

@@ -1,0 +1,245 @@
+"""What stands around a truth in its sentence and rules it out: a denial, other candidates, a longer name.
+
+>>> sentence = "The games were held in Paris, Lyon and Nice."
+>>> is_ruled_out(sentence, 23, 28, "Where were the games held?")
+True
+>>> is_ruled_out("The games were held in Paris.", 23, 28, "Where were the games held?")
+False
+
+The words of all languages are tried together, since the language of one short sentence often cannot be told. They stand
+in data/claim_words.tsv.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
+from rubrank.verifiers.shared.word_tables import read_table, write_pattern
+
+
+@cache
+def read_phrases(kind: str) -> tuple[str, ...]:
+    """The phrases of one kind in data/claim_words.tsv."""
+    phrases: list[str] = []
+    for row_kind, row_phrases in read_table("claim_words"):
+        if row_kind == kind:
+            phrases += row_phrases.split(", ")
+    return tuple(phrases)
+
+
+# Letters with a mark that Unicode does not separate: Władysław, Søren.
+_MARKED_LETTERS = str.maketrans(
+    {
+        "ł": "l",
+        "ø": "o",
+        "đ": "d",
+        "ð": "d",
+        "ħ": "h",
+        "ı": "i",
+        "ƒ": "f",
+        "æ": "ae",
+        "œ": "oe",
+        "þ": "th",
+    }
+)
+
+
+def fold_accents(word: str) -> str:
+    """The letters and digits of a word, without case and accents."""
+    letters = unicodedata.normalize("NFKD", word.casefold()).translate(_MARKED_LETTERS)
+    return "".join(char for char in letters if char.isalnum())
+
+
+OPENING_MARKS = r"[\s*_\"“„‘'`「『《«(（$]"
+CLOSING_MARKS = r"[\s*_\"”“’'`」』》»)）$]*"
+# A denial right behind the truth: "Paris is not …", 巴黎不是.
+_DENIED_AFTER = re.compile(
+    rf"{CLOSING_MARKS}\s*(?:(?:is|was|are|were|has|would|does|did)\s?(?:not|n['’]t)\b|isn['’]?t|wasn['’]?t"
+    r"|n['’]est pas|no (?:es|fue)\b|não (?:é|foi)\b|non (?:è|fu)\b|ist (?:nicht|falsch)"
+    r"|is (?:niet|geen|wrong|incorrect|false)|не\b|不是|并非|不对|ではな|じゃな|[가이은는] 아[니닙]"
+    r"|değil|bukan|không phải|नहीं|\?)",
+    re.IGNORECASE,
+)
+_ALTERNATIVE_BEFORE = re.compile(rf"(?:{ALTERNATIVE.pattern})\Z", re.IGNORECASE)
+
+
+def is_ruled_out(sentence: str, start: int, end: int, question: str) -> bool:
+    """Does something around sentence[start:end] show that it is not the answer?"""
+    before = sentence[:start]
+    after = sentence[end:]
+    if is_denied(sentence, start) or _DENIED_AFTER.match(after):
+        return True
+    truth = sentence[start:end]
+    if _has_alternative(before, truth, after):
+        return True
+    if truth[0].isdigit():
+        return _is_other_number(before, after, question)
+    return (
+        _is_in_list(before, after, question)
+        or _explains_title(before)
+        or _is_end_of_name(before, truth, question)
+        or _is_relative_of(before, after, question)
+    )
+
+
+def _has_alternative(before: str, truth: str, after: str) -> bool:
+    """Is another result offered beside it: "X or Y", "X/Y"? Another spelling of it is none: "Émile (or Emile)"."""
+    behind = ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）"))
+    in_front = _ALTERNATIVE_BEFORE.search(before[-30:])
+    if behind:
+        other = after[after.find(behind[0].strip()) + len(behind[0].strip()) :][: len(truth) + 3]
+        return not fold_accents(other).startswith(fold_accents(truth))
+    if in_front:
+        other = before[: len(before) - len(in_front[0])]
+        return not fold_accents(other).endswith(fold_accents(truth))
+    return False
+
+
+# ---- lists ---------------------------------------------------------------------------------------------------------
+
+_AND = write_pattern(read_phrases("and"))
+_UNSPACED_AND = (
+    r"(?:、|以及|和(?![平谐諧服睦])|与(?!其)|與(?!其)|及(?!其|时|時)|と(?=[一-龯ァ-ヴ])|[와과]\s)"
+)
+_ARTICLES = r"(?:(?:the|la|le|les|el|los|las|il|lo|der|die|das|den|in|en|von|de)\s)?"
+# "X and Y", "X; Y", X、Y: the second name begins where the match ends.
+_NEXT_ENTRY = re.compile(
+    rf"{CLOSING_MARKS}(?:[,;；，]?\s*{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND}){_ARTICLES}[\"“„«‘'*_「『《]*(?=\w)",
+    re.IGNORECASE,
+)
+# "X, Y and Z": a comma, entries, and then "and".
+_COMMA_LIST = re.compile(
+    rf"{CLOSING_MARKS}[,，]\s*[\"“„«‘'*_]*(?P<next>\w[^,，.;:!?]{{0,40}})"
+    rf"(?:[,，]\s*[^,，.;:!?]{{1,40}}){{0,8}}[,，]?\s{_AND}\s+[\"“„«‘'*_]*(?P<last>\w)",
+    re.IGNORECASE,
+)
+_PREVIOUS_ENTRY = re.compile(
+    rf"(?P<word>\w+)[\"”“»’'*_)」』》]*(?:[,;；，]?\s+{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND})"
+    rf"{_ARTICLES}[\"“„«‘'*_「『《]*\Z",
+    re.IGNORECASE,
+)
+_COMMA_BEFORE = re.compile(r"[^\W\d_][\"”»*_]*[,、，]\s?[\"“„«*_]*\Z")
+_COMMA_OR_AND_AFTER = re.compile(rf"[\"”»*_]*(?:[,、，]|\s{_AND}\s)")
+
+
+def _is_in_list(before: str, after: str, question: str) -> bool:
+    """Is it one of several names: "X and Y", "X, Y and Z", "X; Y"? Names that the question gives do not count."""
+    if _COMMA_BEFORE.search(before[-10:]) and _COMMA_OR_AND_AFTER.match(after[:20]):
+        return True
+    entry = _NEXT_ENTRY.match(after)
+    if entry and _is_new_name(after[entry.end() :], question):
+        return True
+    entries = _COMMA_LIST.match(after[:400])
+    if entries and _starts_name(entries["last"]) and _is_new_name(entries["next"], question):
+        return True
+    previous = _PREVIOUS_ENTRY.search(before[-80:])
+    return previous is not None and _is_new_name(previous["word"], question)
+
+
+def _is_new_name(text: str, question: str) -> bool:
+    """Does the text begin with a name that the question does not give?"""
+    name = re.match(r"[^\W\d_]+", text)
+    if name is None or not _starts_name(name[0]):
+        return False
+    if name[0][0].isupper():
+        return fold_accents(name[0]) not in map(fold_accents, re.findall(r"\w+", question))
+    return name[0][:2] not in question and name[0][-2:] not in question
+
+
+def _starts_name(word: str) -> bool:
+    """Is the first letter a capital, or of a script that has none and puts no spaces between words?"""
+    return word[0].isupper() or "\u3040" <= word[0] <= "\u9fff" or "\uac00" <= word[0] <= "\ud7af"
+
+
+# ---- brackets and longer names -------------------------------------------------------------------------------------
+
+# "My World" (originally "The Two Fridas": what is in brackets explains the title in front of them.
+_BEHIND_TITLE = re.compile(r"[\"”“»」』》]\*{0,2}\s?[(（][^()（）]{0,80}\Z")
+
+
+def _explains_title(before: str) -> bool:
+    return _BEHIND_TITLE.search(before[-90:]) is not None
+
+
+_MODIFIER_BEFORE = re.compile(rf"({write_pattern(read_phrases('modifier'))})[\s-]\Z", re.IGNORECASE)
+# 南苏丹 for 苏丹; but 江西南昌, 湖北武汉 name a province first.
+_CHINESE_MODIFIER = re.compile(r"(?<![江广廣山河湖陕陝云雲海济濟淮在以之到向往])[南北东東西新]\Z")
+# A capitalised word, not at the start of the sentence, and no German noun: "der Physiker Albert Einstein".
+_CAPITALISED_BEFORE = re.compile(
+    r"(?<=[\w,)])(?<!\b[Dd][eia][rnmes])(?<!\b[Vv]om)(?<!\b[Ee]in)(?<!\b[Ee]ine)\s([^\W\d_]{2,})\.?\s\Z"
+)
+_TITLES = frozenset(read_phrases("title"))
+
+
+def _is_end_of_name(before: str, truth: str, question: str) -> bool:
+    """Is it only the end of a longer name: "South Sudan" for Sudan, "by Jean Paul Simon" for Paul Simon?"""
+    if "\u4e00" <= truth[0] <= "\u9fff":
+        return len(truth) > 1 and _CHINESE_MODIFIER.search(before[-2:]) is not None
+    if not truth[0].isupper():
+        return False
+    modifier = _MODIFIER_BEFORE.search(before[-25:])
+    if modifier and modifier[1][0].isupper() and modifier[1] not in question:
+        return True
+    previous = _CAPITALISED_BEFORE.search(before[-40:])
+    is_full_name = re.fullmatch(r"[^\W\d_]+(?:\s[^\W\d_]+)+", truth) is not None
+    if previous is None or not is_full_name or not previous[1][0].isupper():
+        return False
+    return (
+        previous[1].casefold() not in _TITLES and previous[1].casefold() not in question.casefold()
+    )
+
+
+_KIN = write_pattern(read_phrases("kin"))
+_KIN_BEFORE = re.compile(
+    rf"{_KIN}\s(?:(?:of|von|vom|de|du|des|del|di|da|do|dos|van|av|af)\s|d['’])?(?:(?:the|la|le|el|der|den|il|o)\s)?\Z",
+    re.IGNORECASE,
+)
+_KIN_AFTER = re.compile(rf"(?:['’]s?\s(?:\w+\s)?|\s|的|の){_KIN}", re.IGNORECASE)
+_KIN_ASKED = re.compile(rf"{_KIN}|{write_pattern(read_phrases('whose'))}", re.IGNORECASE)
+
+
+def _is_relative_of(before: str, after: str, question: str) -> bool:
+    """Is somebody else meant: "the brother of X", "X's student", X的弟弟? Not if the question asks about relatives."""
+    if not _KIN_BEFORE.search(before[-40:]) and not _KIN_AFTER.match(after[:40]):
+        return False
+    return _KIN_ASKED.search(question) is None
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+_BOUND_BEFORE = re.compile(
+    rf"{write_pattern(read_phrases('bound'))}\s?(?:{write_pattern(read_phrases('bound noun'))}\s)?\Z",
+    re.IGNORECASE,
+)
+_BOUND_ASKED = re.compile(write_pattern(read_phrases("bound")), re.IGNORECASE)
+_RANGE_SIGN = r"\s?(?:[-–—~～至到]|(?:to|through|až|do|bis|à|hasta|até|fino a|tot|till|до|по)\s)\s?"
+_RANGE_BEFORE = re.compile(rf"\d{_RANGE_SIGN}\Z", re.IGNORECASE)
+_RANGE_AFTER = re.compile(rf"{_RANGE_SIGN}\d", re.IGNORECASE)
+_SCALE = write_pattern(read_phrases("scale"))
+_SCALE_AFTER = re.compile(rf"\s?({_SCALE})", re.IGNORECASE)
+UNITS = [
+    re.compile(write_pattern(phrases.split(", ")), re.IGNORECASE)
+    for kind, phrases in read_table("claim_words")
+    if kind == "unit"
+]
+"""For each unit, a pattern of its names in all languages."""
+
+
+def _is_other_number(before: str, after: str, question: str) -> bool:
+    """Is the number a bound ("more than 25"), part of a range, or in thousands or a unit that were not asked for?"""
+    if _RANGE_BEFORE.search(before[-12:]) or _RANGE_AFTER.match(after[:12]):
+        return True
+    if _BOUND_BEFORE.search(before[-40:]) and not _BOUND_ASKED.search(question):
+        return True
+    scale = _SCALE_AFTER.match(after[:20])
+    if scale and not re.search(_SCALE, question, re.IGNORECASE):
+        return True
+    next_word = after[:25].lstrip()
+    unit = next((unit for unit in UNITS if unit.match(next_word)), None)
+    if unit is None:
+        return False
+    asked = [other for other in UNITS if other.search(question)]
+    return bool(asked) and unit not in asked
