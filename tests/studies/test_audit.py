@@ -98,16 +98,16 @@ def test_a_clean_judge_comes_out_clean(result):
 
 @pytest.mark.slow
 def test_intervals_of_clean_judges_hold_nothing():
-    """In forty worlds in which neither length nor Markdown has to do with quality, as often as they should."""
+    """In twenty worlds in which neither length nor Markdown has to do with quality, as often as they should."""
     held = np.zeros((3, 2))
-    for seed in range(40):
+    for seed in range(20):
         world = World(100 + seed)
         attributes = np.stack([world.words, 0.2 * world.marked], axis=-1)
         found = audit(world.scores()[..., :1], attributes=attributes, bootstrap=100).bias[:2]
         held[0] += [b.gamma.low < 0.0 < b.gamma.high for b in found]
         held[1] += [b.odds.low < 1.0 < b.odds.high for b in found]
         held[2] += [b.wins.low < 0.5 < b.wins.high for b in found]
-    assert (held >= 34).all()
+    assert (held >= 17).all()
 
 
 def test_length_bias_is_found_where_it_is(result):

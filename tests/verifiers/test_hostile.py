@@ -17,7 +17,7 @@ from library import load_all, load_examples, rollout_of
 
 LIBRARY = load_all()
 SECONDS = 5
-SIZE = 1_000_000 if is_thorough() else 111_111
+SIZE = 1_000_000 if is_thorough() else 55_555
 SMALL = {
     "broken UTF-8": b"A \xff caf\xe9, \xf0\x9f. \xed\xa0\x80?\n- x\n".decode("utf-8", "surrogateescape"),
     "lone surrogates": "\ud83d One. \udfff\n\nTwo?",

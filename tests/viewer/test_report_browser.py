@@ -374,7 +374,7 @@ def test_conflicts_ask_for_a_minimum(page: Page) -> None:
 
 def test_thousands_of_groups(driver: Any, bench: ModuleType, tmp_path: Path) -> None:
     """Ready within a minute wherever this runs; benchmarks/report.py prints how soon."""
-    N = 10_000 if is_thorough() else 3_000
+    N = 10_000 if is_thorough() else 1_500
     summary = write_report(bench.synthetic_records(N, 8, 20, texts=False), tmp_path / "many.html")
     assert summary.rollouts == 8 * N
     page = Page(driver, tmp_path / "many.html", "#view=groups")
