@@ -102,9 +102,8 @@ def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tup
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
     units = sorted(scores_by_unit)
-    if (
-        len(units) < 2
-    ):  # a single item cannot be drawn differently: its "interval" would have no width
+    # A single item cannot be drawn differently: its "interval" would have no width.
+    if len(units) < 2:
         return _NO_INTERVAL
     points = [
         _points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed)

@@ -146,9 +146,8 @@ def mean_draws(measured: Sequence[Draws]) -> Draws:
     draws = np.zeros(0)
     if all(len(item.draws) for item in defined):
         draws = np.mean([item.draws for item in defined], axis=0)
-    return Draws(
-        float(np.mean([item.value for item in defined])), draws, sum(item.n for item in defined)
-    )
+    value = float(np.mean([item.value for item in defined]))
+    return Draws(value, draws, sum(item.n for item in defined))
 
 
 def make_resampling(
@@ -218,9 +217,9 @@ def wilson(wins: float, n: int, level: float = 0.95) -> Estimate:
     centre = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    return Estimate(
-        share, max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale), n
-    )
+    low = max(0.0, (centre - spread) / scale)
+    high = min(1.0, (centre + spread) / scale)
+    return Estimate(share, low, high, n)
 
 
 # ----------------------------------------------------------------------------------------------------------- agreement
@@ -301,28 +300,19 @@ def read_ratings(
     )
     present = cells[~missing]
     words = [cell for cell in present if isinstance(cell, str)]
-    if texts and words:
+    if words and texts:
         categories, present_codes = np.unique(present.astype(str), return_inverse=True)
         values = np.arange(len(categories), dtype=float)
     else:
-        remedy = (
-            "Use None for a unit without a rating."
-            if texts
-            else "Texts have no distances: use the nominal one."
-        )
-        if words:
-            raise InvalidInput(owner, "ratings", "numbers", repr(words[0]), remedy)
-        try:
-            numbers = present.astype(float)
-        except (TypeError, ValueError):
-            not_a_number = next(
-                cell for cell in present if not isinstance(cell, int | float | np.number)
-            )
-            raise InvalidInput(owner, "ratings", "numbers", repr(not_a_number), remedy) from None
+        remedy = "Use None for a unit without a rating."
+        for cell in present:
+            if not isinstance(cell, int | float | np.number):
+                if words and not texts:
+                    remedy = "Texts have no distances: use the nominal one."
+                raise InvalidInput(owner, "ratings", "numbers", repr(cell), remedy)
+        numbers = present.astype(float)
         if np.isinf(numbers).any():
-            raise InvalidInput(
-                owner, "ratings", "finite", "infinity", "Use None for a unit without a rating."
-            )
+            raise InvalidInput(owner, "ratings", "finite", "infinity", remedy)
         values, present_codes = np.unique(numbers, return_inverse=True)
     codes = np.full(cells.shape, -1, np.int64)
     codes[~missing] = present_codes
@@ -396,7 +386,7 @@ def kendall(
     level: float = 0.95,
 ) -> Estimate:
     """Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
-    return _estimate_correlation("kendall", kendall_measure, a, b, clusters, bootstrap, seed, level)
+    return _estimate_correlation("kendall", a, b, clusters, bootstrap, seed, level)
 
 
 @only_our_errors
@@ -410,9 +400,7 @@ def kendall_within(
     level: float = 0.95,
 ) -> Estimate:
     """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
-    return _estimate_correlation(
-        "kendall_within", within_measure, a, b, groups, bootstrap, seed, level
-    )
+    return _estimate_correlation("kendall_within", a, b, groups, bootstrap, seed, level)
 
 
 @only_our_errors
@@ -426,14 +414,11 @@ def spearman(
     level: float = 0.95,
 ) -> Estimate:
     """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
-    return _estimate_correlation(
-        "spearman", spearman_measure, a, b, clusters, bootstrap, seed, level
-    )
+    return _estimate_correlation("spearman", a, b, clusters, bootstrap, seed, level)
 
 
 def _estimate_correlation(
-    owner: str,
-    make_measure: Callable[[np.ndarray, np.ndarray, Resampling], Measure],
+    owner: Literal["kendall", "kendall_within", "spearman"],
     a: ArrayLike,
     b: ArrayLike,
     clusters: Clusters,
@@ -459,38 +444,31 @@ def _estimate_correlation(
             owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit."
         )
     resampling = make_resampling(owner, len(x), clusters, bootstrap, seed, level)
-    return resampling.estimate(make_measure(x, y, resampling))
+    if owner == "kendall_within":
+        return resampling.estimate(within_measure(x, y, resampling))
+    return resampling.estimate(correlation_measure(x, y, resampling, owner))
 
 
-def _correlation_measure(
-    x: np.ndarray, y: np.ndarray, resampling: Resampling, function: str
+def correlation_measure(
+    x: np.ndarray, y: np.ndarray, resampling: Resampling, method: Literal["kendall", "spearman"]
 ) -> Measure:
-    """`function` of scipy.stats, over the units that both have rated."""
+    """Kendall's tau-b or Spearman's rho over all units that both have rated."""
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
 
     def statistic(times: np.ndarray) -> float:
         rows = resampling.drawn_rows(times, both)
-        return _correlate(x[rows], y[rows], function)
+        return _correlate(x[rows], y[rows], method)
 
     return Measure(statistic, len(both))
 
 
-def _correlate(x: np.ndarray, y: np.ndarray, function: str) -> float:
+def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearman"]) -> float:
     # SciPy warns about columns in which everything is tied.
     if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return math.nan
     stats = optional_package("scipy.stats", "rank correlation", "'rubrank[studies]'")
-    return float(getattr(stats, function)(x, y).statistic)
-
-
-def kendall_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
-    """Kendall's tau-b over all units that both have rated."""
-    return _correlation_measure(x, y, resampling, "kendalltau")
-
-
-def spearman_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
-    """Spearman's rho over all units that both have rated."""
-    return _correlation_measure(x, y, resampling, "spearmanr")
+    correlation = stats.kendalltau(x, y) if method == "kendall" else stats.spearmanr(x, y)
+    return float(correlation.statistic)
 
 
 def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
@@ -507,5 +485,5 @@ def kendall_by_cluster(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> 
     order = both[np.argsort(of_row, kind="stable")]
     ends = np.bincount(of_row, minlength=resampling.clusters).cumsum()
     for cluster, rows in enumerate(np.split(order, ends[:-1])):
-        taus[cluster] = _correlate(x[rows], y[rows], "kendalltau")
+        taus[cluster] = _correlate(x[rows], y[rows], "kendall")
     return taus

@@ -15,14 +15,13 @@ from typing import Literal
 
 from rubrank.texts.sentences import split_piece
 from rubrank.texts.text import fold
-from rubrank.texts.visible import remove_invisible
+from rubrank.texts.visible import FENCE, remove_invisible
 
 COMMAS = ",，、،﹐︐"
 HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 UNSPACED = f"{HAN}\u3040-\u30ff\u0e00-\u0e7f"
 """Characters of scripts without spaces: a word beside them is a word of its own."""
 
-_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]{1,1000}`")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'）】]{1,2000}")
 _NUMERAL = "一二三四五六七八九十百"
@@ -30,10 +29,12 @@ _DOTS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃・"  # bullets that 
 _SPACED = "-*+–"  # bullets that need one; "-a" is a bullet too, "-5" is not
 _BULLET_SIGN = rf"[ \t]*+(?:[{_SPACED}][ \t]++|-(?=[^\W\d_])|[{_DOTS}][ \t]*+)(?=\S)"
 _NUMBER_SIGN = (
-    rf"[ \t]*+(?:\*\*|#{{1,6}}[ \t])?(?:\d{{1,4}}[.)](?=[ \t]\S)|\d{{1,4}}[、．]"
-    rf"|[(（](?:\d{{1,3}}|[{_NUMERAL}]{{1,3}})[)）]"
-    rf"|[①-⑳]|[0-9]\ufe0f?\u20e3|\U0001f51f|[{_NUMERAL}]{{1,3}}、|(?:[a-zA-Z]"
-    rf"|[ivxIVX]{{1,5}})[.)](?=[ \t]\S))[ \t]*+(?=\S)"
+    r"[ \t]*+(?:\*\*|#{1,6}[ \t])?(?:"
+    r"\d{1,4}[.)](?=[ \t]\S)|\d{1,4}[、．]"  # 1. or 1) or 1、
+    rf"|[(（](?:\d{{1,3}}|[{_NUMERAL}]{{1,3}})[)）]|[①-⑳]|[{_NUMERAL}]{{1,3}}、"  # (1) or （一） or ① or 一、
+    r"|[0-9]\ufe0f?\u20e3|\U0001f51f"  # number as an emoji
+    r"|(?:[a-zA-Z]|[ivxIVX]{1,5})[.)](?=[ \t]\S)"  # a) or iv.
+    r")[ \t]*+(?=\S)"
 )
 _RULE_LINE = (
     r"[ \t]{0,3}(?:(?:\*[ \t]*+){3,}+|(?:-[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)(?=\n|\Z)"
@@ -76,7 +77,7 @@ def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     tag = ""
     code: list[str] = []
     for line in text.splitlines():
-        fence = _FENCE.match(line) if "`" in line or "~" in line else None
+        fence = FENCE.match(line) if "`" in line or "~" in line else None
         if open_mark and fence and fence[1].startswith(open_mark) and not fence[2].strip():
             blocks.append((tag, "\n".join(code)))
             open_mark = ""

@@ -39,12 +39,15 @@ _LAST_WORD = re.compile(r"[^\s\"'“”‘’„«»()\[\]（）「」*_`~/]{1,2
 _THAI = re.compile("[\u0e01-\u0e2e]")
 _WORDY = re.compile(r"[^\W_]")
 
-# A line that begins a piece of its own: heading, list item, table row, quote, fence, rule.
+# A line that begins a piece of its own
 _STARTS_PIECE = re.compile(
-    r"[ \t]*+(?:#{1,6}(?:[ \t]|$)|[-*+•·●○◦▪■‣⁃–—][ \t]+\S|[•●・]\S|-[^\W\d_]|[0-9]\ufe0f?\u20e3|"
-    r"\d{1,4}(?:[.)][ \t]+\S|[、．])"
-    r"|(?:[a-zA-Z][)]|[A-Z][.])[ \t]+\S|[一二三四五六七八九十]{1,3}、"
-    r"|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[)）]|[①-⑳]|\||```|~~~|[-*_=]{3,}[ \t]*+$)"
+    r"[ \t]*+(?:"
+    r"#{1,6}(?:[ \t]|$)"  # heading
+    r"|[-*+•·●○◦▪■‣⁃–—][ \t]+\S|[•●・]\S|-[^\W\d_]"  # bullet
+    r"|[0-9]\ufe0f?\u20e3"  # number as an emoji
+    r"|\d{1,4}(?:[.)][ \t]+\S|[、．])|(?:[a-zA-Z][)]|[A-Z][.])[ \t]+\S"  # 1. or 1、 or a) or A.
+    r"|[一二三四五六七八九十]{1,3}、|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[)）]|[①-⑳]"
+    r"|\||```|~~~|[-*_=]{3,}[ \t]*+$)"  # table row, fence, rule
 )
 _PLAIN_LINE = re.compile("[A-Za-z][^.)]")  # how most lines begin; never the start of a piece
 # A line that is a piece by itself: nothing that follows belongs to it.

@@ -33,39 +33,49 @@ _INVISIBLE = re.compile(f"[{_NOTHING}]+|(?<=[^\\W_])[{_JOINING}]+(?!\u20e3)")
 _BLANKS = re.compile(f"[{_BLANK}]")
 _MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
 
-_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
+# "```python", also in a list item or a quote: the marks, and what follows them
+FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _COMMENT_START = re.compile(r"((?:^|(?<=\n))[ \t]{0,3})?(<!--|<!\[CDATA\[)")
 _EMPTY_COMMENT_END = re.compile("-?>")  # <!--> and <!---> are comments
-_DROPPED = (
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "head",
-    "datalist",
-    "object",
-    "iframe",
-    "desc",
-    "metadata",
-)
-_HIDDEN_STYLE = (
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])"
-    r"|color\s*:\s*transparent|text-indent\s*:\s*-\d{3}|(?:left|top)\s*:\s*-\d{3}"
-    r"|font-size\s*:\s*[01]?(?:\.\d+)?\s*(?:px|pt)\b|opacity\s*:\s*0?\.0|scale\(\s*0(?![.\d]*[1-9])"
-    r"|clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)|clip\s*:\s*rect\(\s*[01]"
-    r"|(?<![\w-])(?:max-)?(?:height|width)\s*:\s*0(?![.\d]*[1-9])"
-    # Letters of the colour of their background.
-    r"|(?<![\w-])color\s*:\s*(?P<letters>[#\w]{3,20})\s*;\s*background(?:-color)?\s*:\s*(?P=letters)\b"
-    r"|background(?:-color)?\s*:\s*(?P<ground>[#\w]{3,20})\s*;\s*color\s*:\s*(?P=ground)\b"
+# Elements whose content is never shown.
+_DROPPED = "script|style|template|noscript|head|datalist|object|iframe|desc|metadata"
+_ZERO = r"0(?![.\d]*[1-9])"  # 0 and 0.0, not 0.5
+_HIDDEN_STYLE = "|".join(
+    (
+        r"display\s*:\s*none",
+        r"visibility\s*:\s*(?:hidden|collapse)",
+        # letters of no size, or of up to 1.9 pixels
+        rf"font-size\s*:\s*{_ZERO}",
+        r"font-size\s*:\s*[01]?(?:\.\d+)?\s*(?:px|pt)\b",
+        rf"opacity\s*:\s*{_ZERO}",
+        r"opacity\s*:\s*0?\.0",
+        r"color\s*:\s*transparent",
+        # moved out of the window
+        r"text-indent\s*:\s*-\d{3}",
+        r"(?:left|top)\s*:\s*-\d{3}",
+        # shrunk or cut to nothing
+        rf"scale\(\s*{_ZERO}",
+        r"clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)",
+        r"clip\s*:\s*rect\(\s*[01]",
+        rf"(?<![\w-])(?:max-)?(?:height|width)\s*:\s*{_ZERO}",
+        # letters of the colour of their background
+        r"(?<![\w-])color\s*:\s*(?P<letters>[#\w]{3,20})\s*;\s*background(?:-color)?\s*:\s*(?P=letters)\b",
+        r"background(?:-color)?\s*:\s*(?P<ground>[#\w]{3,20})\s*;\s*color\s*:\s*(?P=ground)\b",
+    )
 )
 _WHITE = r"(?:white\b|#fff(?:fff)?\b|rgba?\(\s*255\s*,\s*255\s*,\s*255)"
 # White letters are invisible unless the element has a background of its own.
 _WHITE_STYLE = rf"(?![^\"'<>]{{0,500}}background)[^\"'<>]{{0,500}}(?<![\w-])color\s*:\s*{_WHITE}"
+_HIDING_ATTRIBUTE = (
+    rf"(?:hidden(?=[\s>=/])|color\s*=\s*[\"']?{_WHITE}"
+    rf"|style\s*=\s*[\"'](?:[^\"'<>]{{0,500}}(?:{_HIDDEN_STYLE})|{_WHITE_STYLE}))"
+)
+# <script>, <p hidden>, <span style="display:none">, <font color=white>
 _HIDDEN_ELEMENT = re.compile(
-    rf"<(?:({'|'.join(_DROPPED)})\b[^<>]{{0,2000}}>|([a-z][a-z0-9-]{{0,30}})(?=[\s/])"
-    rf"(?:[^<>]{{0,2000}}?[\s\"'](?:hidden(?=[\s>=/])|color\s*=\s*[\"']?{_WHITE}"
-    rf"|style\s*=\s*[\"'](?:[^\"'<>]{{0,500}}(?:{_HIDDEN_STYLE})|{_WHITE_STYLE})))[^<>]{{0,2000}}>)",
+    rf"<(?:(?P<dropped>{_DROPPED})\b[^<>]{{0,2000}}>"
+    rf"|(?P<hidden>[a-z][a-z0-9-]{{0,30}})(?=[\s/])"
+    rf"(?:[^<>]{{0,2000}}?[\s\"']{_HIDING_ATTRIBUTE})[^<>]{{0,2000}}>)",
     re.IGNORECASE,
 )
 _INLINE = (
@@ -118,9 +128,7 @@ def visible(text: str) -> str:
     if "```" not in text and "~~~" not in text:
         return _render_outside_code(text)
     pieces = ["".join(lines) for lines in _split_fences(text)]
-    return "".join(
-        piece if _FENCE.match(piece) else _render_outside_code(piece) for piece in pieces
-    )
+    return "".join(piece if FENCE.match(piece) else _render_outside_code(piece) for piece in pieces)
 
 
 def remove_invisible(text: str) -> str:
@@ -153,7 +161,7 @@ def _split_fences(text: str) -> list[list[str]]:
     parts: list[list[str]] = [[]]
     open_mark = ""
     for line in text.splitlines(keepends=True):
-        fence = _FENCE.match(line) if "`" in line or "~" in line else None
+        fence = FENCE.match(line) if "`" in line or "~" in line else None
         if fence and not open_mark and fence[1][0] not in fence[2]:
             parts.append([line])
             open_mark = fence[1]
@@ -198,7 +206,8 @@ def _render(text: str) -> str:
     if "phantom{" in text or "color{" in text:
         text = _PHANTOM.sub("", text)
     if "*" in text or "`" in text:
-        text = _IN_WORD.sub(_emphasised_text, text)
+        # The last group of a match is what is emphasised.
+        text = _IN_WORD.sub(lambda match: match.group(match.lastindex or 0), text)
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ")
         text = remove_invisible(text)
@@ -210,9 +219,8 @@ def _remove_comments(text: str) -> str:
     parts: list[str] = []
     kept_until = 0
     search_from = 0
-    unclosed: set[str] = (
-        set()
-    )  # searching for the same end again and again would take quadratic time
+    # Searching for the same end again and again would take quadratic time.
+    unclosed: set[str] = set()
     while opening := _COMMENT_START.search(text, search_from):
         is_comment = opening[2] == "<!--"
         closing_mark = "-->" if is_comment else "]]>"
@@ -266,26 +274,14 @@ def _remove_tags(text: str) -> str:
     return _TAG.sub(replace_tag, text)
 
 
-def _emphasised_text(emphasis: re.Match[str]) -> str:
-    """Return what is emphasised, without the signs (groups 1 and 3 of the pattern)."""
-    texts = [
-        group
-        for number, group in enumerate(emphasis.groups(), start=1)
-        if group and number not in (1, 3)
-    ]
-    return texts[0]
-
-
 def _remove_hidden_elements(text: str) -> str:
     """Remove elements that are not shown, up to their closing tag, or else to the end of the paragraph."""
     parts: list[str] = []
     at = 0
-    unclosed: set[str] = (
-        set()
-    )  # searching for their closing tag again and again would take quadratic time
+    # Searching for their closing tag again and again would take quadratic time.
+    unclosed: set[str] = set()
     while opening := _HIDDEN_ELEMENT.search(text, at):
-        dropped_name, hidden_name = opening.group(1, 2)
-        name = (dropped_name or hidden_name).lower()
+        name = (opening["dropped"] or opening["hidden"]).lower()
         closing = None
         if name not in unclosed:
             closing = re.compile(rf"</{name}\s*>", re.IGNORECASE).search(text, opening.end())
@@ -294,7 +290,7 @@ def _remove_hidden_elements(text: str) -> str:
             at = closing.end()
             continue
         unclosed.add(name)
-        if hidden_name:
+        if opening["hidden"]:
             parts.append(text[at : opening.start()])
             paragraph_end = text.find("\n\n", opening.end())
             at = paragraph_end if paragraph_end >= 0 else len(text)

@@ -156,9 +156,8 @@ class MMLUPro(Benchmark):
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
-            rng = random.Random(
-                f"12345 {self.item_id(item)}"
-            )  # the guess does not depend on the order of items
+            # The guess does not depend on the order of items.
+            rng = random.Random(f"12345 {self.item_id(item)}")
             choice = _LETTERS[rng.randrange(len(item["options"]))]
         return self.make_score(
             item, {"correct": float(choice == str(item["answer"]))}, _describe_choice(choice)

@@ -171,9 +171,8 @@ def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarr
     for k in sorted({k for _, k in run.outcomes}):
         outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
         for label, table in enumerate(outcomes[k]):
-            if (
-                table is not None
-            ):  # the fit uses the comparisons, not the shares of wins that replace scores
+            # The fit uses the comparisons, not the shares of wins that replace scores.
+            if table is not None:
                 scores[labels == label, k] = np.nan
     margins = run.margins[groups]
     fitted = utilities(

@@ -19,8 +19,8 @@ from rubrank.studies.statistics import (
     Estimate,
     Resampling,
     alpha_measure,
+    correlation_measure,
     kappa_measure,
-    kendall_measure,
     mean_draws,
     percentile_interval,
     ratio_measure,
@@ -104,9 +104,8 @@ def measure_consistency(
 def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resampling) -> Estimate:
     """√( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) ): how much scores vary."""
     was_compared = any(column == k for run in runs for _, column in run.outcomes)
-    if (
-        k is None or was_compared
-    ):  # scales differ between criteria, and shares of wins are not scores
+    # Scales differ between criteria, and shares of wins are not scores.
+    if k is None or was_compared:
         return Estimate(math.nan)
     ratings = np.stack([run.scores[:, k] for run in runs])
     count = (~np.isnan(ratings)).sum(axis=0)
@@ -149,7 +148,7 @@ def measure_agreement(
                 kappa_measure(ratings, "quadratic", resampling),
                 alpha_measure(ratings, "ordinal", resampling),
                 within_measure(x, y, resampling),
-                kendall_measure(x, y, resampling),
+                correlation_measure(x, y, resampling, "kendall"),
             )
             row = [resampling.measure(measure) for measure in measures]
             rows.append(row)

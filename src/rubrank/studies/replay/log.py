@@ -72,9 +72,8 @@ def read_logged(
         )
     else:
         columns = columns or Columns()
-        if (
-            rollouts is not None
-        ):  # attributes that are measured on the texts are not columns of the table
+        if rollouts is not None:
+            # Attributes that are measured on the texts are not columns of the table.
             measured_names = {*_LENGTHS, *MARKERS}
             named = tuple(name for name in columns.attributes if name not in measured_names)
             columns = replace(columns, attributes=named)
