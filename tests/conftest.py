@@ -36,11 +36,20 @@ settings.register_profile("thorough", max_examples=FULL, **_PATIENT)
 settings.load_profile("rubrank")
 # By processor time, or by the time that they wait.
 LONGEST = (
-    *("test_train_runs", "test_tiny_agent", "test_trl_processes", "test_escapes", "test_hostile", "test_warm_up"),
-    *("test_lab_verb", "test_trl_runs", "test_train_verb", "test_fusion_benchmark", "test_real_model", "test_audit"),
-    *("test_concurrency", "test_wrong_programs", "test_training_benchmark", "test_site", "test_service_benchmark"),
-    *("test_browser", "test_latency_benchmark", "test_batches", "test_lab_report", "test_rule_studies"),
-    *("test_sandbox", "test_documents", "test_graded", "test_client_failures", "test_grade", "test_verifier_examples"),
+    *("test_escapes", "test_train_verb", "test_trl_processes", "test_tiny_agent", "test_real_model", "test_kills"),
+    *("test_evolution_runs", "test_grade", "test_concurrency", "test_hostile", "test_audit", "test_report_browser"),
+    *("test_train_runs", "test_programs", "test_record_rotation", "test_extending", "test_crashed_worker"),
+    *(
+        "test_batches",
+        "test_stalls",
+        "test_site",
+        "test_lab_verb",
+        "test_trl_runs",
+        "test_shapes",
+        "test_service_judged",
+    ),
+    *("test_wrong_programs", "test_training_benchmark", "test_latency_benchmark", "test_gate_classes"),
+    *("test_warm_up", "test_notebooks", "test_published", "test_grading_edges", "test_sandbox", "test_viewer_browser"),
 )
 SLOW_FILE = re.compile(r"^pytestmark\b.*\bslow\b", re.MULTILINE)
 

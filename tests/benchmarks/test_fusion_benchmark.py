@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import nightly
+
+pytestmark = [pytest.mark.slow, nightly()]
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = (
@@ -45,7 +48,6 @@ def run(tmp_path_factory):
     return done.stdout, json.loads(file.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 def test_every_case_is_printed(run):
     printed, figures = run
     for row in figures["rows"]:
@@ -54,20 +56,17 @@ def test_every_case_is_printed(run):
         assert row["rival"] in printed
 
 
-@pytest.mark.slow
 def test_every_section_has_rows(run):
     sections = {row["section"] for row in run[1]["rows"]}
     assert sections >= set(SECTIONS)
 
 
-@pytest.mark.slow
 def test_bars_are_judged_on_the_default_tolerance(run):
     bars = {(row["section"], row["rival"]): row["bar"] for row in run[1]["rows"] if row["is_faster"] and row["bar"]}
     rival = "scikit-learn, default tol 1e-4"
     assert bars == {("no attributes", rival): 10_000, ("1 attribute", rival): 700, ("11 attributes", rival): 300}
 
 
-@pytest.mark.slow
 def test_figures_are_consistent(run):
     for row in run[1]["rows"]:
         assert row["ours"] >= 0
@@ -77,7 +76,6 @@ def test_figures_are_consistent(run):
         assert (row["reached"] is None) == (row["bar"] is None)
 
 
-@pytest.mark.slow
 def test_rivals_did_the_same_job(run):
     assert run[1]["agreement"]
     assert all(difference < 2e-2 for difference in run[1]["agreement"].values())

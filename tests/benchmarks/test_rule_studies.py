@@ -48,8 +48,8 @@ def assert_same(page: str, printed: str, slack: float) -> None:
     assert ours == pytest.approx(fresh, abs=slack)
 
 
+@nightly()
 @NEEDS_DATA
-@pytest.mark.slow
 def test_robustness(tmp_path):
     printed = run("robustness", "--json", str(tmp_path / "figures.json"))
     assert_same(shown("robustness"), printed, 0.011)

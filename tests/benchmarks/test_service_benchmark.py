@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import nightly
 
 ROOT = Path(__file__).parents[2]
 
 
+@nightly()
 @pytest.mark.slow
 def test_it_runs(tmp_path):
     out = tmp_path / "out.json"

@@ -19,9 +19,12 @@ PAGES = [
 COMMAND = re.compile(r"(?:^|[`$(]|\s)rubrank ((?:[a-z][a-z-]*)(?: [^`#|\n]*)?)")
 
 
+ROOT_COMMAND = typer.main.get_command(app)  # takes 20 ms, and there are hundreds of lines
+
+
 def find_verb(words):
     """The command that the words call, and the words after it; None if there is no such verb."""
-    command = typer.main.get_command(app)
+    command = ROOT_COMMAND
     for position, word in enumerate(words):
         if not hasattr(command, "commands"):
             return command, words[position:]
