@@ -213,8 +213,7 @@ def escapes(name: str, there: Witness, nested: bool = False) -> bool | None:
 
     nested: the attack is a program that `TestsPass` runs, in a child of our own process in the sandbox.
     """
-    from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, run
-    from rubrank.verifiers.shared.sandboxes.bundle import make_command
+    from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, make_command, run
 
     status = there.file.stat()
     facts = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.sandboxes.self_test import check
+from rubrank.verifiers.shared.sandbox_check import check
 
 ROOT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location("sandbox_escapes", ROOT / "benchmarks" / "sandbox_escapes.py")

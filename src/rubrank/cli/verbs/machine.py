@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def check(as_json: AsJson = False) -> None:
     """Attack this machine from inside the sandbox, and show which attacks failed. Exit code 1 if code can escape."""
-    from rubrank.verifiers.shared.sandboxes.self_test import check as attack
+    from rubrank.verifiers.shared.sandbox_check import check as attack
 
     result = attack()
     if as_json:

@@ -34,7 +34,7 @@ from rubrank.verifiers.shared.code_blocks import (
     parse_python,
     same_output,
 )
-from rubrank.verifiers.shared.sandboxes.bundle import make_command
+from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200

@@ -13,7 +13,7 @@ import tempfile
 import types
 from typing import Any
 
-from rubrank.verifiers.shared.sandboxes.children import (
+from rubrank.verifiers.shared.inside.children import (
     install_signal_filter,
     run_in_fork,
     run_jobs,

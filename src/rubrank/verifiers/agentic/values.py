@@ -106,8 +106,11 @@ def matches(expected: Any, actual: Any, how: How, tolerance: float = 0.0) -> boo
             actual = json.dumps(actual, ensure_ascii=False, default=str)
         return pattern(str(expected)).fullmatch(clean(actual)) is not None
     if how == "number":
-        numbers = [_read_number(expected), _read_number(actual)]
-        return None not in numbers and equal(*numbers, tolerance)
+        expected_number = _read_number(expected)
+        number = _read_number(actual)
+        if expected_number is None or number is None:
+            return False
+        return equal(expected_number, number, tolerance)
     if how == "casefold":
         return equal(_fold(expected), _fold(actual), tolerance)
     if how == "json":

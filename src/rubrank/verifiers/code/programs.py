@@ -14,7 +14,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.code.languages import RECIPES, Language, find_tool
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import Compare, fenced_blocks, same_output
-from rubrank.verifiers.shared.sandboxes.bundle import make_command
+from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200

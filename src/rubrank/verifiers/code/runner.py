@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import Any
 
-from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, kill_group
+from rubrank.verifiers.shared.inside.children import install_signal_filter, kill_group
 
 _MOST_OUTPUT = 1 << 20  # bytes kept of an output
 

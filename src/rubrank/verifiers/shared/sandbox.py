@@ -21,35 +21,48 @@ Not contained: reading what lies in /usr; kernel bugs; timing side channels of t
 processor time are limited per process, so a run can use `processes` times as much in total. Without a file system in
 memory, the size of the directory is not limited. Only Linux is supported; on other systems `run` raises.
 
-The work is split into three places:
+The work is split in two:
 
-    sandbox.py     the public interface: checks the arguments, describes the run as a JSON header, reads the outcome
-    sandboxes/     what runs outside the walls: the launcher's process, folders, the self-test
-    inside/        the launcher: builds the walls around itself, then starts the command
+    sandbox.py     outside the walls: checks the arguments, describes the run as a JSON header, starts the launcher
+    inside/        the launcher, which builds the walls around itself and starts the command; our programs inside
+
+    caller ── standard input: length, JSON header, the command's input ──> launcher ──> command
+           <── standard output, standard error, the launcher's report ──
+
+The launcher enforces the time limit. The caller enforces it once more, a little later, in case the launcher hangs.
+`sandbox_check.py` attacks a target from inside, to test the walls of this machine.
 """
 
 from __future__ import annotations
 
+import binascii
+import contextlib
 import glob
+import json
+import marshal
 import os
 import secrets
+import selectors
 import shutil
 import signal
+import subprocess
 import sys
+import time
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import PurePosixPath
+from functools import cache, lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 from rubrank._folders import UNUSED_USER_IDS, make_folder
+from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
 from rubrank.verifiers.shared.inside.landlock import DEVICES
+from rubrank.verifiers.shared.inside.launcher import WALLS as WALLS
 from rubrank.verifiers.shared.inside.namespaces import CPUS, MASKED
-from rubrank.verifiers.shared.sandboxes.process import LauncherOutcome, LauncherProcess
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
-WALLS = ("network", "signals", "memory", "files")
 ALLOW = "RUBRANK_SANDBOX_ALLOW"
 """Environment variable with the walls that may be open, such as "signals,files". A rubric cannot set it."""
 WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
@@ -57,34 +70,21 @@ WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
 "bubblewrap"; "root" disables what only root can do."""
 # What every run can read, besides the interpreter and `keep`. Of /etc only what programs need to start: it also holds
 # the users, hosts and name servers of the machine.
-_SYSTEM_FOLDERS = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"),
-    *(
-        "/etc/alternatives",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d",
-        "/etc/localtime",
-    ),
-    *(
-        "/etc/locale.alias",
-        "/etc/locale.conf",
-        "/etc/mime.types",
-        "/etc/nsswitch.conf",
-        "/etc/timezone",
-    ),
-    *(
-        "/etc/java",
-        "/etc/java-*",
-        "/etc/ssl/openssl.cnf",
-        "/etc/pki/tls/openssl.cnf",
-        "/etc/crypto-policies",
-    ),
-)
+_SYSTEM_FOLDERS = word_list("""
+    /usr /bin /sbin /lib /lib32 /lib64 /libx32 /nix/store
+    /etc/alternatives /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /etc/localtime /etc/locale.alias
+    /etc/locale.conf /etc/mime.types /etc/nsswitch.conf /etc/timezone /etc/java /etc/java-* /etc/ssl/openssl.cnf
+    /etc/pki/tls/openssl.cnf /etc/crypto-policies
+""")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
 _LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict cutting files
 _ANY_LANDLOCK = 99
+_LAUNCHER = Path(__file__).parent / "inside" / "start.py"
+_GRACE = 5.0  # seconds that the launcher gets beyond the time limit to report; then it is killed
+_BLOCK = 65536  # bytes moved at once
+_SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
+_SHARED_PROGRAM = "rubrank.verifiers.shared.inside.children"  # every program of ours imports it
 
 
 class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wrong
@@ -202,7 +202,7 @@ def run(
             # The command has its copies now. A copy left open here would keep the other end from seeing a closed pipe.
             while descriptors:
                 os.close(descriptors.pop())
-            return _read_outcome(launcher.communicate())
+            return launcher.communicate()
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -245,6 +245,29 @@ def isolation() -> tuple[str, ...]:
         return run(["/bin/true"], limits=Limits(seconds=5)).walls
     except RubrankError:
         return ()
+
+
+@cache
+def make_command(*modules: str) -> list[str]:
+    """The command for `run` that loads our own modules inside, where rubrank cannot be imported, and runs `main`.
+
+    The modules are loaded in their order and under their own names; `main` is that of the last one. A module must come
+    after those that it imports. They are compiled here, once: the sandbox runs the same interpreter, so it can load the
+    bytecode.
+    """
+    bytecodes = []
+    for name in (_SHARED_PROGRAM, *modules):
+        source = _SOURCES.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+        bytecodes.append((name, compile(source, name, "exec")))
+    packed = binascii.b2a_base64(zlib.compress(marshal.dumps(bytecodes)), newline=False).decode()
+    program = (
+        "import binascii, marshal, sys, types, zlib\n"
+        f"for name, code in marshal.loads(zlib.decompress(binascii.a2b_base64('{packed}'))):\n"
+        "    module = sys.modules[name] = types.ModuleType(name)\n"
+        "    exec(code, module.__dict__)\n"
+        f"sys.modules['{modules[-1]}'].main()\n"
+    )
+    return ["python", "-I", "-B", "-c", program]
 
 
 def _encode_for_json(content: str | bytes) -> str:
@@ -335,35 +358,154 @@ def _build_header(
 
 def _start_launcher(
     tool: Literal["own", "bubblewrap"], header: dict[str, Any], stdin: bytes, limits: Limits
-) -> LauncherProcess:
+) -> _LauncherProcess:
     """Start the launcher directly, or through bubblewrap, which then makes the namespaces."""
     prefix = []
     if tool == "bubblewrap":
         header["namespaces"] = "given"
         prefix = _bubblewrap_command(header)
-    return LauncherProcess(prefix, header, stdin, limits.output << 20)
+    return _LauncherProcess(prefix, header, stdin, limits.output << 20)
 
 
-def _read_outcome(outcome: LauncherOutcome) -> Result:
-    """The result of a run, or the error that kept the command from starting."""
-    report = outcome.report
-    if report.get("open"):
-        raise NoIsolation(*report["open"])
-    if report.get("files"):
-        remedy = "Give fewer or smaller files, or raise Limits.disk."
-        raise InvalidInput(
-            "sandbox.run", "files", "files that can be written", report["error"], remedy
-        )
-    if "error" in report:
-        raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
-    if outcome.crashed:
-        last_line = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise SandboxFailed(f"the sandbox could not start the command: {last_line[:300]}")
-    ended = outcome.stopped or report.get("ended", "killed")
-    code = None if outcome.stopped else report.get("code")
-    return Result(
-        ended, code, outcome.stdout, outcome.stderr, outcome.seconds, tuple(report.get("walls", ()))
-    )
+class _LauncherProcess:
+    """One run: starts the launcher, feeds its standard input, and collects its outputs and its report.
+
+    `prefix` is the command line of a tool that starts the launcher (bubblewrap), or empty. `most` is the number of
+    bytes that standard output and standard error may each have.
+    """
+
+    def __init__(self, prefix: list[str], header: dict[str, Any], stdin: bytes, most: int) -> None:
+        self.seconds = header["seconds"]
+        self.most = most
+        self.output = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
+        reader, writer = os.pipe()
+        header["report"] = writer
+        self.start = time.monotonic()
+        try:
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-I", "-S", str(_LAUNCHER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(writer, *header["channel"]),
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        header_text = json.dumps(header).encode()
+        self.pending_input = memoryview(b"%d\n%b%b" % (len(header_text), header_text, stdin))
+        self.report = open(reader, "rb", buffering=0)  # noqa: SIM115 - closed in _stop
+
+    def communicate(self) -> Result:
+        """Wait until the run has ended or has to be stopped. Afterwards no process of the run is left.
+
+        Raises the error that kept the command from starting, if it did not start.
+        """
+        try:
+            stopped = self._move_until_reported()
+        finally:
+            self._stop()
+        seconds = time.monotonic() - self.start
+        stdout = bytes(self.output["stdout"][: self.most])
+        stderr = bytes(self.output["stderr"][: self.most])
+        report = json.loads(bytes(self.output["report"])) if self.output["report"] else {}
+        if report.get("open"):
+            raise NoIsolation(*report["open"])
+        if report.get("files"):
+            raise InvalidInput(
+                "sandbox.run",
+                "files",
+                "files that can be written",
+                report["error"],
+                "Give fewer or smaller files, or raise Limits.disk.",
+            )
+        if "error" in report:
+            raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
+        if not report and not stopped and (self.process.returncode or 0) > 0:  # the launcher failed
+            last_line = stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise SandboxFailed(f"the sandbox could not start the command: {last_line[:300]}")
+        walls = tuple(report.get("walls", ()))
+        if stopped:
+            return Result(stopped, None, stdout, stderr, seconds, walls)
+        ended = report.get("ended", "killed")
+        return Result(ended, report.get("code"), stdout, stderr, seconds, walls)
+
+    def _move_until_reported(self) -> Literal["timeout", "output"] | None:
+        """Move bytes until the launcher closes its report. Returns the reason if the run has to be stopped before."""
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with selectors.DefaultSelector() as selector:
+            for stream, event, name in (
+                (process.stdin, selectors.EVENT_WRITE, "stdin"),
+                (process.stdout, selectors.EVENT_READ, "stdout"),
+                (process.stderr, selectors.EVENT_READ, "stderr"),
+                (self.report, selectors.EVENT_READ, "report"),
+            ):
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, event, name)
+            deadline = self.start + self.seconds + _GRACE
+            while "report" in {key.data for key in selector.get_map().values()}:
+                time_left = deadline - time.monotonic()
+                if time_left <= 0:
+                    return "timeout"
+                for key, _ in selector.select(time_left):
+                    if key.data == "stdin":
+                        self._write_some(key, selector)
+                    elif not self._read_some(key, selector):
+                        return "output"
+            # Read what is still in the pipes, without waiting: a left-over process may hold a pipe open forever.
+            while ready := [key for key, _ in selector.select(0) if key.data != "stdin"]:
+                if not all(self._read_some(key, selector) for key in ready):
+                    break
+        return None
+
+    def _write_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+        """Write a block to standard input, and close it after the last one."""
+        try:
+            written = os.write(key.fd, self.pending_input[:_BLOCK])
+            self.pending_input = self.pending_input[written:]
+        except BlockingIOError:
+            return
+        except OSError:  # the command has closed its input: the rest is not wanted
+            self.pending_input = self.pending_input[:0]
+        if not self.pending_input:
+            selector.unregister(key.fileobj)
+            key.fileobj.close()  # type: ignore[union-attr]
+
+    def _read_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
+        """Read a block of one output. Returns False if the output has become too long."""
+        try:
+            block = os.read(key.fd, _BLOCK)
+        except BlockingIOError:
+            return True
+        if not block:
+            selector.unregister(key.fileobj)
+        self.output[key.data] += block
+        return len(self.output[key.data]) <= self.most
+
+    def _stop(self) -> None:
+        """End the launcher if it is still there, and with it every process of the run; close all pipes."""
+        # After its report the launcher ends at once. Otherwise it gets SIGTERM, on which it kills the command.
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            self.process.wait(0.05 if self.output["report"] else 0)
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr, self.report):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
 
 
 # --- bubblewrap: makes namespaces on machines where an ordinary user may not ----------------------------------------
@@ -389,7 +531,7 @@ def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
         header = _build_header(["/bin/true"], directory, limits, open_walls=WALLS, keep=())
         header |= {"files": {}, "channel": [], "trusted": False}
         try:
-            return _read_outcome(_start_launcher(tool, header, b"", limits).communicate()).walls
+            return _start_launcher(tool, header, b"", limits).communicate().walls
         except (RubrankError, OSError):
             return ()
 

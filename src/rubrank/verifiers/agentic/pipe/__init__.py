@@ -3,5 +3,5 @@
     tests_process.py (the tests' sandbox)  ──pipe──>  solution_process.py (the solution's sandbox)
 
 The modules here run inside the sandboxes: they use the standard library, each other and
-`shared/sandboxes/children.py`, and nothing else of rubrank.
+`shared/inside/children.py`, and nothing else of rubrank.
 """

@@ -38,7 +38,7 @@ from rubrank.verifiers.agentic.pipe.messages import (
     send,
     send_message,
 )
-from rubrank.verifiers.shared.sandboxes.children import install_signal_filter, kill_group
+from rubrank.verifiers.shared.inside.children import install_signal_filter, kill_group
 
 _MOST_PRINTED = 256 * 1024
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)

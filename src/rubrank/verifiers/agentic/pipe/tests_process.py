@@ -40,7 +40,7 @@ from rubrank.verifiers.agentic.pipe.messages import (
     send,
     send_message,
 )
-from rubrank.verifiers.shared.sandboxes.children import run_in_fork, run_jobs, write_failure
+from rubrank.verifiers.shared.inside.children import run_in_fork, run_jobs, write_failure
 
 _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.

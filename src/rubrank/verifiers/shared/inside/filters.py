@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Iterable
 
 from rubrank.verifiers.shared.inside.kernel import NEW_ANY, PR_SET_SECCOMP, Machine, libc
 
@@ -24,91 +25,54 @@ _EPERM, _ENOSYS = 1, 38
 _OWN_PID = 0x7FABCDEF
 """Placeholder for the id of the process that installs the program: `install` replaces it."""
 
-_FORBIDDEN = (
-    # the network
-    *("socket", "connect"),
-    # memory and descriptors of other processes
-    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "userfaultfd"),
-    # namespaces, mounts and files by handle
-    *("unshare", "setns", "pivot_root", "chroot", "mount", "umount2", "mount_setattr"),
-    *(
-        "open_tree",
-        "move_mount",
-        "fsopen",
-        "fsconfig",
-        "fsmount",
-        "fspick",
-        "name_to_handle_at",
-        "open_by_handle_at",
+# Refused to all untrusted code, by what the calls reach.
+_FORBIDDEN = {
+    "network": "socket connect",
+    "memory and descriptors of other processes": (
+        "ptrace process_vm_readv process_vm_writev pidfd_getfd userfaultfd"
     ),
-    # calls that bypass these filters
-    *("io_uring_setup", "io_uring_enter", "io_uring_register"),
-    # keys, kernel log, counters, quotas and programs for the kernel
-    *(
-        "keyctl",
-        "add_key",
-        "request_key",
-        "syslog",
-        "perf_event_open",
-        "quotactl",
-        "quotactl_fd",
-        "bpf",
+    "namespaces, mounts and files by handle": (
+        "unshare setns pivot_root chroot mount umount2 mount_setattr open_tree move_mount fsopen fsconfig fsmount"
+        " fspick name_to_handle_at open_by_handle_at"
     ),
-    *("init_module", "finit_module", "kexec_load"),
-    # Landlock does not restrict watching: the names of files in foreign folders would be seen when they change
-    *("inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_init", "fanotify_mark"),
-    # memory that no limit counts, or that outlives its process
-    *(
-        "memfd_create",
-        "memfd_secret",
-        "shmget",
-        "shmat",
-        "shmctl",
-        "semget",
-        "semop",
-        "semctl",
-        "semtimedop",
+    "calls that bypass these filters": "io_uring_setup io_uring_enter io_uring_register",
+    "keys, kernel log, counters, quotas and programs for the kernel": (
+        "keyctl add_key request_key syslog perf_event_open quotactl quotactl_fd bpf init_module finit_module"
+        " kexec_load"
     ),
-    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
-)
-# Calls that reach other processes of the same user.
+    # Landlock does not restrict watching: the names of files in foreign folders would be seen when they change.
+    "watching files": "inotify_init inotify_init1 inotify_add_watch fanotify_init fanotify_mark",
+    "memory that no limit counts, or that outlives its process": (
+        "memfd_create memfd_secret shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl"
+        " mq_open mq_unlink"
+    ),
+}
 _OTHER_PROCESSES = (
-    *(
-        "rt_sigqueueinfo",
-        "rt_tgsigqueueinfo",
-        "pidfd_send_signal",
-        "ioprio_set",
-        "migrate_pages",
-        "move_pages",
-        "kcmp",
-    ),
-    *("process_madvise", "process_mrelease"),
+    "rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal ioprio_set migrate_pages move_pages kcmp process_madvise"
+    " process_mrelease"
 )
-# Calls that change modes, owners, times or attributes of files, which Landlock allows. They succeed without any effect,
-# because programs such as `cp` and `tar` fail if they fail.
+"""Calls that reach other processes of the same user."""
 _FILE_MARKS = (
-    *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat"),
-    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
-    *("utime", "utimes", "futimesat", "utimensat"),
+    "chmod fchmod fchmodat chown fchown lchown fchownat setxattr lsetxattr fsetxattr removexattr lremovexattr"
+    " fremovexattr utime utimes futimesat utimensat"
 )
+"""Calls that change modes, owners, times or attributes of files, which Landlock allows. They succeed without effect,
+because programs such as `cp` and `tar` fail if they fail."""
 # Calls from this number on did not exist, or were rare, when these lists were written. Programs can do without them: C
 # libraries fall back to older ones. Only those that are known to be harmless are allowed.
 _FIRST_NEW_CALL = 451
-_HARMLESS_NEW_CALLS = ("map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "mseal")
-_FCNTL_OWNER = (
-    8,
-    10,
-    15,
-)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send any signal to any process
+_HARMLESS_NEW_CALLS = "map_shadow_stack futex_wake futex_wait futex_requeue mseal"
+# F_SETOWN, F_SETSIG, F_SETOWN_EX: they make the kernel send any signal to any process.
+_FCNTL_REFUSED = (8, 10, 15)
 _IOCTL_REFUSED = (
-    *(0x8901, 0x8902),  # FIOSETOWN, SIOCSPGRP: the same by another call
-    *(0x5412, 0x541C),  # TIOCSTI, TIOCLINUX: they type into a terminal
-    *(
-        0x40086602,
-        0x40046602,
-        0x401C5820,
-    ),  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: flags of files that can only be read
-    *(0x40087602, 0x40047602, 0x40806685),  # FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
+    # FIOSETOWN, SIOCSPGRP: the same by another call
+    *(0x8901, 0x8902),
+    # TIOCSTI, TIOCLINUX: they type into a terminal
+    *(0x5412, 0x541C),
+    # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: flags of files that can only be read
+    *(0x40086602, 0x40046602, 0x401C5820),
+    # FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
+    *(0x40087602, 0x40047602, 0x40806685),
 )
 _READ_AND_TRUNCATE = 0o1000  # O_RDONLY | O_TRUNC
 _ACCESS_AND_TRUNCATE = 0o1003
@@ -137,16 +101,22 @@ def _when(number: int, *body: bytes) -> list[bytes]:
     return [_step(_EQUAL, number, 0, len(body)), *body]
 
 
+def _if_any(values: Iterable[int], action: bytes) -> list[bytes]:
+    """Take the action if the loaded word is one of the values."""
+    steps = []
+    for value in values:
+        steps += [_step(_EQUAL, value, 0, 1), action]
+    return steps
+
+
 def _allow_only(number: int, index: int, *values: int) -> list[bytes]:
     """Allow a call only with these values of an argument."""
-    tests = [part for value in values for part in (_step(_EQUAL, value, 0, 1), _ALLOW)]
-    return _when(number, _load_argument(index), *tests, _REFUSE)
+    return _when(number, _load_argument(index), *_if_any(values, _ALLOW), _REFUSE)
 
 
 def _refuse_only(number: int, index: int, *values: int) -> list[bytes]:
     """Refuse a call only with these values of an argument."""
-    tests = [part for value in values for part in (_step(_EQUAL, value, 0, 1), _REFUSE)]
-    return _when(number, _load_argument(index), *tests, _ALLOW)
+    return _when(number, _load_argument(index), *_if_any(values, _REFUSE), _ALLOW)
 
 
 def _begin(machine: Machine) -> list[bytes]:
@@ -165,25 +135,23 @@ def _begin(machine: Machine) -> list[bytes]:
 
 def program(machine: Machine) -> bytes:
     """The filter for all untrusted code."""
-    number = machine.number
+    calls = machine.calls
     steps = _begin(machine)
-    harmless = [
-        part for call in machine.numbers(_HARMLESS_NEW_CALLS) for part in _when(call, _ALLOW)
-    ]
+    harmless = _if_any(machine.find_numbers(_HARMLESS_NEW_CALLS), _ALLOW)
     new_calls = [*harmless, _fail_with(_ENOSYS)]
     steps += [_step(_AT_LEAST, _FIRST_NEW_CALL, 0, len(new_calls)), *new_calls]
-    for call in machine.numbers(_FORBIDDEN):
+    for call in machine.find_numbers(" ".join(_FORBIDDEN.values())):
         steps += _when(call, _REFUSE)
     # clone3, whose flags a filter cannot see: the C library falls back to clone.
-    steps += _when(number("clone3"), _fail_with(_ENOSYS))
+    steps += _when(calls["clone3"], _fail_with(_ENOSYS))
     steps += _when(
-        number("clone"), _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW
+        calls["clone"], _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW
     )
-    steps += _refuse_only(number("fcntl"), 1, *_FCNTL_OWNER)
-    steps += _refuse_only(number("ioctl"), 1, *_IOCTL_REFUSED)
+    steps += _refuse_only(calls["fcntl"], 1, *_FCNTL_REFUSED)
+    steps += _refuse_only(calls["ioctl"], 1, *_IOCTL_REFUSED)
     # Unix socket pairs of kind 1 (streams) and 5 (packets, used by Rust) are allowed: they cannot be connected to
     # anything else.
-    kinds = [part for kind in (1, 5) for part in (_step(_EQUAL, kind, 0, 1), _ALLOW)]
+    kinds = _if_any((1, 5), _ALLOW)
     pair = [
         _load_argument(0),
         _step(_EQUAL, 1, 0, 2 + len(kinds)),
@@ -191,7 +159,7 @@ def program(machine: Machine) -> bytes:
         _step(_MASK, 0xF),
         *kinds,
     ]
-    steps += _when(number("socketpair"), *pair, _REFUSE)
+    steps += _when(calls["socketpair"], *pair, _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 
@@ -201,20 +169,15 @@ def own_user_program(machine: Machine, protect_content: bool) -> bytes:
     protect_content: also refuse to cut files, which Landlock before version 3 allows. Opening a file to read it is
     enough for that, so it is refused together with O_TRUNC; openat2 is refused because a filter cannot see its flags.
     """
-    number = machine.number
+    calls = machine.calls
     steps = _begin(machine)
-    for call in machine.numbers(_OTHER_PROCESSES):
+    for call in machine.find_numbers(_OTHER_PROCESSES):
         steps += _when(call, _REFUSE)
-    for call in machine.numbers(_FILE_MARKS):
+    for call in machine.find_numbers(_FILE_MARKS):
         steps += _when(call, _fail_with(0))
-    for name in (
-        "prlimit64",
-        "sched_setaffinity",
-        "sched_setscheduler",
-        "sched_setparam",
-        "sched_setattr",
-    ):
-        steps += _allow_only(number(name), 0, 0)  # process 0 means the caller itself
+    schedulers = "sched_setaffinity sched_setscheduler sched_setparam sched_setattr"
+    for call in machine.find_numbers(f"prlimit64 {schedulers}"):
+        steps += _allow_only(call, 0, 0)  # process 0 means the caller itself
     only_itself = [
         _load_argument(0),
         _step(_EQUAL, 0, 1, 0),
@@ -224,29 +187,29 @@ def own_user_program(machine: Machine, protect_content: bool) -> bytes:
         _REFUSE,
         _ALLOW,
     ]
-    steps += _when(number("setpriority"), *only_itself)
+    steps += _when(calls["setpriority"], *only_itself)
     if protect_content:
-        steps += _when(number("truncate"), _REFUSE)
-        steps += _when(number("openat2"), _fail_with(_ENOSYS))
+        steps += _when(calls["truncate"], _REFUSE)
+        steps += _when(calls["openat2"], _fail_with(_ENOSYS))
         cuts = [
             _step(_MASK, _ACCESS_AND_TRUNCATE),
             _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1),
             _REFUSE,
             _ALLOW,
         ]
-        steps += _when(number("openat"), _load_argument(2), *cuts)
-        for call in machine.numbers(["open"]):
+        steps += _when(calls["openat"], _load_argument(2), *cuts)
+        for call in machine.find_numbers("open"):
             steps += _when(call, _load_argument(1), *cuts)
     return b"".join([*steps, _ALLOW])
 
 
 def signals_program(machine: Machine) -> bytes:
     """The filter that allows signals only to the process itself and to its process group."""
-    number = machine.number
+    calls = machine.calls
     steps = _begin(machine)
-    steps += _allow_only(number("kill"), 0, 0, _OWN_PID)
-    steps += _allow_only(number("tgkill"), 0, _OWN_PID)
-    steps += _when(number("tkill"), _REFUSE)
+    steps += _allow_only(calls["kill"], 0, 0, _OWN_PID)
+    steps += _allow_only(calls["tgkill"], 0, _OWN_PID)
+    steps += _when(calls["tkill"], _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 

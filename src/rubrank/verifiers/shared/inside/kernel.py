@@ -7,14 +7,12 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-NEW_ANY = (
-    NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | 0x02000000 | 0x00000080
-)  # and cgroup, time
+_NEWCGROUP, _NEWTIME = 0x02000000, 0x00000080
+NEW_ANY = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | _NEWCGROUP | _NEWTIME
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
 PR_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 MOUNT_SETATTR = 442
@@ -22,118 +20,35 @@ MOUNT_SETATTR = 442
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-# System calls by name, with their numbers on x86-64 and on ARM64, which lacks some of the oldest.
-_NUMBERS: dict[str, tuple[int, int | None]] = {
-    "socket": (41, 198),
-    "connect": (42, 203),
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "keyctl": (250, 219),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "kexec_load": (246, 104),
-    "syslog": (103, 116),
-    "quotactl": (179, 60),
-    "inotify_init": (253, None),
-    "inotify_init1": (294, 26),
-    "inotify_add_watch": (254, 27),
-    "fanotify_init": (300, 262),
-    "fanotify_mark": (301, 263),
-    "memfd_create": (319, 279),
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "ioprio_set": (251, 30),
-    "migrate_pages": (256, 238),
-    "move_pages": (279, 239),
-    "kcmp": (312, 272),
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "chown": (92, None),
-    "fchown": (93, 55),
-    "lchown": (94, None),
-    "fchownat": (260, 54),
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
-    "capset": (126, 91),
-    "clone": (56, 220),
-    "socketpair": (53, 199),
-    "kill": (62, 129),
-    "tkill": (200, 130),
-    "tgkill": (234, 131),
-    "fcntl": (72, 25),
-    "ioctl": (16, 29),
-    "open": (2, None),
-    "openat": (257, 56),
-    "truncate": (76, 45),
-    "prlimit64": (302, 261),
-    "setpriority": (141, 140),
-    "sched_setaffinity": (203, 122),
-    "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118),
-    "sched_setattr": (314, 274),
-}
+# System calls: name, number on x86-64, number on ARM64, which lacks some of the oldest ("-").
+_CALLS = """
+    socket 41 198, connect 42 203, ptrace 101 117, process_vm_readv 310 270,
+    process_vm_writev 311 271, mount 165 40, umount2 166 39, unshare 272 97, setns 308 268,
+    pivot_root 155 41, chroot 161 51, keyctl 250 219, add_key 248 217, request_key 249 218,
+    bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, name_to_handle_at 303 264,
+    open_by_handle_at 304 265, init_module 175 105, finit_module 313 273, kexec_load 246 104,
+    syslog 103 116, quotactl 179 60, inotify_init 253 -, inotify_init1 294 26,
+    inotify_add_watch 254 27, fanotify_init 300 262, fanotify_mark 301 263, memfd_create 319 279,
+    shmget 29 194, shmat 30 196, shmctl 31 195, semget 64 190, semop 65 193, semctl 66 191,
+    semtimedop 220 192, msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, mq_open 240 180,
+    mq_unlink 241 181, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, ioprio_set 251 30,
+    migrate_pages 256 238, move_pages 279 239, kcmp 312 272, chmod 90 -, fchmod 91 52,
+    fchmodat 268 53, chown 92 -, fchown 93 55, lchown 94 -, fchownat 260 54, setxattr 188 5,
+    lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16,
+    utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, capset 126 91, clone 56 220,
+    socketpair 53 199, kill 62 129, tkill 200 130, tgkill 234 131, fcntl 72 25, ioctl 16 29,
+    open 2 -, openat 257 56, truncate 76 45, prlimit64 302 261, setpriority 141 140,
+    sched_setaffinity 203 122, sched_setscheduler 144 119, sched_setparam 142 118,
+    sched_setattr 314 274
+"""
 # From 424 on, a system call has the same number on every architecture.
-_NEW_NUMBERS = {
-    "pidfd_send_signal": 424,
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "clone3": 435,
-    "openat2": 437,
-    "pidfd_getfd": 438,
-    "process_madvise": 440,
-    "mount_setattr": 442,
-    "quotactl_fd": 443,
-    "memfd_secret": 447,
-    "process_mrelease": 448,
-    "map_shadow_stack": 453,
-    "futex_wake": 454,
-    "futex_wait": 455,
-    "futex_requeue": 456,
-    "mseal": 462,
-}
+_NEW_CALLS = """
+    pidfd_send_signal 424, io_uring_setup 425, io_uring_enter 426, io_uring_register 427,
+    open_tree 428, move_mount 429, fsopen 430, fsconfig 431, fsmount 432, fspick 433, clone3 435,
+    openat2 437, pidfd_getfd 438, process_madvise 440, mount_setattr 442, quotactl_fd 443,
+    memfd_secret 447, process_mrelease 448, map_shadow_stack 453, futex_wake 454, futex_wait 455,
+    futex_requeue 456, mseal 462
+"""
 
 
 @dataclass(frozen=True)
@@ -142,30 +57,34 @@ class Machine:
 
     arch: int
     """The kernel's name for it (AUDIT_ARCH_…), which filters compare."""
-    column: int
-    """Its column in the table of system calls."""
+    calls: dict[str, int]
+    """The numbers of its system calls by name."""
 
-    def number(self, call: str) -> int:
-        """The number of a system call that every architecture has."""
-        number = _NEW_NUMBERS.get(call) or _NUMBERS[call][self.column]
-        assert number is not None
-        return number
-
-    def numbers(self, calls: Iterable[str]) -> list[int]:
-        """The numbers of those system calls that this architecture has."""
-        return [
-            self.number(call)
-            for call in calls
-            if call in _NEW_NUMBERS or _NUMBERS[call][self.column] is not None
-        ]
+    def find_numbers(self, names: str) -> list[int]:
+        """The numbers of those system calls, separated by spaces, that this architecture has."""
+        return [self.calls[name] for name in names.split() if name in self.calls]
 
 
-_MACHINES = {"x86_64": Machine(0xC000003E, 0), "aarch64": Machine(0xC00000B7, 1)}
+def _read_calls(column: int) -> dict[str, int]:
+    """The numbers of system calls in one column of the table."""
+    calls = {}
+    for row in _CALLS.split(","):
+        name, *numbers = row.split()
+        if numbers[column] != "-":
+            calls[name] = int(numbers[column])
+    for row in _NEW_CALLS.split(","):
+        name, number = row.split()
+        calls[name] = int(number)
+    return calls
 
 
 def machine() -> Machine | None:
     """The architecture of this machine; None if its system call numbers are not listed here."""
-    return _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        return Machine(0xC000003E, _read_calls(0))
+    if sys.platform == "linux" and platform.machine() == "aarch64":
+        return Machine(0xC00000B7, _read_calls(1))
+    return None
 
 
 def checked(result: int, what: str) -> int:
@@ -193,8 +112,8 @@ def drop_everything() -> None:
     drop_bounding()
     processor = machine()
     if processor is not None:
-        libc.syscall(
-            processor.number("capset"), struct.pack("=Ii", 0x20080522, 0), bytes(24)
-        )  # version 3 of the call; empty sets
+        version_3 = struct.pack("=Ii", 0x20080522, 0)
+        empty_sets = bytes(24)
+        libc.syscall(processor.calls["capset"], version_3, empty_sets)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)

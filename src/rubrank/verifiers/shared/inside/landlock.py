@@ -19,9 +19,7 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446  # system calls
 # Rights.
 _EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
-_FILE_RIGHTS = (
-    _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-)  # the others make sense for folders only
+_FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL  # the others are for folders only
 # Versions of Landlock from which on it can restrict cutting files, sockets and signals.
 FIRST_WITH_TRUNCATION = 3
 _FIRST_WITH_NETWORK = 4
@@ -29,13 +27,10 @@ _FIRST_WITH_SIGNALS = 6
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 # What runtimes read about the machine and about their own process. Not all of /proc/self: its `net`, and that of each
 # `task`, lists the sockets of the machine, and `mountinfo` its disks.
+_OWN_INFORMATION = "cgroup cmdline comm environ fd limits maps smaps stat statm status"
 SYSTEM_INFORMATION = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu"),
-    *(
-        f"/proc/self/{name}"
-        for name in ("cgroup", "cmdline", "comm", "environ", "fd", "limits", "maps")
-    ),
-    *(f"/proc/self/{name}" for name in ("smaps", "stat", "statm", "status")),
+    *(f"/proc/self/{name}" for name in _OWN_INFORMATION.split()),
 )
 
 

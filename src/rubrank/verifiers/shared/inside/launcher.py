@@ -99,19 +99,16 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        writer = fcntl.fcntl(
-            writer, fcntl.F_DUPFD_CLOEXEC, 10
-        )  # out of the way of the command's descriptors 3, 4, …
+        # Out of the way of the command's descriptors 3, 4, ….
+        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)
         try:
             become_command(header, walls, writer)
         except WallsOpen as error:
             os.write(writer, json.dumps({"open": list(error.args)}).encode() + b"\n")
-        except (
-            BaseException
-        ) as error:  # whatever happens, this process must not go on as a second init
-            os.write(
-                writer, json.dumps({"error": f"{header['command'][0]}: {error}"}).encode() + b"\n"
-            )
+        except BaseException as error:
+            # Whatever happens, this process must not go on as a second init.
+            message = {"error": f"{header['command'][0]}: {error}"}
+            os.write(writer, json.dumps(message).encode() + b"\n")
         os._exit(126)
     os.close(writer)
     status: dict[str, Any] = {}

@@ -33,17 +33,8 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 163
 _FDCWD, _RECURSIVE, _DETACH = -100, 0x8000, 2
 CPUS = "/sys/devices/system/cpu"  # how many processors there are
 # What the kernel tells everybody about the machine, and no program needs.
-MASKED = (
-    "cmdline",
-    "config.gz",
-    "diskstats",
-    "kallsyms",
-    "key-users",
-    "keys",
-    "modules",
-    "partitions",
-    "timer_list",
-)
+_MASKED_NAMES = "cmdline config.gz diskstats kallsyms key-users keys modules partitions timer_list"
+MASKED = _MASKED_NAMES.split()
 
 
 def become(uid: int) -> None:
@@ -53,9 +44,8 @@ def become(uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if sys.platform == "linux":
-        prctl(
-            PR_SET_DUMPABLE, 1
-        )  # otherwise /proc/self belongs to root, and `enter` could not write uid_map
+        # Otherwise /proc/self belongs to root, and `enter` could not write uid_map.
+        prctl(PR_SET_DUMPABLE, 1)
 
 
 def enter(header: dict[str, Any]) -> list[str]:
@@ -121,7 +111,7 @@ def build_view(header: dict[str, Any]) -> list[str]:
         assert processor is not None
         os.chdir(root)
         # The old root is mounted over the new one, and then removed from there: no folder is needed for it.
-        checked(libc.syscall(processor.number("pivot_root"), b".", b"."), "pivot_root")
+        checked(libc.syscall(processor.calls["pivot_root"], b".", b"."), "pivot_root")
         checked(libc.umount2(b".", _DETACH), "umount2")
     except OSError:
         os.chdir("/")

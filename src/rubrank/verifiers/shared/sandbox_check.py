@@ -24,7 +24,7 @@ from rubrank.errors import RubrankError
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.inside import landlock
 
-_ATTACKS = Path(__file__).with_name("attacks.py")
+_ATTACKS = Path(__file__).parent / "inside" / "attacks.py"
 _SECRET = "rubrank-secret-of-the-target"
 
 
@@ -85,13 +85,8 @@ def _start_target() -> Iterator[tuple[int, Path, int]]:
     ):
         file = Path(folder) / "file"
         file.write_text(_SECRET)
-        command = [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            "import time; print(flush=True); time.sleep(60)",
-        ]
+        sleep = "import time; print(flush=True); time.sleep(60)"
+        command = [sys.executable, "-I", "-S", "-c", sleep]
         target = subprocess.Popen(command, env={"SECRET": _SECRET}, stdout=subprocess.PIPE)
         assert target.stdout is not None
         try:
@@ -108,9 +103,8 @@ def _is_alive(pid: int) -> bool:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    state = status.rpartition(")")[2].split()[
-        0
-    ]  # the name before it, in brackets, may contain anything
+    # The state follows the name, which stands in brackets and may contain anything.
+    state = status.rpartition(")")[2].split()[0]
     return state in ("S", "R", "D")
 
 

@@ -5,7 +5,7 @@
 A child proves that it reached its end by writing a secret word that its parent gave it. An exit code would prove
 nothing: untrusted code can call `os._exit(0)` at any time.
 
-Uses the standard library only: `bundle.py` sends this file along with the programs that import it.
+Uses the standard library only: `sandbox.make_command` sends this file along with the programs that import it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def run_jobs(run_job: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
     """Run the jobs of the request on standard input, and write one JSON line for each; with `stop`, until one fails."""
     request = json.loads(sys.stdin.buffer.read())
     sys.path.insert(0, os.getcwd())
-    ctypes.CDLL(None).prctl(
-        _PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0
-    )  # no other process can read our memory
+    # No other process can read our memory.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
     sys.dont_write_bytecode = True
     channel = os.dup(1)
     request["channel"] = channel
@@ -117,7 +116,7 @@ def install_signal_filter() -> None:
     """
     code = bytes.fromhex(os.environ.pop("RUBRANK_SIGNAL_FILTER", ""))
     if code:
-        # The same as inside/filters.py `install`, which cannot be imported here.
+        # The same as `install` in filters.py, which cannot be imported here.
         code = code.replace(struct.pack("=I", 0x7FABCDEF), struct.pack("=I", os.getpid()))
         buffer = ctypes.create_string_buffer(code, len(code))
         program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))

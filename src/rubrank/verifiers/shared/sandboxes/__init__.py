@@ -1,1 +1,0 @@
-"""The outer half of the sandbox: what runs outside its walls, and programs that we send inside."""
