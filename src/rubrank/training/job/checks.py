@@ -24,10 +24,8 @@ from rubrank.training.job.config import Job, read_number
 
 _MOST_LISTED = 20  # a message lists at most this many allowed names
 _ALL_LOGGERS = "all"  # of transformers: every logger that is installed
-_LOGGER_PACKAGES = {
-    "azure_ml": "azureml.core",
-    "flyte": "flytekit",
-}  # loggers whose package has another name
+# Loggers whose package has another name.
+_LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}
 _ATTENTION_PACKAGES = {
     "flash_attention_2": "flash_attn",
     "flash_attention_3": "flash_attn_interface",
@@ -38,8 +36,12 @@ _ATTENTION_PACKAGES = {
 def check_installed(job: Job) -> None:
     """Raise for the first package that the config needs and that is not installed."""
     config = job.config
-    if is_installed("trl"):
-        _check_loggers(job)
+    if is_installed("trl") and config.report_to != (_ALL_LOGGERS,):
+        from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+        for logger in config.report_to:
+            if logger not in INTEGRATION_TO_CALLBACK:
+                raise UnknownName.of(job.where, "report_to", logger, INTEGRATION_TO_CALLBACK)
     remedies = {"trl": "pip install 'rubrank[trl]'"}
     if config.model.lora is not None:
         remedies["peft"] = "pip install peft, or leave model.lora out"
@@ -94,17 +96,6 @@ def _packages_to_load_model(options: Any) -> dict[str, str]:
     return remedies
 
 
-def _check_loggers(job: Job) -> None:
-    from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
-
-    loggers = job.config.report_to
-    if loggers == (_ALL_LOGGERS,):
-        return
-    for logger in loggers:
-        if logger not in INTEGRATION_TO_CALLBACK:
-            raise UnknownName.of(job.where, "report_to", logger, INTEGRATION_TO_CALLBACK)
-
-
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
@@ -131,11 +122,8 @@ def describe_error(error: BaseException) -> str:
 # --------------------------------------------------------------------------------------------------- kinds and ranges
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "vllm_importance_sampling_mode": (
-        "token_truncate",
-        "token_mask",
-        "sequence_truncate",
-        "sequence_mask",
+    "vllm_importance_sampling_mode": word_list(
+        "token_truncate token_mask sequence_truncate sequence_mask"
     ),
     "vllm_mode": ("server", "colocate"),
     "vllm_model_impl": ("vllm", "transformers", "auto", "terratorch"),
@@ -145,11 +133,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
         offloaded_hybrid_chunked quantized paged
     """),
     "include_num_input_tokens_seen": ("all", "non_padding", "no"),
-    "torch_compile_mode": (
-        "default",
-        "reduce-overhead",
-        "max-autotune",
-        "max-autotune-no-cudagraphs",
+    "torch_compile_mode": word_list(
+        "default reduce-overhead max-autotune max-autotune-no-cudagraphs"
     ),
 }
 """Argument → its allowed words, for arguments whose class does not list them."""
@@ -209,7 +194,9 @@ def check_values(
                 _describe_kind(alternative) for alternative in (*alternatives, *more_kinds)
             )
             raise InvalidInput(where, parameter, " or ".join(kinds), shortened(repr(value), 80), "")
-        words = _WORDS.get(name) or _list_enum_words(alternatives) or choices[name]
+        # If one of the types is an enumeration, other words are not allowed, even if `str` is another type.
+        enum_words = [str(word.value) for kind in alternatives if _is_enum(kind) for word in kind]
+        words = _WORDS.get(name) or enum_words or choices[name]
         if words and isinstance(value, str) and value not in words:
             raise UnknownName.of(where, parameter, value, words)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -218,21 +205,21 @@ def check_values(
     return checked
 
 
+_KIND_CONFIG = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+
 def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
     """Whether a value of a YAML file fits one of the types of an argument."""
     for kind in alternatives:
-        if isinstance(kind, type) and issubclass(kind, Enum):
+        if _is_enum(kind):
             if isinstance(value, str):
                 return True
             continue
         try:
-            adapter = TypeAdapter(
-                kind, config=ConfigDict(strict=True, arbitrary_types_allowed=True)
-            )
+            adapter = TypeAdapter(kind, config=_KIND_CONFIG)
             if isinstance(value, list | dict):
-                adapter.validate_json(
-                    json.dumps(value)
-                )  # in JSON mode, a list is accepted for a tuple
+                # In JSON mode, a list is accepted for a tuple.
+                adapter.validate_json(json.dumps(value))
             else:
                 adapter.validate_python(value)
         except ValidationError:
@@ -245,17 +232,15 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
     return False
 
 
-def _list_enum_words(alternatives: tuple[Any, ...]) -> tuple[str, ...]:
-    """The words of the enumerations among the types. Other words are not allowed, even if `str` is one of the types."""
-    enums = [kind for kind in alternatives if isinstance(kind, type) and issubclass(kind, Enum)]
-    return tuple(str(word.value) for kind in enums for word in kind)
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
 
 
 def _describe_kind(kind: Any) -> str:
     """A type in the words of a YAML file, for messages."""
     if kind is type(None):
         return "null"
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if _is_enum(kind):
         return "a text"
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))

@@ -36,9 +36,8 @@ def import_modules(job: Job) -> None:
     """Import the config's `imports`, which register verifiers and the like; finds modules beside the config, too."""
     folder = str(job.file.parent.resolve())
     if folder not in sys.path:
-        sys.path.append(
-            folder
-        )  # last, so that a file beside the config does not hide an installed module
+        # Last, so that a file beside the config does not hide an installed module.
+        sys.path.append(folder)
     for module in job.config.imports:
         _import(job, "imports", module)
 
@@ -61,7 +60,12 @@ def load_components(job: Job) -> Components:
     tools = []
     tool_of_name: dict[str, Any] = {}
     for number, path in enumerate(config.tools):
-        tool = _load_tool(job, f"tools.{number}", path)
+        place = f"tools.{number}"
+        tool = _load_callable(job, place, path)
+        if isinstance(tool, type):
+            remedy = "For a class, see environments."
+            raise InvalidInput(job.where, place, "a function", f"{path}: a class", remedy)
+        _check_description(job, place, path, tool)
         name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
         if tool_of_name.setdefault(name, tool) is not tool:
             raise InvalidInput(
@@ -128,16 +132,6 @@ def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
     except ValueError:  # not written in Python
         return ""
     return ""
-
-
-def _load_tool(job: Job, place: str, path: str) -> Any:
-    tool = _load_callable(job, place, path)
-    if isinstance(tool, type):
-        raise InvalidInput(
-            job.where, place, "a function", f"{path}: a class", "For a class, see environments."
-        )
-    _check_description(job, place, path, tool)
-    return tool
 
 
 def _load_environment(job: Job, place: str, path: str) -> Any:

@@ -90,10 +90,15 @@ def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | 
         new_branch = make_branch(job, sizes, branch)
         return Start(new_branch.checkpoint, new_branch)
     checkpoint = find_checkpoint(job, sizes, resume)
-    earlier_branch = _read_branch(job) if resume else None
-    if checkpoint is None and earlier_branch is not None:
-        checkpoint = earlier_branch.checkpoint
-    return Start(checkpoint, earlier_branch)
+    if not resume:
+        return Start(checkpoint)
+    data = (_read_json(job.output / CONFIG) or {}).get("branch")
+    if data is None:
+        return Start(checkpoint)
+    # The run that is resumed was itself a branch of another run.
+    changed = {name: (change["before"], change["now"]) for name, change in data["changed"].items()}
+    earlier_branch = Branch(Path(data["checkpoint"]), changed)
+    return Start(checkpoint or earlier_branch.checkpoint, earlier_branch)
 
 
 def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
@@ -121,15 +126,6 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
     return Branch(checkpoint.resolve(), changed)
 
 
-def _read_branch(job: Job) -> Branch | None:
-    """The branch that config.json describes; None if the run is not a branch."""
-    data = (_read_json(job.output / CONFIG) or {}).get("branch")
-    if data is None:
-        return None
-    changed = {name: (change["before"], change["now"]) for name, change in data["changed"].items()}
-    return Branch(Path(data["checkpoint"]), changed)
-
-
 # --------------------------------------------------------------------------------------------------------- checkpoints
 
 
@@ -141,7 +137,13 @@ def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | 
     folder = job.output
     if not is_first_process():  # the first process checks, and its files may be there already
         return last_checkpoint(folder) if resume else None
-    _check_writable(job, folder)
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    remedy = "Choose another one."
+    if not existing.is_dir():
+        raise InvalidInput(job.where, "output", "a folder", f"the file {existing}", remedy)
+    if not os.access(existing, os.W_OK | os.X_OK):
+        allowed = "a folder that can be written"
+        raise InvalidInput(job.where, "output", allowed, str(existing), remedy)
     checkpoint = last_checkpoint(folder)
     if not resume:
         _check_foreign_files(job, folder)
@@ -179,22 +181,6 @@ def _list_checkpoints(folder: Path) -> list[Path]:
         if step.isdigit():
             numbered.append((int(step), state.parent))
     return [path for _, path in sorted(numbered)]
-
-
-def _check_writable(job: Job, folder: Path) -> None:
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise InvalidInput(
-            job.where, "output", "a folder", f"the file {existing}", "Choose another one."
-        )
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InvalidInput(
-            job.where,
-            "output",
-            "a folder that can be written",
-            str(existing),
-            "Choose another one.",
-        )
 
 
 def _check_foreign_files(job: Job, folder: Path) -> None:
@@ -276,40 +262,30 @@ def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _check_same_run(job: Job, sizes: Mapping[str, Any]) -> None:
     """Raise if a resumed run has other settings than the run that it continues."""
+    config = job.config
     before = _read_run(job, job.output)
     now = _flat_config(job, sizes)
-    _convert_starts(job, before, now)
-    _allow_more_steps(job, before, now)
-    for name in _find_changes(before, now, _MAY_RESUME):
-        remedy = "Change it back, or begin a new run, with the checkpoint as its model."
-        _refuse_change(job, name, before, now, "as when the run began", remedy)
-
-
-def _convert_starts(job: Job, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Compare the starts of attributes as steps: "70%" of a longer run is another step."""
-    steps_before = sum(
-        value for name, value in before.items() if re.fullmatch(r"stages\.\d+\.steps", name)
-    )
-    for number, attribute in enumerate(job.config.attributes):
+    # The starts of attributes are compared as steps: "70%" of a longer run is another step.
+    stage_steps = [name for name in before if re.fullmatch(r"stages\.\d+\.steps", name)]
+    steps_before = sum(before[name] for name in stage_steps)
+    for number, attribute in enumerate(config.attributes):
         name = f"attributes.{number}.start"
         start = before.get(name)
         if isinstance(start, int | str):
             before[name] = attribute.model_copy(update={"start": start}).start_step(steps_before)
-            now[name] = attribute.start_step(job.config.steps)
-
-
-def _allow_more_steps(job: Job, before: Mapping[str, Any], now: dict[str, Any]) -> None:
-    """Let the last stage have more steps than before: nothing changes for the steps that were made."""
-    name = f"stages.{len(job.config.stages) - 1}.steps"
-    steps_before = before.get(name)
-    steps_now = now[name]
-    if not isinstance(steps_before, int) or steps_now <= steps_before:
-        return
-    if job.config.training.lr_scheduler_type not in _ENDLESS_SCHEDULES:
-        allowed = f"{steps_before}, as when the run began: the learning rate depends on the end of the run"
-        remedy = "Start a new run, with the checkpoint as its model."
-        raise InvalidInput(job.where, name, allowed, str(steps_now), remedy)
-    now[name] = steps_before
+            now[name] = attribute.start_step(config.steps)
+    # The last stage may have more steps than before: nothing changes for the steps that were made.
+    name = f"stages.{len(config.stages) - 1}.steps"
+    last_before = before.get(name)
+    if isinstance(last_before, int) and now[name] > last_before:
+        if config.training.lr_scheduler_type not in _ENDLESS_SCHEDULES:
+            allowed = f"{last_before}, as when the run began: the learning rate depends on the end of the run"
+            remedy = "Start a new run, with the checkpoint as its model."
+            raise InvalidInput(job.where, name, allowed, str(now[name]), remedy)
+        now[name] = last_before
+    for name in _find_changes(before, now, _MAY_RESUME):
+        remedy = "Change it back, or begin a new run, with the checkpoint as its model."
+        _refuse_change(job, name, before, now, "as when the run began", remedy)
 
 
 def _find_changes(

@@ -25,9 +25,10 @@ import numpy as np
 
 from rubrank._plain import labelled, validate_model
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.judges.judge import Judges, load_judges
+from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
 from rubrank.records.writer import Recording
+from rubrank.rubrics.files import presets
 from rubrank.rubrics.rubric import Rubric
 from rubrank.training.controls import Control, control_of
 from rubrank.training.engine import RewardEngine
@@ -250,7 +251,16 @@ def _make_reward(job: Job) -> RubricReward:
         if name in config.model_fields_set
     }
     options["rubric"] = _find_file(job, config.rubric)
-    options["judges"] = _load_judges(job)
+    source = _find_file(job, config.judges)
+    if isinstance(source, str | Mapping):
+        judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
+        # Replies are cached in the run's folder, so that a resumed run does not pay for them again.
+        cache = judges.cache or str(job.output / "replies.sqlite")
+        options["judges"] = judges.model_copy(update={"cache": cache})
+    elif source is not None:
+        allowed = "a file, or the contents of one"
+        remedy = "See `rubrank help judges`."
+        raise InvalidInput(job.where, "judges", allowed, repr(source), remedy)
     if "attributes" in config.model_fields_set:
         options["attributes"] = [
             control_of(config, attribute, config.steps) for attribute in config.attributes
@@ -300,28 +310,9 @@ def _to_bytes(megabytes: float | None) -> int | None:
 
 def _find_file(job: Job, value: Any) -> Any:
     """The path of a file, which is relative to the config; names of presets, and data, are returned unchanged."""
-    from rubrank.rubrics.files import presets
-
     if isinstance(value, str) and value not in presets():
         return str(job.path(value))
     return value
-
-
-def _load_judges(job: Job) -> Judges | None:
-    """The judges of the config.
-
-    Replies are cached in the run's folder by default, so that a resumed run does not pay for them again.
-    """
-    if job.config.judges is None:
-        return None
-    source = _find_file(job, job.config.judges)
-    if not isinstance(source, str | Mapping):
-        remedy = "See `rubrank help judges`."
-        raise InvalidInput(
-            job.where, "judges", "a file, or the contents of one", repr(source), remedy
-        )
-    judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
-    return judges.model_copy(update={"cache": judges.cache or str(job.output / "replies.sqlite")})
 
 
 # ---------------------------------------------------------------------------------------------------------------- data
@@ -370,9 +361,8 @@ def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...
 
 
 def _digest(data: Any) -> str:
-    return sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[
-        :16
-    ]
+    text = json.dumps(data, sort_keys=True)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _read_data(job: Job) -> _Data:
@@ -439,10 +429,8 @@ def _plan_stages(
 # -------------------------------------------------------------------------------------------------------- description
 
 _LABEL_WIDTH = 12
-_SIZES = (
-    "prompts_per_batch",
-    "max_completion_length",
-)  # settings whose defaults are smaller than the paper's
+# Settings whose defaults are smaller than the paper's.
+_SIZES = ("prompts_per_batch", "max_completion_length")
 _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
 
 
@@ -450,17 +438,19 @@ def describe_plan(plan: Plan) -> str:
     """The plan in words, one line for each decision."""
     config = plan.job.config
     training = config.training
-    lines: list[tuple[str, str]] = [("policy", _describe_policy(plan))]
+    model = config.model
+    weights = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
+    prompts = "prompts as messages" if plan.chat else "prompts as texts"
+    policy = f"{model.path}, {weights}, {model_dtype(plan.job)}, {prompts}"
+    lines: list[tuple[str, str]] = [("policy", policy)]
     if precision := describe_precision_change(plan.job):
         lines.append(("precision", precision))
     for stage in plan.stages:
         sources = []
         for source in stage.sources:
-            passes = (
-                f"{source.passes:.1f} passes"
-                if source.passes >= 0.95
-                else f"{source.passes:.0%} of them"
-            )
+            passes = f"{source.passes:.1f} passes"
+            if source.passes < 0.95:
+                passes = f"{source.passes:.0%} of them"
             use = f"{source.prompts:,} prompts from {source.rows:,} rows, {passes}"
             sources.append(f"{source.path} {source.share:.0%} ({use})")
         lines.append((stage.name, f"steps {stage.first:,}–{stage.last:,}: {'; '.join(sources)}"))
@@ -474,9 +464,8 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("benchmarks", f"{names}, {items} items, every {config.evaluate.every} steps"))
     lines.append(("reward", _describe_reward(plan)))
     for control in plan.controls:
-        lines.append(
-            ("attribute", f"{control.name}: {control.adjust} from step {control.start:,} on")
-        )
+        start = f"from step {control.start:,} on"
+        lines.append(("attribute", f"{control.name}: {control.adjust} {start}"))
     if plan.controls:
         lines.append(("control", _describe_control(plan)))
     if plan.reward.evolution is not None:
@@ -485,43 +474,29 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("evolve", f"every {options.every} steps, {limits}"))
     lines.append(("trainer", _describe_trainer(plan)))
     processes = "1 process" if plan.processes == 1 else f"{plan.processes} processes"
-    portions = (
-        f"{plan.split.per_device} rollouts at a time, {plan.split.accumulation} times for an update"
-    )
+    updates = f"{plan.split.accumulation} times for an update"
+    portions = f"{plan.split.per_device} rollouts at a time, {updates}"
     lines.append(("devices", f"{processes}, {portions}"))
     loggers = ", ".join(config.report_to) or "none"
     lines.append(("logs", f"{loggers}; a checkpoint every {training.save_steps} steps"))
     default_sizes = [name for name in _SIZES if name not in training.model_fields_set]
     if default_sizes:
         paper = PRESETS["paper"]
-        sizes = [
+        sizes = ", ".join(
             f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in default_sizes
-        ]
-        lines.append(
-            ("defaults", f"{', '.join(sizes)}: small, not the paper's; preset paper has those")
         )
+        lines.append(("defaults", f"{sizes}: small, not the paper's; preset paper has those"))
     if plan.checkpoint is not None:
         lines.append(("resumes", f"from {plan.checkpoint}"))
     if plan.branch is not None:
-        changes = [
+        changes = ", ".join(
             f"{name} {before!r} → {now!r}" for name, (before, now) in plan.branch.changed.items()
-        ]
-        lines.append(
-            (
-                "branch",
-                f"of {plan.branch.checkpoint.parent}: {', '.join(changes) or 'nothing changed'}",
-            )
         )
+        run = plan.branch.checkpoint.parent
+        lines.append(("branch", f"of {run}: {changes or 'nothing changed'}"))
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     title = f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"
     return "\n".join([title, *(labelled(label, text, width=_LABEL_WIDTH) for label, text in lines)])
-
-
-def _describe_policy(plan: Plan) -> str:
-    model = plan.job.config.model
-    weights = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
-    prompts = "messages" if plan.chat else "texts"
-    return f"{model.path}, {weights}, {model_dtype(plan.job)}, prompts as {prompts}"
 
 
 def _describe_reward(plan: Plan) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.training.evolution import make_callback
 from rubrank.training.job.benchmarks import make_benchmark_callback
 from rubrank.training.job.components import load_components
 from rubrank.training.job.config import Job
@@ -56,14 +57,17 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
     if trainer.is_world_process_zero():
         write_config(plan.job, plan.sizes, plan.branch)
         if plan.checkpoint is None:
-            plan.reward.engine.rewind(
-                0
-            )  # drop the records of a run that did not reach its first checkpoint
+            # Drop the records of a run that did not reach its first checkpoint.
+            plan.reward.engine.rewind(0)
     try:
         trainer.train(
             resume_from_checkpoint=None if plan.checkpoint is None else str(plan.checkpoint)
         )
-        if plan.held_out and not _is_evaluated(trainer):
+        last_step = trainer.state.global_step
+        is_evaluated = any(
+            line["step"] == last_step and "eval_loss" in line for line in trainer.state.log_history
+        )
+        if plan.held_out and not is_evaluated:
             trainer.evaluate()
     finally:
         plan.reward.engine.finish_records()
@@ -110,12 +114,6 @@ def check_can_save(job: Job, trainer: Any) -> None:
         )
 
 
-def _is_evaluated(trainer: Any) -> bool:
-    """Whether the trainer has evaluated its last step."""
-    step = trainer.state.global_step
-    return any(line["step"] == step and "eval_loss" in line for line in trainer.state.log_history)
-
-
 def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     """The trainer, with the model loaded."""
     from transformers import PrinterCallback, set_seed
@@ -123,6 +121,9 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
 
     overrule_launcher(plan.job)
     components = load_components(plan.job)
+    own_callbacks = [plan.reward.callback, _make_printer()]
+    if plan.reward.evolution is not None:
+        own_callbacks.append(make_callback(plan.reward))
     set_seed(plan.job.config.seed)  # adapters are initialised before the trainer sets its seed
     trainer = GRPOTrainer(
         model=model_path(plan.job),
@@ -130,7 +131,7 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         args=make_arguments(plan),
         train_dataset=add_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
         eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
-        callbacks=[plan.reward.callback, _make_printer(), *_make_evolution(plan), *callbacks],
+        callbacks=[*own_callbacks, *callbacks],
         peft_config=make_lora_config(plan.job),
         quantization_config=make_quantization(plan.job),
         tools=None if components.tools is None else list(components.tools),
@@ -142,15 +143,6 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
         trainer.add_callback(benchmarks)
     return trainer
-
-
-def _make_evolution(plan: Plan) -> list[Any]:
-    """The callback that adds items to rubrics, if the config asks for it."""
-    if plan.reward.evolution is None:
-        return []
-    from rubrank.training.evolution import make_callback
-
-    return [make_callback(plan.reward)]
 
 
 def add_stages(plan: Plan, dataset: Any) -> Any:
@@ -175,11 +167,8 @@ def _make_printer() -> Any:
             self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
         ) -> None:
             if state.is_world_process_zero and logs:
-                print(
-                    format_line(logs, state.global_step, state.max_steps),
-                    file=sys.stderr,
-                    flush=True,
-                )
+                line = format_line(logs, state.global_step, state.max_steps)
+                print(line, file=sys.stderr, flush=True)
 
     return LinePrinter()
 

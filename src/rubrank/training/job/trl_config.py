@@ -40,9 +40,7 @@ _SAME_IN_TRL = word_list("""
 """)
 """Settings under `training` that are passed to GRPOConfig unchanged."""
 
-_BATCH = (
-    "It follows from training.prompts_per_batch, updates_per_batch and per_device_train_batch_size."
-)
+_BATCH = "It follows from prompts_per_batch and the other batch settings under training."
 _HELD_OUT = "It follows from held_out."
 _ORDER = "The order of the prompts is laid out from stages and seed."
 _STEPS = "It follows from the steps of stages."
@@ -87,6 +85,7 @@ _FILE_ARGUMENTS = ("deepspeed", "fsdp_config", "accelerator_config")
 
 def make_arguments(plan: Plan) -> Any:
     """The trainer's arguments; raises for what GRPOConfig refuses."""
+    import torch
     from trl import GRPOConfig
 
     config = plan.job.config
@@ -105,7 +104,13 @@ def make_arguments(plan: Plan) -> Any:
         "disable_tqdm": True,
         "model_init_kwargs": init_kwargs(plan.job),
     }
-    arguments |= _device_arguments()
+    has_gpu = torch.cuda.is_available()
+    arguments |= {
+        # Without it, several processes on CPUs would not form one distributed run.
+        "use_cpu": not torch.accelerator.is_available(),
+        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
+        "dataloader_pin_memory": has_gpu,
+    }
     arguments |= _evaluation_arguments(plan)
     arguments |= read_trl_arguments(plan.job)
     turn_off_half_precision(plan.job, arguments)
@@ -115,19 +120,6 @@ def make_arguments(plan: Plan) -> Any:
         raise InvalidInput(
             plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), ""
         ) from None
-
-
-def _device_arguments() -> dict[str, Any]:
-    """Arguments that depend on the devices of this machine."""
-    import torch
-
-    has_gpu = torch.cuda.is_available()
-    return {
-        # Without it, several processes on CPUs would not form one distributed run.
-        "use_cpu": not torch.accelerator.is_available(),
-        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
-        "dataloader_pin_memory": has_gpu,
-    }
 
 
 def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
@@ -163,9 +155,8 @@ def check_arguments(job: Job) -> None:
     from transformers.training_args import OptimizerNames
     from trl import GRPOConfig
 
-    argument_names = {
-        field.name for field in fields(GRPOConfig) if field.init
-    } - DECIDED_ELSEWHERE.keys()
+    all_names = {field.name for field in fields(GRPOConfig) if field.init}
+    argument_names = all_names - DECIDED_ELSEWHERE.keys()
     for name, value in job.config.trl.items():
         if name in DECIDED_ELSEWHERE:
             raise InvalidInput(
@@ -213,11 +204,8 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
         remedy = "Without a KL term there is no reference model."
         refuse("sync_ref_model", "false with training.beta = 0", remedy=remedy)
     if arguments.get("sync_ref_model") and job.config.model.lora is not None:
-        refuse(
-            "sync_ref_model",
-            "false with model.lora",
-            remedy="The reference is the model without its adapters.",
-        )
+        remedy = "The reference is the model without its adapters."
+        refuse("sync_ref_model", "false with model.lora", remedy=remedy)
     if (arguments.get("liger_kernel_config") or {}).get("fused_linear_cross_entropy"):
         name = "liger_kernel_config.fused_linear_cross_entropy"
         refuse(name, "false", remedy="TRL has a fused head of its own.")
@@ -228,22 +216,15 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
     if arguments.get("use_adaptive_entropy") and lowest > highest:
         refuse("entropy_coef_min", f"≤ entropy_coef_max ({highest:g})", f"{lowest:g}")
     mode = arguments.get("vllm_importance_sampling_mode", "sequence_mask")
-    is_corrected = arguments.get("use_vllm") and arguments.get(
-        "vllm_importance_sampling_correction", True
-    )
-    if (
-        training.loss_type == "vespo"
-        and is_corrected
-        and mode not in ("token_truncate", "token_mask")
-    ):
+    use_vllm = arguments.get("use_vllm")
+    is_corrected = use_vllm and arguments.get("vllm_importance_sampling_correction", True)
+    is_token_mode = mode in ("token_truncate", "token_mask")
+    if training.loss_type == "vespo" and is_corrected and not is_token_mode:
         allowed = "token_truncate or token_mask with loss_type vespo"
         refuse("vllm_importance_sampling_mode", allowed, repr(mode))
-    if arguments.get("use_vllm") and arguments.get("use_transformers_continuous_batching"):
-        refuse(
-            "use_transformers_continuous_batching",
-            "false with use_vllm",
-            remedy="One of them samples.",
-        )
+    if use_vllm and arguments.get("use_transformers_continuous_batching"):
+        name = "use_transformers_continuous_batching"
+        refuse(name, "false with use_vllm", remedy="One of them samples.")
 
 
 # ------------------------------------------------------------------------------------------------------------- trials
@@ -280,13 +261,31 @@ _LOGGED_METRICS = word_list("""
 
 def try_arguments(job: Job, arguments: Any) -> None:
     """Try what the trainer will do after it has loaded the model; raises for the first thing that fails."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
     _try_optimizer(job, arguments)
     _try_schedule(job, arguments)
-    _check_data_loader(job, arguments)
-    _check_best_model(job, arguments)
-    _check_checkpointing_and_compilation(job, arguments)
     _try_sampling(job, arguments)
-    _check_hub(job, arguments)
+    if arguments.dataloader_persistent_workers and not arguments.dataloader_num_workers:
+        allowed = "false without trl.dataloader_num_workers"
+        raise InvalidInput(job.where, "trl.dataloader_persistent_workers", allowed, "true", "")
+    metric = arguments.metric_for_best_model
+    if arguments.load_best_model_at_end and metric is not None:
+        first_part = metric.removeprefix("eval_").partition("/")[0]
+        if first_part not in _LOGGED_METRICS:
+            allowed = f"logged by evaluations: {', '.join(_LOGGED_METRICS)}"
+            raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
+    if arguments.gradient_checkpointing:
+        # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
+        known = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
+        options = arguments.gradient_checkpointing_kwargs or ()
+        check_known(job, "trl.gradient_checkpointing_kwargs", options, known)
+    if arguments.torch_compile and arguments.torch_compile_backend:
+        backends = torch.compiler.list_backends(exclude_tags=())
+        check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], backends)
+    if arguments.push_to_hub:
+        _check_hub(job, arguments)
 
 
 def _try(job: Job, parameter: str, allowed: str, make: Callable[[], Any]) -> None:
@@ -304,13 +303,8 @@ def _try_optimizer(job: Job, arguments: Any) -> None:
     if arguments.optim_args:
         for part in arguments.optim_args.replace(" ", "").split(","):
             if part.count("=") != 1:
-                raise InvalidInput(
-                    job.where,
-                    "trl.optim_args",
-                    "name=value, and commas between them",
-                    repr(part),
-                    "",
-                )
+                allowed = "name=value, and commas between them"
+                raise InvalidInput(job.where, "trl.optim_args", allowed, repr(part), "")
     is_projected = name.startswith(_PROJECTED_OPTIMIZERS)
     if is_projected and not arguments.optim_target_modules:
         allowed = f"given with training.optim: {name}"
@@ -347,39 +341,6 @@ def _try_schedule(job: Job, arguments: Any) -> None:
     _try(job, "trl.lr_scheduler_kwargs", f"what the schedule {kind!r} takes", make_schedule)
 
 
-def _check_data_loader(job: Job, arguments: Any) -> None:
-    if arguments.dataloader_persistent_workers and not arguments.dataloader_num_workers:
-        allowed = "false without trl.dataloader_num_workers"
-        raise InvalidInput(job.where, "trl.dataloader_persistent_workers", allowed, "true", "")
-
-
-def _check_best_model(job: Job, arguments: Any) -> None:
-    metric = arguments.metric_for_best_model
-    if arguments.load_best_model_at_end and metric is not None:
-        first_part = metric.removeprefix("eval_").partition("/")[0]
-        if first_part not in _LOGGED_METRICS:
-            allowed = f"logged by evaluations: {', '.join(_LOGGED_METRICS)}"
-            raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
-
-
-def _check_checkpointing_and_compilation(job: Job, arguments: Any) -> None:
-    import torch
-    from torch.utils.checkpoint import checkpoint
-
-    if arguments.gradient_checkpointing:
-        # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
-        parameters = inspect.signature(checkpoint).parameters.keys() - {
-            "function",
-            "args",
-            "kwargs",
-        }
-        options = arguments.gradient_checkpointing_kwargs or ()
-        check_known(job, "trl.gradient_checkpointing_kwargs", options, parameters)
-    if arguments.torch_compile and arguments.torch_compile_backend:
-        backends = torch.compiler.list_backends(exclude_tags=())
-        check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], backends)
-
-
 def _try_sampling(job: Job, arguments: Any) -> None:
     options = arguments.generation_kwargs or {}
     for name, value in options.items():
@@ -395,41 +356,27 @@ def _try_sampling(job: Job, arguments: Any) -> None:
         name = "trl.transformers_continuous_batching_config"
         _try(job, name, "what transformers takes", lambda: ContinuousBatchingConfig(**batching))
     if arguments.use_vllm:
-        _check_vllm(job, arguments)
+        url = arguments.vllm_server_base_url
+        is_url = url is None or (
+            urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname
+        )
+        if not is_url:
+            remedy = "Such as http://host:8000."
+            raise InvalidInput(job.where, "trl.vllm_server_base_url", "a URL", repr(url), remedy)
+        parts = arguments.vllm_tensor_parallel_size
+        if arguments.vllm_mode == "colocate" and arguments.world_size % parts:
+            allowed = f"a divisor of the {arguments.world_size} processes with vllm_mode: colocate"
+            raise InvalidInput(job.where, "trl.vllm_tensor_parallel_size", allowed, str(parts), "")
     elif options:
         from transformers import GenerationConfig
 
-        check_known(
-            job,
-            "trl.generation_kwargs",
-            options,
-            vars(GenerationConfig()).keys() | {"generation_config"},
-        )
-        _try(
-            job,
-            "trl.generation_kwargs",
-            "what transformers takes",
-            lambda: GenerationConfig(**options).validate(),
-        )
-
-
-def _check_vllm(job: Job, arguments: Any) -> None:
-    url = arguments.vllm_server_base_url
-    if url is not None and not (
-        urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname
-    ):
-        raise InvalidInput(
-            job.where, "trl.vllm_server_base_url", "a URL", repr(url), "Such as http://host:8000."
-        )
-    parts = arguments.vllm_tensor_parallel_size
-    if arguments.vllm_mode == "colocate" and arguments.world_size % parts:
-        allowed = f"a divisor of the {arguments.world_size} processes with vllm_mode: colocate"
-        raise InvalidInput(job.where, "trl.vllm_tensor_parallel_size", allowed, str(parts), "")
+        name = "trl.generation_kwargs"
+        known = vars(GenerationConfig()).keys() | {"generation_config"}
+        check_known(job, name, options, known)
+        _try(job, name, "what transformers takes", lambda: GenerationConfig(**options).validate())
 
 
 def _check_hub(job: Job, arguments: Any) -> None:
-    if not arguments.push_to_hub:
-        return
     from huggingface_hub import get_token
     from huggingface_hub.utils import validate_repo_id
 
@@ -438,10 +385,5 @@ def _check_hub(job: Job, arguments: Any) -> None:
             job, "trl.hub_model_id", "owner/name", lambda: validate_repo_id(arguments.hub_model_id)
         )
     if get_token() is None:
-        raise InvalidInput(
-            job.where,
-            "trl.push_to_hub",
-            "false without a token of the hub",
-            "true",
-            "Set HF_TOKEN.",
-        )
+        allowed = "false without a token of the hub"
+        raise InvalidInput(job.where, "trl.push_to_hub", allowed, "true", "Set HF_TOKEN.")

@@ -36,9 +36,8 @@ except ImportError as error:
 def find_own_error(error: BaseException | None) -> RubrankError | None:
     """The error of rubrank that another process raised; None if it is not an error of rubrank."""
     while error is not None:
-        cause = getattr(
-            error, "cause", None
-        )  # Ray's errors have the class of the original, and hold it here
+        # Ray's errors have the class of the original, and hold it here.
+        cause = getattr(error, "cause", None)
         if isinstance(error, RubrankError) and cause is None:
             return error
         error = cause

@@ -16,7 +16,7 @@ replaces lost groups, which it would do until the judges answer again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,37 +79,23 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     if settings.resume_mode != "auto":
         command = "the same command with trainer.resume_mode=auto"
     folder = Path(settings.default_local_dir) / f"global_step_{step}"
-    if _latest_step(folder.parent) == step:
-        return f"{folder} had been saved: {command} resumes from there."
-    try:
-        with _rewound(trainer, step, loader):
-            trainer._save_checkpoint()
-    except (
-        Exception
-    ) as error:  # the run ends because of the judges, and that is what must be reported
-        return f"{folder} could not be saved: {type(error).__name__}: {error}"
-    return f"Saved {folder}: {command} resumes from there."
-
-
-def _latest_step(folder: Path) -> int | None:
     with suppress(OSError, ValueError):
-        return int((folder / _LATEST).read_text())
-    return None
-
-
-@contextmanager
-def _rewound(trainer: Any, step: int, loader: Any) -> Iterator[None]:
-    """The trainer as it was after a step."""
+        if int((folder.parent / _LATEST).read_text()) == step:
+            return f"{folder} had been saved: {command} resumes from there."
     current_step = trainer.global_steps
     current_loader = trainer.train_dataloader
     trainer.global_steps = step
     if loader is not None:
         trainer.train_dataloader = SimpleNamespace(state_dict=lambda: loader)
     try:
-        yield
+        trainer._save_checkpoint()
+    except Exception as error:
+        # The run ends because of the judges, and that is what must be reported.
+        return f"{folder} could not be saved: {type(error).__name__}: {error}"
     finally:
         trainer.global_steps = current_step
         trainer.train_dataloader = current_loader
+    return f"Saved {folder}: {command} resumes from there."
 
 
 class SavesFirst(_Trainer):
@@ -147,9 +133,8 @@ class SavesFirst(_Trainer):
             raise fault
 
     def _save_last_step(self) -> str:
-        if (
-            self._is_sampling
-        ):  # the servers release the GPU memory in which the checkpoint is assembled
+        if self._is_sampling:
+            # The servers release the GPU memory in which the checkpoint is assembled.
             with suppress(Exception):
                 super().on_sample_end()
         self._sample_again = True
@@ -157,9 +142,7 @@ class SavesFirst(_Trainer):
             return save_step(self, self._done_step, self._loader_state)
         try:
             self._put_prompts_back()
-        except (
-            Exception
-        ) as error:  # the run ends because of the judges, and that is what must be reported
+        except Exception as error:
             loss = f"{type(error).__name__}: {error}"
             return f"{save_step(self, self._done_step)} Prompts in flight could not be saved, and are lost: {loss}."
         return save_step(self, self._done_step)

@@ -34,9 +34,8 @@ class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]
             fault = fault_of_barrier()
             if fault is None:
                 raise
-            with suppress(
-                Exception
-            ):  # the servers release the memory in which the checkpoint is assembled
+            # The servers release the memory in which the checkpoint is assembled.
+            with suppress(Exception):
                 self.checkpoint_manager.sleep_replicas()
             fault.add_note(save_step(self, self._done_step, self._loader_before))
             raise fault from error

@@ -27,8 +27,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, JudgeOutage
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
+from rubrank.judges.step import check_judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -164,16 +166,16 @@ def pack_scores(graded: Graded) -> list[str]:
         if graded.judging is not None:
             judgment = graded.judging.groups[i]
             data["judges"] = {"asked": judgment.asked, "lost": judgment.lost}
-            data["spent"] = _pack_usage(graded.judging) if i == 0 else None
+            data["spent"] = None
+            if i == 0:
+                account = graded.judging.account
+                data["spent"] = {
+                    **{name: getattr(account, name) for name in _SUMS},
+                    "latencies": account.latencies.tolist(),
+                    "reasons": dict(graded.judging.reasons),
+                }
         texts.append(json.dumps(data, ensure_ascii=False))
     return texts
-
-
-def _pack_usage(judging: Judgments) -> dict[str, Any]:
-    usage: dict[str, Any] = {name: getattr(judging.account, name) for name in _SUMS}
-    usage["latencies"] = judging.account.latencies.tolist()
-    usage["reasons"] = dict(judging.reasons)
-    return usage
 
 
 def add_outage(text: str, outage: JudgeOutage) -> str:
@@ -199,39 +201,34 @@ def unpack_groups(
         if key not in criteria_of:
             rubric = engine.whole_rubric(group.rubric, f"group {group.id!r}")
             criteria_of[key] = tuple(CriterionData.of(criterion) for criterion in rubric.criteria)
+        criteria = criteria_of[key]
+        names = [criterion.name for criterion in criteria]
         rollouts = [json.loads(text) for text in group_texts]
         for rollout in rollouts:
             if "outage" in rollout:
                 raise JudgeOutage(*rollout["outage"])
-        scored.append(_unpack_scores(group, criteria_of[key], rollouts))
+            if rollout["criteria"] != names:
+                got = str(rollout["criteria"])
+                remedy = (
+                    "Start reward workers and trainer with the same files and the same rubrank."
+                )
+                raise InvalidInput(
+                    f"group {group.id!r}", "criteria", f"the trainer's {names}", got, remedy
+                )
+        scores = np.array(
+            [rollout["scores"] for rollout in rollouts], dtype=float
+        )  # None becomes NaN
+        reasons = tuple(tuple(rollout["reasons"]) for rollout in rollouts)
+        scored.append(GroupScores(group.id, criteria, scores, reasons))
         unpacked.append(rollouts)
     table = engine.decide_groups(ScoreTable(tuple(scored)), groups)
     return Graded(table.groups, _unpack_judgments(unpacked, engine))
-
-
-def _unpack_scores(
-    group: Group, criteria: tuple[CriterionData, ...], rollouts: Sequence[dict[str, Any]]
-) -> GroupScores:
-    names = [criterion.name for criterion in criteria]
-    for rollout in rollouts:
-        if rollout["criteria"] != names:
-            allowed = f"the trainer's {names}"
-            remedy = "Start reward workers and trainer with the same files and the same rubrank."
-            raise InvalidInput(
-                f"group {group.id!r}", "criteria", allowed, str(rollout["criteria"]), remedy
-            )
-    scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)  # None becomes NaN
-    reasons = tuple(tuple(rollout["reasons"]) for rollout in rollouts)
-    return GroupScores(group.id, criteria, scores, reasons)
 
 
 def _unpack_judgments(
     groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine
 ) -> Judgments | None:
     """The usage of all judges; None if none was called."""
-    from rubrank.judges.client.usage import Account
-    from rubrank.judges.step import check_judgments
-
     judgments = []
     usages = []
     for rollouts in groups:

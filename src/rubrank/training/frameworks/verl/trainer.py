@@ -78,9 +78,8 @@ class RubricAdvantage(SavesFirst):
     def __init__(self, config: Any) -> None:
         self.fuses = not waits_in_barrier(config)
         with open_dict(config):
-            config.trainer.v1.trainer_mode = (
-                self.base_mode
-            )  # verl compares the mode with its own names
+            # verl compares the mode with its own names.
+            config.trainer.v1.trainer_mode = self.base_mode
             config.rubrank = OmegaConf.merge(
                 config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
             )
@@ -165,15 +164,13 @@ class RubricAdvantage(SavesFirst):
 
     def _grade(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
         """The scores from the queue if every rollout has brought them, else made here."""
-        texts = [
-            [session.scores for session in group if session.scores is not None] for group in members
-        ]
-        if all(
-            len(group_texts) == len(group)
-            for group_texts, group in zip(texts, members, strict=True)
-        ):
-            return unpack_groups(groups, texts, self.engine)
-        return self.engine.grade(groups)
+        texts: list[list[str]] = []
+        for group in members:
+            group_texts = [session.scores for session in group if session.scores is not None]
+            if len(group_texts) < len(group):
+                return self.engine.grade(groups)
+            texts.append(group_texts)
+        return unpack_groups(groups, texts, self.engine)
 
     # --------------------------------------------------------------------------------------------------- checkpoints
 
