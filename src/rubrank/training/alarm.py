@@ -29,7 +29,7 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -89,6 +89,29 @@ class StepFigures:
     """Criterion → its mean from 0 to 1, and the share of the groups that it ties."""
     checked_criteria: tuple[str, ...] = ()
     """Criteria that programs decide, or that are only watched."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data: lists for tuples and null for NaN, so that states can be compared after saving."""
+        data: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if isinstance(value, dict):
+                data[name] = {key: list(pair) for key, pair in value.items()}
+            elif isinstance(value, tuple):
+                data[name] = list(value)
+            else:
+                data[name] = None if math.isnan(value) else value
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The figures that `to_json` wrote."""
+        values: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in data.items()
+        }
+        values["checked_criteria"] = tuple(data["checked_criteria"])
+        for name in ("gamma", "covariance", "means"):
+            values[name] = {key: tuple(pair) for key, pair in data[name].items()}
+        return cls(**values)
 
 
 GroupData: TypeAlias = tuple[
@@ -344,9 +367,8 @@ class RewardAlarm:
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint, as JSON data."""
-        window = [_to_json(asdict(figures)) for figures in self._window]
         return {
-            "window": window,
+            "window": [figures.to_json() for figures in self._window],
             "against": dict(self._against),
             "saturated_steps": dict(self._saturated_steps),
             "last_alarm": dict(self._last_alarm),
@@ -354,7 +376,8 @@ class RewardAlarm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint."""
-        self._window = deque((_read_figures(figures) for figures in state["window"]), maxlen=WINDOW)
+        window = [StepFigures.from_json(data) for data in state["window"]]
+        self._window = deque(window, maxlen=WINDOW)
         self._against = dict(state["against"])
         self._saturated_steps = dict(state["saturated_steps"])
         self.saturated = self._list_saturated()  # else a resumed run would report them once more
@@ -481,29 +504,6 @@ def _compare_trends(
     if candidates:
         strength, text = max(candidates)
         yield kind, strength, text
-
-
-def _to_json(figures: dict[str, Any]) -> dict[str, Any]:
-    """Figures as JSON data: lists for tuples and null for NaN, so that states can be compared after saving."""
-    data: dict[str, Any] = {}
-    for name, value in figures.items():
-        if isinstance(value, dict):
-            data[name] = {key: list(pair) for key, pair in value.items()}
-        elif isinstance(value, tuple):
-            data[name] = list(value)
-        else:
-            data[name] = None if isinstance(value, float) and math.isnan(value) else value
-    return data
-
-
-def _read_figures(data: Mapping[str, Any]) -> StepFigures:
-    values: dict[str, Any] = {
-        name: math.nan if value is None else value for name, value in data.items()
-    }
-    values["checked_criteria"] = tuple(data["checked_criteria"])
-    for name in ("gamma", "covariance", "means"):
-        values[name] = {key: tuple(pair) for key, pair in data[name].items()}
-    return StepFigures(**values)
 
 
 # ------------------------------------------------------------------------------------------------------------ records

@@ -19,7 +19,7 @@ used in several threads. Rules that look at a whole batch (GDPO, AMRP …) see o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rubrank._choices import Thinking
@@ -54,9 +54,6 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
             row |= value
         elif value is not None and not (isinstance(value, str) and not value):
             row["label"] = value
-    rubric = row.get(rubric_column)
-    if rubric is None and "instruction_id_list" in row:
-        rubric = {name: row[name] for name in INSTRUCTION_COLUMNS if name in row}
     row_prompt = prompt if row.get("prompt") is None else row["prompt"]
     not_metadata = (rubric_column, "prompt", "tools")
     metadata = {
@@ -64,11 +61,19 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
     }
     return Query(
         prompt=to_messages(row_prompt),
-        rubric=rubric,
+        rubric=find_own_rubric(row, rubric_column),
         metadata=metadata,
         tools=row.get("tools") or None,
         opened=prompt_opening_tag(prompt),
     )
+
+
+def find_own_rubric(row: Mapping[str, Any], rubric_column: str = "rubric") -> Any:
+    """The rubric of a row: that of its column, else the instructions of IFEval; None: it has none."""
+    rubric = row.get(rubric_column)
+    if rubric is None and row.get("instruction_id_list") is not None:
+        return {name: row[name] for name in INSTRUCTION_COLUMNS if row.get(name) is not None}
+    return rubric
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +129,10 @@ def make_group(
     is called.
     """
     engine.check_rubric(query.rubric, where)
-    if not len(completions):
-        raise InvalidInput(where, "completions", "at least one", "none", "Pass the whole group.")
+    if isinstance(completions, str) or not len(completions):
+        got = repr(completions)
+        remedy = "Pass the whole group."
+        raise InvalidInput(where, "completions", "a list of at least one", got, remedy)
     group_id = engine.label(step, train=train) if id is None else id
     rollouts = []
     for completion in completions:
@@ -168,34 +175,18 @@ def score_group(
     id: str | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
-    finish_reasons: Sequence[str | None] | None = None,
-    token_counts: Sequence[Mapping[str, int] | None] | None = None,
     train: bool = True,
 ) -> StepRewards:
     """Rewards of the completions of one query, in their order.
 
-    prompt, completions: texts or chat messages. rubric: the query's own.
+    prompt: a text or chat messages. rubric: the query's own.
+    completions: texts, chat messages, or `Completion`s, which also say why sampling ended and count the tokens.
     id: of the group, in the records; by default one that no other group of the run has.
-    finish_reasons: why the sampling of each completion ended, if known.
-    token_counts: tokens of the "reasoning" and the "answer" of each, if known.
     """
-    if isinstance(completions, str) or not len(completions):
-        got = repr(completions)
-        raise InvalidInput(
-            "score_group", "completions", "a list of at least one", got, "Pass the whole group."
-        )
     query = Query(prompt, rubric, metadata or {}, tools, opened=prompt_opening_tag(prompt))
-    reasons = finish_reasons or [None] * len(completions)
-    counts = token_counts or [None] * len(completions)
-    sampled = []
-    for content, reason, count in zip(completions, reasons, counts, strict=True):
-        completion = Completion(content, reason)
-        if count:
-            completion = replace(
-                completion, tokens=sum(count.values()), reasoning_tokens=count.get("reasoning", 0)
-            )
-        sampled.append(completion)
-    group = make_group(engine, query, sampled, step=step, where="score_group", id=id, train=train)
+    group = make_group(
+        engine, query, completions, step=step, where="score_group", id=id, train=train
+    )
     return engine.score([group], step, train=train)
 
 
@@ -222,9 +213,9 @@ def _to_message(value: Any) -> Any:
     message = _dump(value)
     if not isinstance(message, Mapping) or "role" not in message:
         return message
-    message = {**message, "content": _dump_items(message.get("content"))}
+    message = {**message, "content": _dump(message.get("content"))}
     if message.get("tool_calls"):
-        message["tool_calls"] = _dump_items(message["tool_calls"])
+        message["tool_calls"] = _dump(message["tool_calls"])
     if isinstance(message["content"], list) and not message.get("reasoning_content"):
         parts = [part for part in message["content"] if isinstance(part, Mapping)]
         thoughts = [part["thinking"] for part in parts if part.get("type") == "thinking"]
@@ -233,9 +224,8 @@ def _to_message(value: Any) -> Any:
     return message
 
 
-def _dump_items(value: Any) -> Any:
-    return [_dump(item) for item in value] if isinstance(value, list | tuple) else value
-
-
 def _dump(value: Any) -> Any:
+    """An object of pydantic, or a list of them, as plain data."""
+    if isinstance(value, list | tuple):
+        return [_dump(item) for item in value]
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value

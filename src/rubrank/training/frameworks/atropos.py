@@ -24,10 +24,15 @@ from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason, normalize_finish_reason
+from rubrank.training.rollouts import (
+    end_token_ids,
+    infer_finish_reason,
+    last_turn,
+    normalize_finish_reason,
+)
 
 _OWNER = "atropos"
-_NOT_SAMPLED = -100
+_NOT_SAMPLED = -100  # in the mask of a rollout's tokens
 _evaluating: ContextVar[bool] = ContextVar("rubrank_atropos_evaluating", default=False)
 """Set per task, because trajectories for training may be collected at the same time."""
 
@@ -64,8 +69,12 @@ class RubricEnv:
         tokenizer = getattr(self, "tokenizer", None)
         reported_reasons = _read_finish_reasons(group)
         completions = []
+        masks = group.get("masks") or ()
         for i, conversation in enumerate(conversations):
-            ids = _last_sampled_turn(group, i)
+            ids = None
+            if len(masks) == len(conversations):
+                is_sampled = [label != _NOT_SAMPLED for label in masks[i]]
+                ids = last_turn(group["tokens"][i], is_sampled) or None
             reason = reported_reasons[i] or infer_finish_reason(ids, end_token_ids(tokenizer), None)
             completions.append(Completion(split_prompt(conversation)[1], reason, ids))
         # Of a tuple, the last mapping is the data of the item.
@@ -82,20 +91,6 @@ class RubricEnv:
             tokenizer=tokenizer,
         )
         group["scores"] = fill_unknown(result.flat())
-
-
-def _last_sampled_turn(group: Any, i: int) -> list[int] | None:
-    """The tokens of a rollout's last turn, from its mask, which is -100 for tokens that were not sampled."""
-    masks = group.get("masks")
-    if not masks or len(masks) != len(group["tokens"]):
-        return None
-    turn: list[int] = []
-    for token, label in zip(group["tokens"][i], masks[i], strict=False):
-        if label == _NOT_SAMPLED:
-            turn = []
-        else:
-            turn.append(int(token))
-    return turn or None
 
 
 def _read_finish_reasons(group: Any) -> list[str | None]:

@@ -126,20 +126,21 @@ class RubricEnvironment:
 
     def _wait_for_group(self, sample: Sample) -> float:
         """The reward of a sample that came alone, in a thread of its own, once its siblings are there."""
+
+        def keep_metrics(result: StepRewards) -> None:
+            self._metrics = dict(result.metrics)
+
         with self._lock:
             if self._loop is None or self._barrier is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
                 self._barrier = Barrier(
-                    self.engine, self.size, timeout=self._timeout, report=self._keep_metrics
+                    self.engine, self.size, timeout=self._timeout, report=keep_metrics
                 )
         scoring = self._barrier.score(
             str(sample.key), sample.rollout, step=0, rubric=sample.rubric, train=self.train
         )
         return asyncio.run_coroutine_threadsafe(scoring, self._loop).result().filled
-
-    def _keep_metrics(self, result: StepRewards) -> None:
-        self._metrics = dict(result.metrics)
 
 
 def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:

@@ -15,6 +15,7 @@ without any score gets the mean of its group.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,21 +47,15 @@ def install(
 ) -> tuple[str, ...]:
     """Make prime-rl's algorithms use a rubric; returns their names. classes: by default prime-rl's own table."""
     load_engine(engine, _OWNER)  # raises now if the configuration is wrong
+    for module in _MODULES:
+        if classes is None:
+            with suppress(ImportError):
+                classes = getattr(import_module(module), "ALGORITHM_CLASSES", None)
     if classes is None:
-        classes = _find_algorithms()
+        remedy = "Run it in prime-rl's environment, or pass classes=."
+        raise InvalidInput(_OWNER, "package", "one with ALGORITHM_CLASSES", "none", remedy)
     for name, algorithm in list(classes.items()):
         if not issubclass(algorithm, RubricScoring) and hasattr(algorithm, "score_group"):
             bases = (RubricScoring, algorithm)
             classes[name] = type(f"Rubric{algorithm.__name__}", bases, {"rubrank": engine})
     return tuple(classes)
-
-
-def _find_algorithms() -> MutableMapping[str, Any]:
-    for name in _MODULES:
-        try:
-            algorithms: MutableMapping[str, Any] = import_module(name).ALGORITHM_CLASSES
-        except (ImportError, AttributeError):
-            continue
-        return algorithms
-    remedy = "Run it in prime-rl's environment, or pass classes=."
-    raise InvalidInput(_OWNER, "package", "one with ALGORITHM_CLASSES", "none", remedy)

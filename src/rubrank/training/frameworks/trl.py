@@ -35,7 +35,7 @@ from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
-from rubrank.training.queries import INSTRUCTION_COLUMNS
+from rubrank.training.queries import find_own_rubric
 from rubrank.training.rollouts import (
     count_tokens,
     end_token_ids,
@@ -232,14 +232,8 @@ class RubricReward:
             and not isinstance(values, str)
             and len(values) == number
         }
-        unknown: list[Any] = [None] * number
-        rubrics = self._read_rubrics(row_columns, number)
-        tools = row_columns.get("tools") or unknown
-        messages = row_columns.get(MESSAGES_COLUMN) or unknown
         not_metadata = (self.rubric_column or "rubric", *_NOT_METADATA)
-        metadata_columns = {
-            name: values for name, values in row_columns.items() if name not in not_metadata
-        }
+        unknown: list[Any] = [None] * number
         has_ids = completion_ids is not None and len(completion_ids) == number
         ids = completion_ids if has_ids else unknown
         reasons = trainer.finish_reasons(ids) if has_ids and trainer is not None else unknown
@@ -247,16 +241,19 @@ class RubricReward:
         opened = None if trainer is None else trainer.opened
         samples = []
         for i in range(number):
+            row = {name: values[i] for name, values in row_columns.items()}
+            messages = row.get(MESSAGES_COLUMN)
+            metadata = {
+                name: value
+                for name, value in row.items()
+                if name not in not_metadata and value is not None
+            }
             rollout = rollout_of(
                 prompts[i],
-                completions[i] if messages[i] is None else messages[i],
+                completions[i] if messages is None else messages,
                 where=f"{_OWNER}: row {i}",
-                tools=tools[i],
-                metadata={
-                    name: values[i]
-                    for name, values in metadata_columns.items()
-                    if values[i] is not None
-                },
+                tools=row.get("tools"),
+                metadata=metadata,
                 finish_reason=reasons[i],
                 thinking=self.engine.thinking,
                 # TRL applies no template to texts.
@@ -264,30 +261,21 @@ class RubricReward:
                 ids=ids[i],
                 tokenizer=tokenizer,
             )
-            samples.append(Sample(count_tokens(rollout, ids[i], tokenizer), rubric=rubrics[i]))
+            rollout = count_tokens(rollout, ids[i], tokenizer)
+            samples.append(Sample(rollout, rubric=self._read_rubric(row)))
         return samples
 
-    def _read_rubrics(self, columns: Mapping[str, Any], number: int) -> list[Any]:
-        """Each row's own rubric, or None."""
+    def _read_rubric(self, row: Mapping[str, Any]) -> Any:
+        """A row's own rubric, or None. Raises if it lacks a column that it must have."""
         column = self.rubric_column or "rubric"
-        instruction_columns = []
-        if self.rubric_column is None:
-            instruction_columns = [name for name in INSTRUCTION_COLUMNS if name in columns]
-        has_rubric = (
-            column in columns or bool(instruction_columns) or self.engine.rubric is not None
-        )
-        is_column_missing = self.rubric_column is not None and column not in columns
-        if not has_rubric or is_column_missing:
-            allowed = f"one of the dataset's columns ({', '.join(sorted(columns)) or 'none'})"
+        has_own = column in row or (self.rubric_column is None and "instruction_id_list" in row)
+        is_needed = self.rubric_column is not None or self.engine.rubric is None
+        if is_needed and not has_own:
+            allowed = f"one of the dataset's columns ({', '.join(sorted(row)) or 'none'})"
             remedy = "Or leave it out, and pass a shared rubric: RubricReward(rubric)."
             raise InvalidInput(_OWNER, "rubric_column", allowed, repr(column), remedy)
-        rubrics = list(columns.get(column, [None] * number))
-        if "instruction_id_list" in instruction_columns:
-            for i, instruction_ids in enumerate(columns["instruction_id_list"]):
-                # The sources of a mixture have one or the other.
-                if rubrics[i] is None and instruction_ids is not None:
-                    rubrics[i] = {name: columns[name][i] for name in instruction_columns}
-        return rubrics
+        # The sources of a mixture may have a rubric or instructions, each in columns of its own.
+        return row[column] if self.rubric_column is not None else find_own_rubric(row)
 
     def _group_size(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
@@ -320,13 +308,9 @@ class RubricReward:
 
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
         """Check the rubric of every row of a dataset before a model is loaded; returns how many rows there are."""
-
-        def read_rubrics() -> Iterator[tuple[Any, str]]:
-            for number, row in enumerate(dataset, start=1):
-                columns = {name: [value] for name, value in row.items()}
-                yield self._read_rubrics(columns, 1)[0], f"row {number}"
-
-        return self.engine.check_rubrics(read_rubrics())
+        return self.engine.check_rubrics(
+            (self._read_rubric(row), f"row {number}") for number, row in enumerate(dataset, start=1)
+        )
 
 
 def _find_trainer(caller: Any) -> TrainerInfo | None:

@@ -52,7 +52,6 @@ from rubrank.training.job.policy import (
     check_init,
     check_model,
     describe_precision_change,
-    make_lora_config,
     model_dtype,
 )
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments
@@ -157,7 +156,6 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     _check_adjusted_criteria(job, reward.engine, data)
     check_arguments(job)
     check_init(job)
-    make_lora_config(job)
     all_rows = (*data.rows, *data.held_out_rows)
     check_environments(job, load_components(job).environments, all_rows)
     chat = check_model(job, all_rows)

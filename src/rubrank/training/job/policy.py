@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from rubrank._plain import shortened, word_set
+from rubrank._plain import shortened, word_list, word_set
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.checks import check_known, check_values, describe_error
 from rubrank.training.job.components import check_tools
@@ -266,12 +265,10 @@ def _find_most_tokens(job: Job, config: Any) -> tuple[int | None, str]:
     if positions and isinstance(rope.get("factor"), int | float):
         trained_positions = rope.get("original_max_position_embeddings") or positions
         positions = max(positions, int(rope["factor"] * trained_positions))
-    vllm_length = job.config.trl.get("vllm_max_model_length")
-    if (
-        job.config.trl.get("use_vllm")
-        and isinstance(vllm_length, int)
-        and vllm_length < (positions or math.inf)
-    ):
+    vllm_length = None
+    if job.config.trl.get("use_vllm"):
+        vllm_length = job.config.trl.get("vllm_max_model_length")
+    if isinstance(vllm_length, int) and (not positions or vllm_length < positions):
         return vllm_length, "trl.vllm_max_model_length"
     return positions, "the model's positions"
 
@@ -294,13 +291,8 @@ _LOADING = (
 )
 """Arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
 _DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
-_ATTENTION = (
-    "eager",
-    "sdpa",
-    "flash_attention_2",
-    "flash_attention_3",
-    "flash_attention_4",
-    "flex_attention",
+_ATTENTION = word_list(
+    "eager sdpa flash_attention_2 flash_attention_3 flash_attention_4 flex_attention"
 )
 _DECIDED_ELSEWHERE = {
     "dtype": "It has a key of its own: model.dtype.",
@@ -374,19 +366,13 @@ def _check_init_value(job: Job, name: str, value: Any) -> None:
             raise InvalidInput(
                 job.where, parameter, "a word, a device or a mapping", repr(value), ""
             )
-        if isinstance(value, str) and value not in _DEVICE_MAPS and not _is_device(value):
-            raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS)
+        if isinstance(value, str) and value not in _DEVICE_MAPS:
+            import torch
 
-
-def _is_device(text: str) -> bool:
-    """Whether PyTorch knows a device of this name, such as cuda:0."""
-    import torch
-
-    try:
-        torch.device(text)
-    except RuntimeError:
-        return False
-    return True
+            try:
+                torch.device(value)  # such as cuda:0
+            except RuntimeError:
+                raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS) from None
 
 
 def _check_init_names(job: Job, config: Any) -> None:
@@ -596,14 +582,7 @@ def describe_precision_change(job: Job) -> str:
 
 def computes_on_cpu(job: Job) -> bool:
     """Whether the run is on the CPU: nothing else is available, or the config or the launcher chose it."""
-    launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in (
-        "1",
-        "true",
-        "yes",
-        "y",
-        "on",
-        "t",
-    )
+    launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in word_set("1 true yes y on t")
     return bool(job.config.trl.get("use_cpu")) or launched_on_cpu or not has_accelerator()
 
 

@@ -278,9 +278,10 @@ def try_arguments(job: Job, arguments: Any) -> None:
             raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
     if arguments.gradient_checkpointing:
         # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
-        known = inspect.signature(checkpoint).parameters.keys() - {"function", "args", "kwargs"}
+        parameters = inspect.signature(checkpoint).parameters.keys()
+        names = parameters - {"function", "args", "kwargs"}
         options = arguments.gradient_checkpointing_kwargs or ()
-        check_known(job, "trl.gradient_checkpointing_kwargs", options, known)
+        check_known(job, "trl.gradient_checkpointing_kwargs", options, names)
     if arguments.torch_compile and arguments.torch_compile_backend:
         backends = torch.compiler.list_backends(exclude_tags=())
         check_known(job, "trl.torch_compile_backend", [arguments.torch_compile_backend], backends)
@@ -371,8 +372,8 @@ def _try_sampling(job: Job, arguments: Any) -> None:
         from transformers import GenerationConfig
 
         name = "trl.generation_kwargs"
-        known = vars(GenerationConfig()).keys() | {"generation_config"}
-        check_known(job, name, options, known)
+        allowed_names = vars(GenerationConfig()).keys() | {"generation_config"}
+        check_known(job, name, options, allowed_names)
         _try(job, name, "what transformers takes", lambda: GenerationConfig(**options).validate())
 
 

@@ -61,7 +61,9 @@ class SingleGrader:
 
     def __init__(self, engine: RewardEngine) -> None:
         self.engine = engine
-        self._decide = _Batcher(self._decide_many)
+        self._decide: _Batcher[Group, GroupScores] = _Batcher(
+            lambda groups: engine.decide(_number_groups(groups)).groups
+        )
         self._finish = _Batcher(self._finish_many)
 
     async def grade(self, group: Group) -> SingleScores:
@@ -84,9 +86,6 @@ class SingleGrader:
         assert engine.judges is not None
         engine.judges = engine.judges.model_copy(update={"on_outage": "continue"})
         return engine
-
-    def _decide_many(self, groups: Sequence[Group]) -> Sequence[GroupScores]:
-        return self.engine.decide(_number_groups(groups)).groups
 
     def _finish_many(self, pairs: Sequence[tuple[Group, Graded]]) -> list[SingleScores]:
         groups = _number_groups([group for group, _ in pairs])

@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
-from rubrank.training.queries import INSTRUCTION_COLUMNS
+from rubrank.training.queries import INSTRUCTION_COLUMNS, find_own_rubric
 from rubrank.training.rollouts import (
     count_tokens,
     end_token_ids,
@@ -115,12 +115,9 @@ class Settings:
             if rubric is not _ABSENT and rubric is not None:
                 return rubric
         for holder in (row, row.get("extra_info") or {}):
-            if holder.get("instruction_id_list") is not None:
-                return {
-                    name: holder[name]
-                    for name in INSTRUCTION_COLUMNS
-                    if holder.get(name) is not None
-                }
+            rubric = find_own_rubric(holder)
+            if rubric is not None:
+                return rubric
         return None
 
     def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
