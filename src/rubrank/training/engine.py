@@ -75,11 +75,9 @@ from rubrank.training.controls import (
 from rubrank.training.metrics import (
     DisputedRollout,
     completion_columns,
-    covariance_metrics,
     find_disputed,
     find_origin,
     judge_metrics,
-    score_metrics,
     step_metrics,
 )
 from rubrank.training.rollouts import read_prefilled
@@ -397,13 +395,7 @@ class RewardEngine:
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
-            # The rule learns from training steps only.
-            memory = None if train else self._memory()
-            try:
-                parts = fuse_in_parts(self.rule, table, controls, self.penalties)
-            finally:
-                if memory is not None:
-                    self.rule.restore(memory)  # type: ignore[attr-defined]
+            parts = self._fuse_parts(table, controls, train)
             records = None
             if write and self.recording is not None and self.recording.is_due(step, train):
                 records = self._make_records(parts, groups, step, train)
@@ -421,10 +413,7 @@ class RewardEngine:
                 return step_rewards
 
             # The rest is for the trainer's log.
-            metrics = step_metrics(results, table, rollouts, features, shared)
-            metrics |= score_metrics(results, unknown_M, table, groups, shared, self._lines)
-            metrics["rubrank/unknown"] = float(unknown_M.mean())
-            metrics |= covariance_metrics(table, rewards, shared)
+            metrics = step_metrics(results, table, groups, rewards, features, shared, self._lines)
             if graded.judging is not None:
                 metrics |= judge_metrics(graded.judging, self._judge_totals)
                 metrics["rubrank/judge/waited"] = graded.seconds
@@ -465,6 +454,17 @@ class RewardEngine:
             disputed=find_disputed(table, groups, rewards),
             findings=tuple(self.findings.latest),
         )
+
+    def _fuse_parts(
+        self, table: ScoreTable, controls: ActiveControls, train: bool
+    ) -> list[FusedPart]:
+        """The fused parts of a step. The rule learns from training steps only."""
+        memory = None if train else self._memory()
+        try:
+            return fuse_in_parts(self.rule, table, controls, self.penalties)
+        finally:
+            if memory is not None:
+                self.rule.restore(memory)  # type: ignore[attr-defined]
 
     def _check_controls(
         self, controls: ActiveControls, table: ScoreTable, shared: frozenset[str], write: bool

@@ -70,20 +70,28 @@ _ORIGIN_KEYS = {
 def step_metrics(
     results: Sequence[Fused],
     table: ScoreTable,
-    rollouts: Sequence[Rollout],
+    groups: Sequence[Group],
+    rewards: Sequence[Sequence[float]],
     features: TextFeatures,
     shared: Collection[str],
+    lines: list[str],
 ) -> dict[str, float]:
-    """The numbers about criteria, gates, attributes, texts and groups; those that do not exist are left out.
+    """All numbers of a step except those about judges, alarms and times; those that do not exist are left out.
 
     shared: names of the criteria with lines of their own.
+    lines: the score lines that the run has had so far; new ones are added.
     """
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    unknown_M = np.isnan(np.concatenate([np.array(group_rewards) for group_rewards in rewards]))
     metrics = {
         **criterion_metrics(table.summary(), effective_weights(results, shared), shared),
         **gate_metrics(results, shared),
         **attribute_metrics(results),
         **text_metrics(rollouts, features),
         **group_metrics(results),
+        **score_metrics(results, unknown_M, table, groups, shared, lines),
+        **covariance_metrics(table, rewards, shared),
+        "rubrank/unknown": unknown_M.mean(),
     }
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
@@ -277,8 +285,7 @@ def score_metrics(
             values[_score_line(kind, name, lines)] += group_scores
         for line, means in _category_means(scored, shared, lines).items():
             values[line] += means
-    metrics = {line: _mean(line_values) for line, line_values in values.items()}
-    return {line: mean for line, mean in metrics.items() if not math.isnan(mean)}
+    return {line: _mean(line_values) for line, line_values in values.items()}
 
 
 def gated_means(result: Fused) -> np.ndarray:
