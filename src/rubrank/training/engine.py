@@ -42,7 +42,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
-from rubrank.fusion.options import find_ordinal, find_weighing, is_controllable, make_rule
+from rubrank.fusion.options import find_ordinal, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.grading.grade import grade_and_measure, grade_by_programs, grade_group_criteria
@@ -69,6 +69,7 @@ from rubrank.training.controls import (
     list_shared_judged,
     measure_texts,
     parse_controls,
+    remembers,
     set_pool,
     warn_of_single_group,
 )
@@ -587,9 +588,8 @@ class RewardEngine:
 
     @property
     def remembers(self) -> bool:
-        """Whether the rule, or a rule inside it, learns from step to step."""
-        parts = (find_weighing(self.rule), find_ordinal(self.rule))
-        return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
+        """Whether the rule learns from step to step."""
+        return remembers(self.rule)
 
     def _memory(self) -> dict[str, Any] | None:
         """What the rule has learnt, as JSON data; None for a rule that does not learn."""
