@@ -24,7 +24,7 @@ import numpy as np
 
 from rubrank import read_records
 from rubrank.records.record import GroupRecord
-from rubrank.studies.statistics import Measure, Resampling, ratio_measure
+from rubrank.studies.statistics import LEVEL, Measure, Resampling, ratio_measure
 
 DRAWS = 10_000
 SHOWN = 12
@@ -87,7 +87,7 @@ def compare(run: Path) -> dict[str, Any]:
     prompts = {text: n for n, text in enumerate(dict.fromkeys(str(record.prompt) for record in held_out))}
     draws = Resampling(np.arange(len(prompts)), len(prompts), DRAWS, seed=0)
     cells = {step: cells_of([r for r in held_out if r.step == step], prompts) for step in steps}
-    found: dict[str, Any] = {"prompts": len(prompts), "level": draws.level, "shares": {}}
+    found: dict[str, Any] = {"prompts": len(prompts), "level": LEVEL, "shares": {}}
     for name in cells[steps[0]]:
         shares = {step: ratio_measure(*cells[step][name]) for step in steps}
         parts = {f"step {step}": measure for step, measure in shares.items()}

@@ -251,7 +251,6 @@ def test_wilson_of_nothing():
         (lambda: spearman([1, math.inf], [1, 2]), "infinity"),
         (lambda: kendall(["x"], [1]), "a must be numbers"),
         (lambda: kappa([1], [1], bootstrap=-1), "bootstrap must be a number of draws"),
-        (lambda: kappa([1], [1], level=95), "level must be between 0 and 1"),
         (lambda: kappa([1], [1], seed=-1), "seed must be an integer"),
         (lambda: kappa([1, 2], [1, 2], clusters=["a"]), "clusters must be 2 labels"),
     ],

@@ -62,11 +62,9 @@ class _Comparison:
         return Difference(self.name, self.metric, self.first, self.second, low, high, self.items)
 
 
-def compare(
-    first: EvalRun, second: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0
-) -> Difference:
+def compare(first: EvalRun, second: EvalRun) -> Difference:
     """The difference of the headline metric, with a 95% interval over items."""
-    return _compare(first, second, resamples, seed).summarise()
+    return _compare(first, second, _RESAMPLES, seed=0).summarise()
 
 
 def compare_runs(
@@ -97,7 +95,7 @@ def compare_runs(
     return differences
 
 
-def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tuple[float, float]:
+def interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[float, float]:
     """The 95% interval of a run's headline metric over items, in points out of 100; NaN with fewer than two items."""
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
@@ -106,7 +104,7 @@ def interval(run: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0) -> tup
     if len(units) < 2:
         return _NO_INTERVAL
     points = [
-        _points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed)
+        _points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed=0)
     ]
     low, high = np.quantile(points, (0.025, 0.975))
     return float(low), float(high)

@@ -46,6 +46,8 @@ Clusters: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
 Statistic: TypeAlias = Callable[[np.ndarray], Any]
 """times (clusters,) → a number, or an array of them; times: how often each cluster was drawn."""
 
+LEVEL = 0.95
+"""Of all intervals."""
 _WEIGHTS: tuple[Weights, ...] = ("linear", "quadratic")
 _METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")
 
@@ -95,7 +97,6 @@ class Resampling:
     clusters: int
     draws: int
     seed: int
-    level: float = 0.95
 
     def drawn_rows(self, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """These rows, each repeated as often as its cluster was drawn."""
@@ -125,16 +126,16 @@ class Resampling:
 
     def estimate(self, measure: Measure) -> Estimate:
         """The statistic of the data, with its percentile interval."""
-        return percentile_interval(self.measure(measure), self.level)
+        return percentile_interval(self.measure(measure))
 
 
-def percentile_interval(measured: Draws, level: float = 0.95) -> Estimate:
+def percentile_interval(measured: Draws) -> Estimate:
     """Percentiles of the draws in which the statistic is defined; no interval if it is undefined in most of them."""
     value, draws, n = measured
     defined = draws[~np.isnan(draws)]
     if math.isnan(value) or not len(defined) or 2 * len(defined) < len(draws):
         return Estimate(value, n=n)
-    low, high = np.quantile(defined, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    low, high = np.quantile(defined, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Estimate(value, float(low), float(high), n)
 
 
@@ -156,7 +157,6 @@ def make_resampling(
     clusters: Clusters = None,
     draws: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Resampling:
     """A bootstrap over rows: clusters by their labels, or every row by itself."""
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
@@ -165,14 +165,12 @@ def make_resampling(
         )
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "")
-    if not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise InvalidInput(owner, "level", "between 0 and 1", repr(level), "Use 0.95.")
     if clusters is None:
-        return Resampling(np.arange(rows), rows, int(draws), int(seed), level)
+        return Resampling(np.arange(rows), rows, int(draws), int(seed))
     of_row, count = number_labels(clusters)
     if len(of_row) != rows:
         raise InvalidInput(owner, "clusters", f"{rows} labels, one per unit", str(len(of_row)), "")
-    return Resampling(of_row, count, int(draws), int(seed), level)
+    return Resampling(of_row, count, int(draws), int(seed))
 
 
 def number_labels(labels: Any) -> tuple[np.ndarray, int]:
@@ -205,14 +203,14 @@ def weighted_mean(values: np.ndarray) -> Statistic:
     return statistic
 
 
-def wilson(wins: float, n: int, level: float = 0.95) -> Estimate:
+def wilson(wins: float, n: int) -> Estimate:
     """A share with Wilson's interval, which stays within [0, 1] for small n.
 
     SciPy's `binomtest` has it for whole numbers of wins only; a tie is half a win here.
     """
     if n <= 0:
         return Estimate(math.nan, n=0)
-    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
+    z = NormalDist().inv_cdf((1.0 + LEVEL) / 2.0)
     share = wins / n
     centre = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
@@ -249,7 +247,6 @@ def kappa(
     clusters: Clusters = None,
     bootstrap: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Estimate:
     """Cohen's kappa of two raters; units that one of them did not rate are left out.
 
@@ -258,7 +255,7 @@ def kappa(
     if weights is not None and weights not in _WEIGHTS:
         raise UnknownName.of("kappa", "weights", weights, _WEIGHTS)
     ratings = read_ratings("kappa", [a, b], texts=weights is None)
-    resampling = make_resampling("kappa", ratings.units, clusters, bootstrap, seed, level)
+    resampling = make_resampling("kappa", ratings.units, clusters, bootstrap, seed)
     return resampling.estimate(kappa_measure(ratings, weights, resampling))
 
 
@@ -270,7 +267,6 @@ def alpha(
     clusters: Clusters = None,
     bootstrap: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Estimate:
     """Krippendorff's alpha of (raters, units); units with fewer than two ratings are left out.
 
@@ -279,7 +275,7 @@ def alpha(
     if metric not in _METRICS:
         raise UnknownName.of("alpha", "metric", metric, _METRICS)
     coded = read_ratings("alpha", ratings, texts=metric == "nominal")
-    resampling = make_resampling("alpha", coded.units, clusters, bootstrap, seed, level)
+    resampling = make_resampling("alpha", coded.units, clusters, bootstrap, seed)
     return resampling.estimate(alpha_measure(coded, metric, resampling))
 
 
@@ -383,10 +379,9 @@ def kendall(
     clusters: Clusters = None,
     bootstrap: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Estimate:
     """Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
-    return _estimate_correlation("kendall", a, b, clusters, bootstrap, seed, level)
+    return _estimate_correlation("kendall", a, b, clusters, bootstrap, seed)
 
 
 @only_our_errors
@@ -397,10 +392,9 @@ def kendall_within(
     groups: Clusters,
     bootstrap: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Estimate:
     """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
-    return _estimate_correlation("kendall_within", a, b, groups, bootstrap, seed, level)
+    return _estimate_correlation("kendall_within", a, b, groups, bootstrap, seed)
 
 
 @only_our_errors
@@ -411,10 +405,9 @@ def spearman(
     clusters: Clusters = None,
     bootstrap: int = 0,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Estimate:
     """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
-    return _estimate_correlation("spearman", a, b, clusters, bootstrap, seed, level)
+    return _estimate_correlation("spearman", a, b, clusters, bootstrap, seed)
 
 
 def _estimate_correlation(
@@ -424,7 +417,6 @@ def _estimate_correlation(
     clusters: Clusters,
     bootstrap: int,
     seed: int,
-    level: float,
 ) -> Estimate:
     columns = []
     for name, values in (("a", a), ("b", b)):
@@ -443,7 +435,7 @@ def _estimate_correlation(
         raise InvalidInput(
             owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit."
         )
-    resampling = make_resampling(owner, len(x), clusters, bootstrap, seed, level)
+    resampling = make_resampling(owner, len(x), clusters, bootstrap, seed)
     if owner == "kendall_within":
         return resampling.estimate(within_measure(x, y, resampling))
     return resampling.estimate(correlation_measure(x, y, resampling, owner))

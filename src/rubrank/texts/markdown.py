@@ -42,14 +42,6 @@ def limit_depth(text: str) -> str:
     return _TOO_DEEP.sub(r"\1", text)
 
 
-def has_only_line_feeds(text: str) -> bool:
-    """Tell whether line feeds are the only line breaks in the text, as `str.splitlines` defines line breaks."""
-    breaks = (
-        "\r\x0b\x0c\x1c\x1d\x1e" if text.isascii() else "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-    )
-    return not any(char in text for char in breaks)
-
-
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A heading and its level, 1 to 6."""

@@ -196,19 +196,12 @@ class AdvancedIF(Benchmark):
     judge = "o3-mini, all criteria in one call"
     licence = "CC BY-NC 4.0"
     data = DataFile.on_hub("advancedif.jsonl", "facebook/AdvancedIF")
+    ids = ("example_id", "id", "conversation_history", "item_id", "key")
     settings: ClassVar = {
         "judges": Setting(
             "any", help="whose verdicts count if a file has those of several; any: the first listed"
         )
     }
-
-    def item_id(self, row: Row) -> str:
-        """Its own, or the conversation."""
-        if row.get("example_id") is not None:
-            return str(row["example_id"])
-        if "conversation_history" in row and "id" not in row:
-            return str(row["conversation_history"])
-        return super().item_id(row)
 
     def output(self, row: Row) -> str:
         """The last message of a response that is a list of messages."""
@@ -343,10 +336,7 @@ class MultiChallenge(Benchmark):
         "git clone ekwinox117/multi-challenge; data/benchmark_questions.jsonl",
     )
     settings: ClassVar = {"attempts": Setting(1, help="answers to a question; one must pass")}
-
-    def item_id(self, row: Row) -> str:
-        """The question, under either spelling."""
-        return str(row["QUESTION_ID"]) if "QUESTION_ID" in row else super().item_id(row)
+    ids = ("QUESTION_ID", *Benchmark.ids)
 
     def is_summary(self, row: Row) -> bool:
         """Published files have a row with totals."""

@@ -35,7 +35,6 @@ from rubrank.evaluation.benchmark import (
     Setting,
     first_value,
     mean,
-    to_text,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
 
@@ -86,10 +85,6 @@ class Helmet(Benchmark):
             changes={"dataset": "narrativeqa"},
         )
     }
-
-    def output(self, row: Row) -> str:
-        """The output, which may be empty."""
-        return to_text(row["output"]) if row.get("output") is not None else super().output(row)
 
     def item_id(self, row: Row) -> str:
         """Its own, or data set and question."""

@@ -45,11 +45,8 @@ class IFEval(Benchmark):
         )
     }
 
-    def item_id(self, row: Row) -> str:
-        """Its key, or the prompt itself: public output files have nothing else."""
-        if row.get("key") is not None:
-            return str(row["key"])
-        return str(row.get("prompt") or super().item_id(row))
+    # Public output files have nothing but the prompt.
+    ids = ("key", "prompt", *Benchmark.ids)
 
     def other_ids(self, row: Row) -> Sequence[str]:
         """The prompt."""

@@ -30,7 +30,6 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
-    first_value,
     mean,
 )
 from rubrank.evaluation.benchmarks.helmet import harmonic_mean, normalise
@@ -54,17 +53,13 @@ class LongProc(Benchmark):
         "levels": Setting("all", ("all", "0.5k", "2k", "8k"), "which lengths count in the score")
     }
 
+    outputs = ("prediction", "output", "response")
+
     def item_id(self, row: Row) -> str:
         """Task and number."""
         if "task" in row and "index" in row:
             return f"{row['task']}/{row['index']}"
         return super().item_id(row)
-
-    def output(self, row: Row) -> str:
-        """The prediction, which may be empty."""
-        if row.get("prediction") == "":
-            return ""
-        return str(first_value(row, ("prediction", "output", "response")))
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """By the task's own measure."""

@@ -74,10 +74,7 @@ class ArenaHard(Benchmark):
         "style": Setting("raw", ("raw", "controlled"), "win rates as they are, or at equal style"),
         "seed": Setting(0, help="of the bootstrap"),
     }
-
-    def item_id(self, row: Row) -> str:
-        """The prompt's id."""
-        return str(row.get("uid") or row.get("question_id") or super().item_id(row))
+    ids = ("uid", *Benchmark.ids)
 
     def output(self, row: Row) -> str:
         """The model's answer, in the official schema or plain."""

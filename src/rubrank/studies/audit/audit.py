@@ -72,7 +72,6 @@ def audit(
     positions: Mapping[str, Positions] | Positions | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Audit:
     """Measure the quality of one or more judges on the same rollouts.
 
@@ -85,13 +84,11 @@ def audit(
     attributes, attribute_names: (M, D) numbers ≥ 0 that were measured already, instead of texts.
     positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for one judge the inner one. By
         default taken from tables that `grade` made or wrote.
-    bootstrap, seed, level: draws of groups, their seed, and the level of all intervals.
+    bootstrap, seed: draws of groups, and their seed.
     """
     cases = read_cases(scores, humans, groups, criteria)
     check_independent_runs(cases.provenance)
-    resampling = make_resampling(
-        _OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed, level
-    )
+    resampling = make_resampling(_OWNER, int(cases.starts[-1]), cases.group_of_row, bootstrap, seed)
     raters = _collect_raters(cases)
     unmeasured: list[Unmeasured] = []
     rollout_attributes = read_attributes(
@@ -99,7 +96,7 @@ def audit(
     )
     if positions is None:
         positions = count_positions(cases.provenance)
-    position = measure_position(cases, positions, level, unmeasured)
+    position = measure_position(cases, positions, unmeasured)
     human_raters = None
     if len(cases.humans) > 1:
         human_raters = measure_consistency(HUMANS, None, cases.humans, cases, resampling)

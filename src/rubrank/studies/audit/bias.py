@@ -103,9 +103,8 @@ class _Fit:
         reference: _Fit | None,
     ) -> Bias:
         """The bias by attribute d on one criterion, or the mean over several; reference: the fit of the humans."""
-        level = self.resampling.level
         mean_gamma = self._average_gamma(columns, d)
-        gamma = percentile_interval(mean_gamma, level)
+        gamma = percentile_interval(mean_gamma)
         # Twice as much of an attribute is z = (2 − 1)/(2 + 1) = 1/3, in units of the typical spread.
         value, low, high = np.exp(
             np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
@@ -119,14 +118,14 @@ class _Fit:
             humans_gamma = reference._average_gamma(columns, d)
             draws = mean_gamma.draws - humans_gamma.draws
             difference = Draws(mean_gamma.value - humans_gamma.value, draws, mean_gamma.n)
-            excess = percentile_interval(difference, level)
+            excess = percentile_interval(difference)
         return Bias(
             judge,
             criterion,
             attribute,
             gamma,
             odds=Estimate(value, low, high, gamma.n),
-            wins=percentile_interval(mean_draws(shares), level),
+            wins=percentile_interval(mean_draws(shares)),
             excess=excess,
         )
 

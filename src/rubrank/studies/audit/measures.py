@@ -95,8 +95,8 @@ def measure_consistency(
         name,
         None if k is None else cases.criteria[k],
         len(runs),
-        percentile_interval(mean_draws(identical), resampling.level),
-        percentile_interval(mean_draws(alphas), resampling.level),
+        percentile_interval(mean_draws(identical)),
+        percentile_interval(mean_draws(alphas)),
         _measure_deviation(k, runs, resampling),
     )
 
@@ -152,18 +152,14 @@ def measure_agreement(
             )
             row = [resampling.measure(measure) for measure in measures]
             rows.append(row)
-            agreements.append(
-                Agreement(a, b, criterion, *(percentile_interval(d, resampling.level) for d in row))
-            )
+            agreements.append(Agreement(a, b, criterion, *(percentile_interval(d) for d in row)))
         if not rows:
             unmeasured.append(
                 Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged")
             )
             continue
         means = [mean_draws(column) for column in zip(*rows, strict=True)]
-        agreements.append(
-            Agreement(a, b, None, *(percentile_interval(d, resampling.level) for d in means))
-        )
+        agreements.append(Agreement(a, b, None, *(percentile_interval(d) for d in means)))
     return tuple(agreements)
 
 
@@ -173,7 +169,6 @@ def measure_agreement(
 def measure_position(
     cases: Cases,
     positions: Mapping[str, Positions] | Positions,
-    level: float,
     unmeasured: list[Unmeasured],
 ) -> tuple[Position, ...]:
     """Wins of the response shown first, for every judge that compared: each criterion, and all together."""
@@ -201,10 +196,8 @@ def measure_position(
                 Unmeasured("position bias", name, "no comparisons of responses shown in an order")
             )
             continue
-        rows += [
-            Position(name, criterion, wilson(*count, level)) for criterion, count in counts.items()
-        ]
-        rows.append(Position(name, None, wilson(wins, comparisons, level)))
+        rows += [Position(name, criterion, wilson(*count)) for criterion, count in counts.items()]
+        rows.append(Position(name, None, wilson(wins, comparisons)))
     return tuple(rows)
 
 

@@ -54,9 +54,7 @@ def overhead(
     batch: ScoreBatch | None = None,
     *,
     rules: Sequence[str] | None = None,
-    attributes: Sequence[int] = ATTRIBUTES,
     rounds: int = ROUNDS,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Overhead, ...]:
     """Seconds for each rule, all by default, and for RLVR² with attributes, a γ for each group and one for the batch.
@@ -67,12 +65,12 @@ def overhead(
         raise InvalidInput(
             "overhead", "rounds", "at least 1", str(rounds), "50 take a few seconds."
         )
-    step = synthetic_step(seed=seed).batch() if batch is None else batch
+    step = synthetic_step().batch() if batch is None else batch
     names = list(rule_names() if rules is None else rules)
     cases = {name: (find_rule(name), step) for name in dict.fromkeys([BASE, *names])}
     if rules is None or "rlvr2" in names:
-        for D in attributes:
-            values = np.random.default_rng([seed, D]).lognormal(6.0, 0.5, (len(step.scores_MK), D))
+        for D in ATTRIBUTES:
+            values = np.random.default_rng(D).lognormal(6.0, 0.5, (len(step.scores_MK), D))
             attribute_names = tuple(f"attribute {d}" for d in range(D))
             controlled = replace(step, attributes_MD=values, attribute_names=attribute_names)
             noun = "attribute" if D == 1 else "attributes"
