@@ -244,9 +244,8 @@ class RewardEngine:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
         state["observer"] = None  # it watches the run of this process
         # A criterion in use holds its verifier, which cannot leave this process: send the rubric's data.
-        state["rubric"] = (
-            None if self.rubric is None else self.rubric.model_dump(exclude_unset=True)
-        )
+        if self.rubric is not None:
+            state["rubric"] = self.rubric.model_dump(exclude_unset=True)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -678,14 +677,12 @@ class RewardEngine:
         """Raise for a criterion that neither a verifier nor a judge decides."""
         for criterion in rubric.criteria:
             criterion.check_installed()
-            if not criterion.judged or (
-                self.judges is not None and self.judges.judge_of(criterion.name) is not None
-            ):
+            judge = None if self.judges is None else self.judges.judge_of(criterion.name)
+            if not criterion.judged or judge is not None:
                 continue
-            similar = get_close_matches(criterion.name, VERIFIERS, n=1)
-            remedy = (
-                f"Did you mean {similar[0]!r}?" if similar else "Pass judges, or name a verifier."
-            )
+            remedy = "Pass judges, or name a verifier."
+            for similar in get_close_matches(criterion.name, VERIFIERS, n=1):
+                remedy = f"Did you mean {similar!r}?"
             allowed = "decided by a verifier or a judge"
             got = "a judged criterion, and no judge for it"
             raise InvalidInput(where, f"criterion {criterion.name!r}", allowed, got, remedy)

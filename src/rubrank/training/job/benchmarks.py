@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import Benchmark, Row
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.data import load_items
@@ -43,12 +42,8 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
         benchmark = find_benchmark(name)
         if benchmark.judge and settings.judges is None:
             remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
-            raise InvalidInput(
-                job.where,
-                "evaluate.benchmarks",
-                "benchmarks that need no judge",
-                repr(name),
-                remedy,
+            raise job.invalid(
+                "evaluate.benchmarks", "benchmarks that need no judge", repr(name), remedy
             )
         items = islice(load_items(benchmark, job.path(settings.data)), settings.limit)
         benchmarks.append((benchmark, list(items)))
@@ -101,9 +96,7 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
         return None
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         got = "weights that are divided over processes"
-        raise InvalidInput(
-            job.where, "evaluate", "left out, or a policy that is whole on its device", got, ""
-        )
+        raise job.invalid("evaluate", "left out, or a policy that is whole on its device", got)
     judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
     benchmark_run = _BenchmarkRun(
         job.output, settings, trainer, _load_items(job, settings), judge, judge_name
@@ -117,11 +110,9 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
                 benchmark_run.evaluate(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            is_due = (
-                state.global_step % benchmark_run.settings.every == 0
-                or state.global_step == state.max_steps
-            )
+            step = state.global_step
+            is_due = step % benchmark_run.settings.every == 0 or step == state.max_steps
             if is_due and state.is_world_process_zero:
-                benchmark_run.evaluate(state.global_step)
+                benchmark_run.evaluate(step)
 
     return BenchmarkCallback()

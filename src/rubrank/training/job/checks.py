@@ -64,9 +64,7 @@ def check_packages(job: Job, remedies: Mapping[str, str]) -> None:
     for package, remedy in remedies.items():
         if not is_installed(package):
             got = f"no {package}"
-            raise InvalidInput(
-                job.where, "the config", "runnable with what is installed", got, f"{remedy}."
-            )
+            raise job.invalid("the config", "runnable with what is installed", got, f"{remedy}.")
 
 
 def is_installed(package: str) -> bool:

@@ -18,7 +18,7 @@ from inspect import getmembers, iscoroutinefunction, isfunction, signature
 from typing import Any
 
 from rubrank._plain import shortened
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import UnknownName
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import ENVIRONMENT, STAGE
 
@@ -48,9 +48,7 @@ def load_components(job: Job) -> Components:
     environments: Any = config.environments
     if isinstance(environments, Mapping):
         if not environments:
-            raise InvalidInput(
-                job.where, "environments", "at least one", "none", "Or leave the key out."
-            )
+            raise job.invalid("environments", "at least one", "none", "Or leave the key out.")
         environments = {
             name: _load_environment(job, f"environments.{name}", path)
             for name, path in environments.items()
@@ -64,13 +62,11 @@ def load_components(job: Job) -> Components:
         tool = _load_callable(job, place, path)
         if isinstance(tool, type):
             remedy = "For a class, see environments."
-            raise InvalidInput(job.where, place, "a function", f"{path}: a class", remedy)
+            raise job.invalid(place, "a function", f"{path}: a class", remedy)
         _check_description(job, place, path, tool)
         name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
         if tool_of_name.setdefault(name, tool) is not tool:
-            raise InvalidInput(
-                job.where, "tools", "with different names", f"two that are called {name!r}", ""
-            )
+            raise job.invalid("tools", "with different names", f"two that are called {name!r}")
         tools.append(tool)
     rollout = None if config.rollout is None else _load_rollout(job, config.rollout)
     return Components(tuple(tools) or None, environments, rollout)
@@ -85,8 +81,8 @@ def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
     if not chat or not supports_tool_calling(tokenizer):
         name = "tools" if job.config.tools else "environments"
         remedy = "Choose a model that was tuned for tools."
-        raise InvalidInput(
-            job.where, name, "left out for a model whose chat template has no tools", "some", remedy
+        raise job.invalid(
+            name, "left out for a model whose chat template has no tools", "some", remedy
         )
 
 
@@ -118,9 +114,7 @@ def _check_reset(
     problem = _find_call_problem(environment.reset, None, **columns)  # type: ignore[attr-defined]
     if problem:
         remedy = "It gets every column of a row: let it take **kwargs."
-        raise InvalidInput(
-            job.where, place, f"a class whose reset fits the rows: {path}", problem, remedy
-        )
+        raise job.invalid(place, f"a class whose reset fits the rows: {path}", problem, remedy)
 
 
 def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
@@ -139,11 +133,11 @@ def _load_environment(job: Job, place: str, path: str) -> Any:
     environment = _load_callable(job, place, path)
     if problem := _find_call_problem(environment):
         remedy = "TRL makes one for each rollout, without arguments: reset gets the row."
-        raise InvalidInput(job.where, place, f"callable without arguments: {path}", problem, remedy)
+        raise job.invalid(place, f"callable without arguments: {path}", problem, remedy)
     if isinstance(environment, type):
         methods = dict(getmembers(environment, isfunction))
         if "reset" not in methods:
-            raise InvalidInput(job.where, place, "a class with a method reset", path, "")
+            raise job.invalid(place, "a class with a method reset", path)
         for name in methods:
             if name not in ("reset", "get_reward") and not name.startswith("_"):
                 _check_description(job, place, f"{path}.{name}", methods[name])
@@ -156,11 +150,9 @@ def _load_rollout(job: Job, path: str) -> Any:
     if isinstance(rollout, type) or iscoroutinefunction(rollout):
         kind = "a class" if isinstance(rollout, type) else "an async function"
         remedy = "It is called with prompts and trainer."
-        raise InvalidInput(job.where, "rollout", "a function", f"{path}: {kind}", remedy)
+        raise job.invalid("rollout", "a function", f"{path}: {kind}", remedy)
     if problem := _find_call_problem(rollout, [], None):
-        raise InvalidInput(
-            job.where, "rollout", f"a function of prompts and trainer: {path}", problem, ""
-        )
+        raise job.invalid("rollout", f"a function of prompts and trainer: {path}", problem)
     return rollout
 
 
@@ -174,13 +166,13 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
         allowed = f"a function that can be described to a model: {path}"
         got = shortened(" ".join(str(error).split()), 200).rstrip(".!")
         remedy = "Give it types, and a docstring with `Args:`."
-        raise InvalidInput(job.where, place, allowed, got, remedy) from None
+        raise job.invalid(place, allowed, got, remedy) from None
 
 
 def _load_callable(job: Job, place: str, path: str) -> Any:
     module, _, name = path.rpartition(":" if ":" in path else ".")
     if not module or not name:
-        raise InvalidInput(job.where, place, "module.name", repr(path), "Such as my_tools.search.")
+        raise job.invalid(place, "module.name", repr(path), "Such as my_tools.search.")
     value = _import(job, place, module)
     for part in name.split("."):
         if not hasattr(value, part):
@@ -192,9 +184,7 @@ def _load_callable(job: Job, place: str, path: str) -> Any:
             raise UnknownName.of(job.where, place, path, names)
         value = getattr(value, part)
     if not callable(value):
-        raise InvalidInput(
-            job.where, place, "a function or a class", f"{path}: {type(value).__name__}", ""
-        )
+        raise job.invalid(place, "a function or a class", f"{path}: {type(value).__name__}")
     return value
 
 
@@ -204,4 +194,4 @@ def _import(job: Job, place: str, name: str) -> Any:
     except (Exception, SystemExit) as error:  # a module's own code may raise anything
         got = shortened(f"{name!r} ({type(error).__name__}: {' '.join(str(error).split())})", 240)
         remedy = "Put it beside the config, or on PYTHONPATH."
-        raise InvalidInput(job.where, place, "a module that can be imported", got, remedy) from None
+        raise job.invalid(place, "a module that can be imported", got, remedy) from None

@@ -364,6 +364,10 @@ class Job:
         """The file to which every step is appended."""
         return self.output / self.config.records.path
 
+    def invalid(self, parameter: str, allowed: str, got: str, remedy: str = "") -> InvalidInput:
+        """The error about a setting of this config."""
+        return InvalidInput(self.where, parameter, allowed, got, remedy)
+
     def path(self, text: str) -> Path:
         """A path in the config, which is relative to its file."""
         return self.file.parent / Path(text).expanduser()

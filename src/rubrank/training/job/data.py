@@ -97,8 +97,8 @@ def read_source(job: Job, source: Source) -> SourceRows:
         if isinstance(error, InvalidInput) or not is_hub:
             raise
         remedy = "Check the name, the split (hf:owner/name:split) and the network."
-        raise InvalidInput(
-            job.where, "path of a source", "a dataset that can be read", str(error), remedy
+        raise job.invalid(
+            "path of a source", "a dataset that can be read", str(error), remedy
         ) from None
     if not rows:
         raise InvalidInput(source.path, "rows", "at least one", "none", "")

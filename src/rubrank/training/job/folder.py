@@ -140,23 +140,23 @@ def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | 
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     remedy = "Choose another one."
     if not existing.is_dir():
-        raise InvalidInput(job.where, "output", "a folder", f"the file {existing}", remedy)
+        raise job.invalid("output", "a folder", f"the file {existing}", remedy)
     if not os.access(existing, os.W_OK | os.X_OK):
         allowed = "a folder that can be written"
-        raise InvalidInput(job.where, "output", allowed, str(existing), remedy)
+        raise job.invalid("output", allowed, str(existing), remedy)
     checkpoint = last_checkpoint(folder)
     if not resume:
         _check_foreign_files(job, folder)
         if checkpoint is not None or record_files(job.records, missing_ok=True):
             remedy = "Use `resume=true`, or choose another one."
-            raise InvalidInput(job.where, "output", "a folder without a run", str(folder), remedy)
+            raise job.invalid("output", "a folder without a run", str(folder), remedy)
         return None
     if checkpoint is not None:
         _check_same_run(job, sizes)
     elif damaged := _list_checkpoints(folder):
         got = f"{damaged[-1].name}, whose {STATE} cannot be read"
         remedy = "Remove them to begin again."
-        raise InvalidInput(job.where, "output", "a folder with a complete checkpoint", got, remedy)
+        raise job.invalid("output", "a folder with a complete checkpoint", got, remedy)
     return checkpoint
 
 
@@ -189,12 +189,10 @@ def _check_foreign_files(job: Job, folder: Path) -> None:
     is_job_file = (folder / CONFIG).resolve() == job.file.resolve()
     if config is not None and ("stages" not in config or is_job_file):
         allowed = f"a folder without a {CONFIG} of something else"
-        raise InvalidInput(job.where, "output", allowed, str(folder), "Choose another one.")
+        raise job.invalid("output", allowed, str(folder), "Choose another one.")
     if config is None and (folder / MODEL).exists():
         got = f"{folder / MODEL}, which it would overwrite"
-        raise InvalidInput(
-            job.where, "output", f"a folder without {MODEL}", got, "Choose another one."
-        )
+        raise job.invalid("output", f"a folder without {MODEL}", got, "Choose another one.")
 
 
 # --------------------------------------------------------------------------------------------------------- config.json
@@ -228,9 +226,7 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
     if not config:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
         remedy = "Start a new run, with the checkpoint as its model."
-        raise InvalidInput(
-            job.where, "output", f"a folder with the {CONFIG} of its run", got, remedy
-        )
+        raise job.invalid("output", f"a folder with the {CONFIG} of its run", got, remedy)
     # A run of an older version lacks keys that were added later.
     defaults = {
         name: field.default
@@ -281,7 +277,7 @@ def _check_same_run(job: Job, sizes: Mapping[str, Any]) -> None:
         if config.training.lr_scheduler_type not in _ENDLESS_SCHEDULES:
             allowed = f"{last_before}, as when the run began: the learning rate depends on the end of the run"
             remedy = "Start a new run, with the checkpoint as its model."
-            raise InvalidInput(job.where, name, allowed, str(now[name]), remedy)
+            raise job.invalid(name, allowed, str(now[name]), remedy)
         now[name] = last_before
     for name in _find_changes(before, now, _MAY_RESUME):
         remedy = "Change it back, or begin a new run, with the checkpoint as its model."
@@ -311,4 +307,4 @@ def _refuse_change(
 ) -> NoReturn:
     value_before = shortened(repr(before.get(name)), 60)
     value_now = shortened(repr(now.get(name)), 60)
-    raise InvalidInput(job.where, name, f"{value_before}, {when}", value_now, remedy)
+    raise job.invalid(name, f"{value_before}, {when}", value_now, remedy)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._plain import labelled, validate_model
-from rubrank.errors import InvalidInput, only_our_errors
+from rubrank.errors import only_our_errors
 from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
 from rubrank.records.writer import Recording
@@ -200,28 +200,24 @@ def _check_steps(job: Job) -> None:
         if stage.steps % updates:
             allowed = f"a multiple of training.updates_per_batch ({updates})"
             remedy = "A batch of rollouts belongs to one stage."
-            raise InvalidInput(
-                job.where, f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy
-            )
+            raise job.invalid(f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
     if config.training.save_steps % updates:
         allowed = f"a multiple of training.updates_per_batch ({updates})"
         remedy = "A run that is resumed in the middle of a batch would sample the batch again."
-        raise InvalidInput(
-            job.where, "training.save_steps", allowed, str(config.training.save_steps), remedy
-        )
+        raise job.invalid("training.save_steps", allowed, str(config.training.save_steps), remedy)
     warm_up = config.training.warmup_steps
     if warm_up > config.steps:
         allowed = f"≤ {config.steps}, the steps of the run"
-        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), "")
+        raise job.invalid("training.warmup_steps", allowed, str(warm_up))
     if warm_up and config.training.lr_scheduler_type == "constant":
         allowed = "0 with lr_scheduler_type: constant"
         remedy = "Use lr_scheduler_type: constant_with_warmup."
-        raise InvalidInput(job.where, "training.warmup_steps", allowed, str(warm_up), remedy)
+        raise job.invalid("training.warmup_steps", allowed, str(warm_up), remedy)
     for attribute in config.attributes:
         if attribute.start_step(config.steps) >= config.steps:
             allowed = f"before the end of the run, at step {config.steps}"
             parameter = f"start of {attribute.name!r}"
-            raise InvalidInput(job.where, parameter, allowed, repr(attribute.start), "Such as 70%.")
+            raise job.invalid(parameter, allowed, repr(attribute.start), "Such as 70%.")
 
 
 def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> None:
@@ -258,7 +254,7 @@ def _make_reward(job: Job) -> RubricReward:
     elif source is not None:
         allowed = "a file, or the contents of one"
         remedy = "See `rubrank help judges`."
-        raise InvalidInput(job.where, "judges", allowed, repr(source), remedy)
+        raise job.invalid("judges", allowed, repr(source), remedy)
     if "attributes" in config.model_fields_set:
         options["attributes"] = [
             control_of(config, attribute, config.steps) for attribute in config.attributes
@@ -383,9 +379,7 @@ def _read_data(job: Job) -> _Data:
             if path is not None:
                 got = f"row {number} of {held_out_source.path}, which is in {path} too"
                 remedy = "Remove it from one of them."
-                raise InvalidInput(
-                    job.where, "held_out", "prompts that are not trained on", got, remedy
-                )
+                raise job.invalid("held_out", "prompts that are not trained on", got, remedy)
     return _Data(trained, held_out)
 
 

@@ -41,18 +41,12 @@ def model_path(job: Job) -> str:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             remedy = "Name the folder that holds the weights."
-            raise InvalidInput(
-                job.where, "model.path", "a folder with a config.json", str(folder), remedy
-            )
+            raise job.invalid("model.path", "a folder with a config.json", str(folder), remedy)
         return str(folder)
     if path.startswith((".", "/", "~")) or path.count("/") != 1:
         remedy = "A name on the hub is owner/name."
-        raise InvalidInput(
-            job.where,
-            "model.path",
-            "a folder that exists, or a name on the hub",
-            repr(path),
-            remedy,
+        raise job.invalid(
+            "model.path", "a folder that exists, or a name on the hub", repr(path), remedy
         )
     return path
 
@@ -76,22 +70,14 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
         chat = has_template
     if chat and not has_template:
         remedy = "Set one, or choose a model that was tuned for chats."
-        raise InvalidInput(
-            job.where,
-            "model.chat",
-            "true only for a tokenizer with a chat template",
-            "none",
-            remedy,
+        raise job.invalid(
+            "model.chat", "true only for a tokenizer with a chat template", "none", remedy
         )
     has_messages = any(is_chat(row) for row in rows)
     if has_messages and not chat:
         remedy = "Choose a model with a chat template, or data whose prompts are texts."
-        raise InvalidInput(
-            job.where,
-            "model.path",
-            "a model that takes messages, as the data has",
-            repr(path),
-            remedy,
+        raise job.invalid(
+            "model.path", "a model that takes messages, as the data has", repr(path), remedy
         )
     check_tools(job, tokenizer, chat)
     if has_messages:
@@ -115,7 +101,7 @@ def _check_weights(job: Job, path: str) -> None:
     gguf_file = options.get("gguf_file")
     if not has_weights(folder, [gguf_file] if gguf_file else _WEIGHT_FILES):
         got = f"{folder} without {gguf_file or 'weights'}"
-        raise InvalidInput(job.where, "model.path", "a folder with a model's weights", got, "")
+        raise job.invalid("model.path", "a folder with a model's weights", got)
 
 
 def _read_config(job: Job, path: str) -> Any:
@@ -134,7 +120,7 @@ def _read_config(job: Job, path: str) -> Any:
         return AutoConfig.from_pretrained(path, **_version_options(job), **changes)
     except Exception as error:  # each setting raises its own errors
         allowed = "settings that the model's config takes"
-        raise InvalidInput(job.where, _INIT, allowed, describe_error(error), "") from None
+        raise job.invalid(_INIT, allowed, describe_error(error)) from None
 
 
 def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
@@ -148,7 +134,7 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
         if Path(path).is_dir():
             allowed = "a folder that can be read"
         got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
-        raise InvalidInput(job.where, "model.path", allowed, got, "") from None
+        raise job.invalid("model.path", allowed, got) from None
 
 
 def _version_options(job: Job) -> dict[str, Any]:
@@ -212,9 +198,7 @@ def _check_thinking(
         opener = "prompts that end in an opening tag such as <think>"
     if not is_opened:
         remedy = "Use thinking: auto, which looks at the template."
-        raise InvalidInput(
-            job.where, "thinking", f"auto or tags without {opener}", "prefilled", remedy
-        )
+        raise job.invalid("thinking", f"auto or tags without {opener}", "prefilled", remedy)
 
 
 def _check_lengths(
@@ -228,8 +212,8 @@ def _check_lengths(
     remedy = "Reduce training.max_completion_length, or set max_position_embeddings under trl.model_init_kwargs."
     if completion >= limit:
         got = f"{completion:,} tokens of a completion"
-        raise InvalidInput(
-            job.where, "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy
+        raise job.invalid(
+            "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy
         )
     options = _template_options(job)
     for number, row in enumerate(rows, start=1):
@@ -322,7 +306,7 @@ def make_quantization(job: Job) -> Any:
         parameter = f"{_INIT}.quantization_config"
         remedy = "Such as {load_in_4bit: true}."
         allowed = "one that transformers takes"
-        raise InvalidInput(job.where, parameter, allowed, describe_error(error), remedy) from None
+        raise job.invalid(parameter, allowed, describe_error(error), remedy) from None
 
 
 def check_init(job: Job) -> None:
@@ -331,9 +315,7 @@ def check_init(job: Job) -> None:
     if options is None:
         return
     if not isinstance(options, Mapping):
-        raise InvalidInput(
-            job.where, _INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}."
-        )
+        raise job.invalid(_INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}.")
     for name, value in options.items():
         _check_init_value(job, name, value)
     make_quantization(job)
@@ -344,28 +326,24 @@ def _check_init_value(job: Job, name: str, value: Any) -> None:
     parameter = f"{_INIT}.{name}"
     if name in _DECIDED_ELSEWHERE:
         # The value is not shown: it may be a token.
-        raise InvalidInput(job.where, parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
+        raise job.invalid(parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
     if value is None:
         return
     if name in _BOOLEANS and not isinstance(value, bool):
-        raise InvalidInput(job.where, parameter, "true or false", repr(value), "")
+        raise job.invalid(parameter, "true or false", repr(value))
     if name in _TEXTS and not isinstance(value, str):
-        raise InvalidInput(job.where, parameter, "a text", repr(value), "")
+        raise job.invalid(parameter, "a text", repr(value))
     if name in _MAPPINGS and not isinstance(value, Mapping):
-        raise InvalidInput(job.where, parameter, "a mapping", repr(value), "")
+        raise job.invalid(parameter, "a mapping", repr(value))
     if name == "quantization_config" and not isinstance(value, Mapping):
-        raise InvalidInput(
-            job.where, parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}."
-        )
+        raise job.invalid(parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}.")
     if name == "attn_implementation":
         is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
         if value not in _ATTENTION and not is_kernel:
             raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
     if name == "device_map":
         if isinstance(value, bool | list | float):
-            raise InvalidInput(
-                job.where, parameter, "a word, a device or a mapping", repr(value), ""
-            )
+            raise job.invalid(parameter, "a word, a device or a mapping", repr(value))
         if isinstance(value, str) and value not in _DEVICE_MAPS:
             import torch
 
@@ -387,7 +365,7 @@ def _check_init_names(job: Job, config: Any) -> None:
     coefficient = job.config.trl.get("router_aux_loss_coef")
     if coefficient and not hasattr(config.get_text_config(), "output_router_logits"):
         allowed = "left out for a model without a mixture of experts"
-        raise InvalidInput(job.where, "trl.router_aux_loss_coef", allowed, repr(coefficient), "")
+        raise job.invalid("trl.router_aux_loss_coef", allowed, repr(coefficient))
 
 
 # ----------------------------------------------------------------------------------------------------------- adapters
@@ -435,9 +413,7 @@ def make_lora_config(job: Job) -> Any:
         raise
     except Exception as error:  # each option raises its own errors
         got = describe_error(error)
-        raise InvalidInput(
-            job.where, "model.lora", "what PEFT's LoraConfig takes", got, ""
-        ) from None
+        raise job.invalid("model.lora", "what PEFT's LoraConfig takes", got) from None
 
 
 def check_adapters(job: Job, config: Any) -> None:
@@ -466,8 +442,8 @@ def check_adapters(job: Job, config: Any) -> None:
         with warnings.catch_warnings(action="ignore"):
             get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
     except Exception as error:  # each option raises its own errors
-        raise InvalidInput(
-            job.where, "model.lora", "adapters that fit the model", describe_error(error), ""
+        raise job.invalid(
+            "model.lora", "adapters that fit the model", describe_error(error)
         ) from None
 
 
@@ -491,28 +467,20 @@ def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: se
     """Raise for options that LoraConfig does not have, that are decided elsewhere, or that are given twice."""
     for name, value in extra.items():
         if name in _LORA_DECIDED_ELSEWHERE:
-            raise InvalidInput(
-                job.where,
-                f"model.lora.{name}",
-                "left out",
-                repr(value),
-                _LORA_DECIDED_ELSEWHERE[name],
+            raise job.invalid(
+                f"model.lora.{name}", "left out", repr(value), _LORA_DECIDED_ELSEWHERE[name]
             )
         if name not in known_names:
             allowed_names = (known_names - _LORA_DECIDED_ELSEWHERE.keys()) | set(Lora.model_fields)
             raise UnknownName.of(job.where, "model.lora", name, allowed_names)
         own_name = _OWN_NAMES.get(name)
         if own_name in lora.model_fields_set:
-            raise InvalidInput(
-                job.where, f"model.lora.{name}", f"given without {own_name}", "both", ""
-            )
+            raise job.invalid(f"model.lora.{name}", f"given without {own_name}", "both")
     targets = extra.get("target_modules", lora.targets) or ()
     target_names = [targets] if isinstance(targets, str) else targets
     if "lm_head" in target_names:
         remedy = "TRL uses its weights directly: an adapter there would never be trained."
-        raise InvalidInput(
-            job.where, "model.lora.targets", "without lm_head", repr(targets), remedy
-        )
+        raise job.invalid("model.lora.targets", "without lm_head", repr(targets), remedy)
 
 
 def _to_object(value: Any, hint: Any) -> Any:

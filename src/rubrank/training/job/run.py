@@ -109,9 +109,7 @@ def check_can_save(job: Job, trainer: Any) -> None:
     if zero.get("stage") == 3 and not zero.get("stage3_gather_16bit_weights_on_model_save"):
         name = "stage3_gather_16bit_weights_on_model_save"
         remedy = "In accelerate's file it is zero3_save_16bit_model: true."
-        raise InvalidInput(
-            job.where, f"DeepSpeed's {name}", "true, to save the policy", "false", remedy
-        )
+        raise job.invalid(f"DeepSpeed's {name}", "true, to save the policy", "false", remedy)
 
 
 def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from rubrank._files import require_file
 from rubrank._plain import word_list
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import UnknownName
 from rubrank.training.job.checks import check_known, check_packages, check_values, describe_error
 from rubrank.training.job.config import Job, Training
 from rubrank.training.job.data import evaluation_batch_size
@@ -117,8 +117,8 @@ def make_arguments(plan: Plan) -> Any:
     try:
         return GRPOConfig(**arguments)
     except Exception as error:  # each setting, and each library behind it, raises its own errors
-        raise InvalidInput(
-            plan.job.where, "trl", "what TRL's GRPOConfig takes", describe_error(error), ""
+        raise plan.job.invalid(
+            "trl", "what TRL's GRPOConfig takes", describe_error(error)
         ) from None
 
 
@@ -159,9 +159,7 @@ def check_arguments(job: Job) -> None:
     argument_names = all_names - DECIDED_ELSEWHERE.keys()
     for name, value in job.config.trl.items():
         if name in DECIDED_ELSEWHERE:
-            raise InvalidInput(
-                job.where, f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name]
-            )
+            raise job.invalid(f"trl.{name}", "left out", repr(value), DECIDED_ELSEWHERE[name])
         if name not in argument_names:
             similar = get_close_matches(name, sorted(argument_names), n=1)
             remedy = f"Did you mean {similar[0]!r}?" if similar else "See TRL's GRPOConfig."
@@ -198,7 +196,7 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
     training = job.config.training
 
     def refuse(name: str, allowed: str, got: str = "true", remedy: str = "") -> None:
-        raise InvalidInput(job.where, f"trl.{name}", allowed, got, remedy)
+        raise job.invalid(f"trl.{name}", allowed, got, remedy)
 
     if arguments.get("sync_ref_model") and training.beta == 0.0:
         remedy = "Without a KL term there is no reference model."
@@ -269,13 +267,13 @@ def try_arguments(job: Job, arguments: Any) -> None:
     _try_sampling(job, arguments)
     if arguments.dataloader_persistent_workers and not arguments.dataloader_num_workers:
         allowed = "false without trl.dataloader_num_workers"
-        raise InvalidInput(job.where, "trl.dataloader_persistent_workers", allowed, "true", "")
+        raise job.invalid("trl.dataloader_persistent_workers", allowed, "true")
     metric = arguments.metric_for_best_model
     if arguments.load_best_model_at_end and metric is not None:
         first_part = metric.removeprefix("eval_").partition("/")[0]
         if first_part not in _LOGGED_METRICS:
             allowed = f"logged by evaluations: {', '.join(_LOGGED_METRICS)}"
-            raise InvalidInput(job.where, "trl.metric_for_best_model", allowed, repr(metric), "")
+            raise job.invalid("trl.metric_for_best_model", allowed, repr(metric))
     if arguments.gradient_checkpointing:
         # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
         parameters = inspect.signature(checkpoint).parameters.keys()
@@ -294,7 +292,7 @@ def _try(job: Job, parameter: str, allowed: str, make: Callable[[], Any]) -> Non
     try:
         make()
     except Exception as error:  # each setting, and each library behind it, raises its own errors
-        raise InvalidInput(job.where, parameter, allowed, describe_error(error), "") from None
+        raise job.invalid(parameter, allowed, describe_error(error)) from None
 
 
 def _try_optimizer(job: Job, arguments: Any) -> None:
@@ -305,22 +303,18 @@ def _try_optimizer(job: Job, arguments: Any) -> None:
         for part in arguments.optim_args.replace(" ", "").split(","):
             if part.count("=") != 1:
                 allowed = "name=value, and commas between them"
-                raise InvalidInput(job.where, "trl.optim_args", allowed, repr(part), "")
+                raise job.invalid("trl.optim_args", allowed, repr(part))
     is_projected = name.startswith(_PROJECTED_OPTIMIZERS)
     if is_projected and not arguments.optim_target_modules:
         allowed = f"given with training.optim: {name}"
-        raise InvalidInput(
-            job.where, "trl.optim_target_modules", allowed, "none", "Such as [attn, mlp]."
-        )
+        raise job.invalid("trl.optim_target_modules", allowed, "none", "Such as [attn, mlp].")
     try:
         Trainer.get_optimizer_cls_and_kwargs(arguments, None)
     except Exception as error:  # each optimizer raises its own errors
         if is_projected and not isinstance(error, ImportError):
             return
         allowed = f"one that can be made ({name})"
-        raise InvalidInput(
-            job.where, "training.optim", allowed, describe_error(error), ""
-        ) from None
+        raise job.invalid("training.optim", allowed, describe_error(error)) from None
 
 
 def _try_schedule(job: Job, arguments: Any) -> None:
@@ -347,9 +341,7 @@ def _try_sampling(job: Job, arguments: Any) -> None:
     for name, value in options.items():
         if name in _GENERATION_DECIDED_ELSEWHERE:
             remedy = _GENERATION_DECIDED_ELSEWHERE[name]
-            raise InvalidInput(
-                job.where, f"trl.generation_kwargs.{name}", "left out", repr(value), remedy
-            )
+            raise job.invalid(f"trl.generation_kwargs.{name}", "left out", repr(value), remedy)
     if arguments.use_transformers_continuous_batching:
         from transformers.generation import ContinuousBatchingConfig
 
@@ -363,11 +355,11 @@ def _try_sampling(job: Job, arguments: Any) -> None:
         )
         if not is_url:
             remedy = "Such as http://host:8000."
-            raise InvalidInput(job.where, "trl.vllm_server_base_url", "a URL", repr(url), remedy)
+            raise job.invalid("trl.vllm_server_base_url", "a URL", repr(url), remedy)
         parts = arguments.vllm_tensor_parallel_size
         if arguments.vllm_mode == "colocate" and arguments.world_size % parts:
             allowed = f"a divisor of the {arguments.world_size} processes with vllm_mode: colocate"
-            raise InvalidInput(job.where, "trl.vllm_tensor_parallel_size", allowed, str(parts), "")
+            raise job.invalid("trl.vllm_tensor_parallel_size", allowed, str(parts))
     elif options:
         from transformers import GenerationConfig
 
@@ -387,4 +379,4 @@ def _check_hub(job: Job, arguments: Any) -> None:
         )
     if get_token() is None:
         allowed = "false without a token of the hub"
-        raise InvalidInput(job.where, "trl.push_to_hub", allowed, "true", "Set HF_TOKEN.")
+        raise job.invalid("trl.push_to_hub", allowed, "true", "Set HF_TOKEN.")
