@@ -149,9 +149,8 @@ def _lost_in_json(value: Any) -> Iterator[bytes]:
 def _pickle(value: Any) -> bytes:
     try:
         return pickle.dumps(value, protocol=5)
-    except (
-        Exception
-    ):  # a value that cannot be digested gets a random key, so its verdict is never found again
+    except Exception:
+        # A value that cannot be digested gets a random key, so that its verdict is never found again.
         return os.urandom(_DIGEST_BYTES)
 
 

@@ -20,7 +20,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -170,9 +170,8 @@ def _grade(
     if batch is not None:
         from rubrank.judges.batches import check_batch_mode, judge_in_batches
 
-        check_batch_mode(
-            batch, options.judges
-        )  # what batches cannot do is refused before anything is graded or spent
+        # What batches cannot do is refused before anything is graded or spent.
+        check_batch_mode(batch, options.judges)
         ask = partial(judge_in_batches, wait=batch == "wait")
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     with ExitStack() as stack:
@@ -235,10 +234,8 @@ class _GradeRun:
         self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
         self._unwritten: dict[bytes, Found] = {}
         self._written_at = time.monotonic()
-        self._thread_results: queue.SimpleQueue[
-            tuple[Task, PlannedCheck, Found] | BaseException
-        ] = queue.SimpleQueue()
-        self._in_threads = 0
+        self._in_threads: dict[Future[Found], tuple[Task, PlannedCheck]] = {}
+        self._ended_in_threads: queue.SimpleQueue[Future[Found]] = queue.SimpleQueue()
 
     def make_table(self) -> ScoreTable:
         """The scores of all groups."""
@@ -268,17 +265,16 @@ class _GradeRun:
     def decide_all(self) -> None:
         """Run all checks."""
         slow, quick = _divide(self._find_undecided(), lambda check: check.is_slow)
-        with ThreadPoolExecutor(
-            max_workers=max(1, self._options.workers or os.cpu_count() or 1)
-        ) as threads:
+        with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
                 for task in slow:
                     for check in task.checks:
-                        self._in_threads += 1
-                        threads.submit(self._decide_in_thread, task, check)
+                        future = threads.submit(check.decide, task.rollout)
+                        self._in_threads[future] = (task, check)
+                        future.add_done_callback(self._ended_in_threads.put)
                 self._decide_quick(quick)
                 while self._in_threads:
-                    self._record_thread_result(self._thread_results.get())
+                    self._record_thread_result(self._ended_in_threads.get())
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -312,27 +308,14 @@ class _GradeRun:
                 tasks.append(task)
         return [task for task in tasks if task.checks]
 
-    def _decide_in_thread(self, task: Task, check: PlannedCheck) -> None:
-        try:
-            self._thread_results.put((task, check, check.decide(task.rollout)))
-        except (
-            BaseException
-        ) as error:  # the main thread raises it; without a result it would wait forever
-            self._thread_results.put(error)
-
-    def _record_thread_result(
-        self, result: tuple[Task, PlannedCheck, Found] | BaseException
-    ) -> None:
-        self._in_threads -= 1
-        if isinstance(result, BaseException):
-            raise result
-        task, check, verdict = result
-        self._record(task, (check,), [verdict])
+    def _record_thread_result(self, future: Future[Found]) -> None:
+        task, check = self._in_threads.pop(future)
+        self._record(task, (check,), [future.result()])
 
     def _record_thread_results(self) -> None:
         """Record the results that are available, without waiting for others."""
-        while not self._thread_results.empty():
-            self._record_thread_result(self._thread_results.get())
+        while not self._ended_in_threads.empty():
+            self._record_thread_result(self._ended_in_threads.get())
 
     def _decide_quick(self, tasks: list[Task]) -> None:
         """Decide where to run the checks of verifiers that do not start a subprocess, and run them."""
@@ -366,9 +349,8 @@ class _GradeRun:
             # Check by check and not rollout by rollout: the processor's caches then hold what a check needs.
             columns = [[check.decide(task.rollout) for task in batch] for check in checks]
             for task, verdicts in zip(batch, zip(*columns, strict=True), strict=True):
-                task.rollout.__dict__.pop(
-                    "text", None
-                )  # its words and sentences take many times the text's memory
+                # Its words and sentences, which checks share, take many times the text's memory.
+                task.rollout.__dict__.pop("text", None)
                 self._record(task, checks, verdicts)
             self._record_thread_results()
             done += len(batch)

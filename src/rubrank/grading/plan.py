@@ -63,13 +63,8 @@ class GradeOptions:
             return
         is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if not is_number or not 0.0 < limit < math.inf:
-            raise InvalidInput(
-                "grade",
-                "timeout",
-                "seconds > 0, 'auto' or None",
-                repr(limit),
-                "None sets no limit.",
-            )
+            allowed = "seconds > 0, 'auto' or None"
+            raise InvalidInput("grade", "timeout", allowed, repr(limit), "None sets no limit.")
         if self.workers == 0:
             allowed = "left out with 0 workers, as a function that hangs in this process cannot be stopped"
             remedy = "Use 1 worker, or leave the timeout out."
@@ -210,20 +205,18 @@ def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
     for group in groups:
         text = repr(group.rubric)
         if text not in by_text:
-            by_text[text] = _find_rubric(group, shared)
+            group_rubric = shared
+            if group.rubric is not None:
+                group_rubric = to_rubric(group.rubric, f"group {group.id!r}")
+                if shared is not None:
+                    group_rubric = shared.extended(group_rubric)
+            if group_rubric is None:
+                remedy = "Name one: `rubric=FILE`; or add a column of that name."
+                got = f"none for group {group.id!r}"
+                raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
+            by_text[text] = group_rubric
         rubrics.append(by_text[text])
     return rubrics
-
-
-def _find_rubric(group: Group, shared: Rubric | None) -> Rubric:
-    if group.rubric is None:
-        if shared is None:
-            remedy = "Name one: `rubric=FILE`; or add a column of that name."
-            got = f"none for group {group.id!r}"
-            raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
-        return shared
-    group_rubric = to_rubric(group.rubric, f"group {group.id!r}")
-    return group_rubric if shared is None else shared.extended(group_rubric)
 
 
 def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:

@@ -306,7 +306,11 @@ def show_calls(
             id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses))
         )
     else:
-        shown_group = _find_group(read_groups(rollouts, columns), group)
+        groups = {shown.id: shown for shown in read_groups(rollouts, columns)}
+        id = next(iter(groups)) if group is None else group
+        if id not in groups:
+            raise UnknownName.of(_OWNER, "group", id, groups)
+        shown_group = groups[id]
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(
@@ -340,15 +344,6 @@ def show_calls(
                 lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
     return CallPreview(tuple(shown_calls.values()), tokenizer_name)
-
-
-def _find_group(groups: Sequence[Group], id: str | None) -> Group:
-    if id is None:
-        return groups[0]
-    for group in groups:
-        if group.id == id:
-            return group
-    raise UnknownName.of(_OWNER, "group", id, [group.id for group in groups])
 
 
 class _CallRecorder:

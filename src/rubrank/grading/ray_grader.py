@@ -233,15 +233,10 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
     for plan in plans:
         for check in (*plan.checks, *plan.group_checks):
             if check.is_local:
+                where = f"verifier {check.verifier.name!r}"
                 allowed = "in a module that other processes can import"
                 remedy = "Put it in a module of its own."
-                raise InvalidInput(
-                    OWNER,
-                    f"verifier {check.verifier.name!r}",
-                    allowed,
-                    "made in this process",
-                    remedy,
-                )
+                raise InvalidInput(OWNER, where, allowed, "made in this process", remedy)
             if not check.is_ours:
                 modules.add(check.verifier.home)
     judges = setting.judges
@@ -361,32 +356,32 @@ def hand_out(
     its own machine. Parts of machines without an actor go to the others at the end.
     """
     parts_left = sum(map(len, queues.values()))
-    starting = {actor.find_machine.remote(): actor for actor in actors}
-    running: dict[Any, tuple[int, Any]] = {}
-    places: dict[int, str] = {}  # by the index of an actor that has started
+    starting = {actor.find_machine.remote(): number for number, actor in enumerate(actors)}
+    queue_of_actor: dict[int, deque[tuple[int, list[int]]]] = {}  # of those that have started
+    running: dict[Any, tuple[int, int]] = {}  # reference → number of the part, number of the actor
 
-    def give(actor: Any, place: str | None, most: int) -> None:
-        queue = max(queues.values(), key=len) if place is None else queues.get(place, deque())
+    def give(actor: int, queue: deque[tuple[int, list[int]]], most: int) -> None:
         for _ in range(min(most, len(queue))):
-            number, part = queue.popleft()
-            packed = pickle.dumps([groups[g] for g in part], pickle.HIGHEST_PROTOCOL)
-            running[actor.grade_part.remote(packed)] = (number, actor)
+            part, numbers = queue.popleft()
+            packed = pickle.dumps([groups[g] for g in numbers], pickle.HIGHEST_PROTOCOL)
+            running[actors[actor].grade_part.remote(packed)] = (part, actor)
 
     while parts_left:
         (reference,), _ = ray.wait([*starting, *running], num_returns=1)
         result = get_result(ray, reference, OWNER)
         if reference in starting:
             actor = starting.pop(reference)
-            places[actors.index(actor)] = ANY_MACHINE if ANY_MACHINE in queues else result
-            give(actor, places[actors.index(actor)], _PARTS_AHEAD)
+            machine = ANY_MACHINE if ANY_MACHINE in queues else result
+            queue_of_actor[actor] = queues.get(machine, deque())
+            give(actor, queue_of_actor[actor], _PARTS_AHEAD)
         else:
-            number, actor = running.pop(reference)
-            give(actor, places[actors.index(actor)], 1)
+            part, actor = running.pop(reference)
+            give(actor, queue_of_actor[actor], 1)
             parts_left -= 1
-            yield number, result
+            yield part, result
         if not running:  # the remaining parts belong to machines without an actor
-            for index in places:
-                give(actors[index], None, _PARTS_AHEAD)
+            for actor in queue_of_actor:
+                give(actor, max(queues.values(), key=len), _PARTS_AHEAD)
 
 
 def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
@@ -488,12 +483,9 @@ def _check_columns(
         added.append(PROBABILITIES)
     for name in added:
         if name in names:
+            remedy = "Rename or drop it."
             raise InvalidInput(
-                OWNER,
-                "added columns",
-                "new to the dataset",
-                f"{name!r} again",
-                "Rename or drop it.",
+                OWNER, "added columns", "new to the dataset", f"{name!r} again", remedy
             )
     if needs_groups and group not in names:
         raise InvalidInput(

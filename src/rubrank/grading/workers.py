@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -100,9 +100,8 @@ def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
     batch: list[Task] = []
     characters = 0
     for task in tasks:
-        if batch and (
-            task.checks != batch[0].checks or len(batch) == most or characters > CHUNK_CHARACTERS
-        ):
+        is_full = len(batch) == most or characters > CHUNK_CHARACTERS
+        if batch and (is_full or task.checks != batch[0].checks):
             chunks.append(Chunk(tuple(batch), batch[0].checks))
             batch = []
             characters = 0
@@ -142,6 +141,7 @@ class WorkerPool:
         self._pool = _take_idle_pool(self._state)
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._in_flight: dict[Future[Any], Chunk] = {}
+        self._restarts = 0
 
     def __enter__(self) -> Self:
         return self
@@ -155,12 +155,10 @@ class WorkerPool:
     def run(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         """Results as they come, in any order. Every check of every chunk gets exactly one verdict."""
         waiting = deque(chunks)
-        restarts = 0
         while waiting or self._in_flight:
             try:
-                while (
-                    waiting and len(self._in_flight) < 2 * self._number
-                ):  # the next chunk is ready when a worker is
+                # Two chunks for each worker, so that the next one is ready when a worker is.
+                while waiting and len(self._in_flight) < 2 * self._number:
                     self._submit(waiting[0])
                     waiting.popleft()
                 future = self._wait()
@@ -168,29 +166,30 @@ class WorkerPool:
                     continue
                 chunk = self._in_flight[future]
                 verdicts, measured = future.result()
-            except BrokenProcessPool:  # workers died while they were idle, or do not start
-                restarts += 1
-                if restarts > _MOST_RESTARTS:
-                    allowed = "0 if no worker processes can be started"
-                    got = "workers that die at once"
-                    raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
+            except BrokenProcessPool:
                 waiting.extendleft(self._in_flight.values())
-                self._in_flight.clear()
-                _end_pool(self._pool)
-                self._pool = _new_pool(self._number)
-                continue
-            except (FutureTimeout, ProcessExpired) as death:
+                self._replace_pool()
+            except FutureTimeout:
                 del self._in_flight[future]
-                is_single = len(chunk.tasks) * len(chunk.checks) == 1
-                if chunk.is_suspect or (is_single and isinstance(death, FutureTimeout)):
-                    reason = f"{chunk.checks[0].verifier.name} {self._describe(death)}"
+                if len(chunk.tasks) * len(chunk.checks) == 1:
+                    reason = f"{chunk.checks[0].verifier.name} took longer than {self._timeout:g} s"
                     yield ChunkResult(chunk, [[(None, reason)]])
                 else:
                     waiting.extendleft(chunk.split())
-                continue
-            del self._in_flight[future]
-            waiting.extendleft(chunk.without(verdicts))
-            yield ChunkResult(chunk, verdicts, measured)
+            except ProcessExpired as death:
+                del self._in_flight[future]
+                if chunk.is_suspect:
+                    code = death.exitcode
+                    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                    failure = f"failed: it ended its worker process twice ({how})"
+                    reason = f"{chunk.checks[0].verifier.name} {failure}"
+                    yield ChunkResult(chunk, [[(None, reason)]])
+                else:
+                    waiting.extendleft(chunk.split())
+            else:
+                del self._in_flight[future]
+                waiting.extendleft(chunk.without(verdicts))
+                yield ChunkResult(chunk, verdicts, measured)
 
     def _wait(self) -> Future[Any]:
         """The next future that is done. If its pool breaks, pebble never completes some futures: hence the timeout."""
@@ -200,6 +199,17 @@ class WorkerPool:
             except queue.Empty:
                 if not self._pool.active:
                     raise BrokenProcessPool from None
+
+    def _replace_pool(self) -> None:
+        """Start a new pool, because workers died while they were idle, or do not start."""
+        self._restarts += 1
+        if self._restarts > _MOST_RESTARTS:
+            allowed = "0 if no worker processes can be started"
+            got = "workers that die at once"
+            raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
+        self._in_flight.clear()
+        _end_pool(self._pool)
+        self._pool = _new_pool(self._number)
 
     def _submit(self, chunk: Chunk) -> None:
         names = [(check.verifier.name, check.params) for check in chunk.checks]
@@ -220,13 +230,6 @@ class WorkerPool:
             raise BrokenProcessPool from None
         self._in_flight[future] = chunk
         future.add_done_callback(self._done.put)
-
-    def _describe(self, death: BaseException) -> str:
-        if isinstance(death, ProcessExpired):
-            code = death.exitcode
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            return f"failed: it ended its worker process twice ({how})"
-        return f"took longer than {self._timeout:g} s"
 
 
 def _pickle(data: Any) -> bytes:
@@ -263,14 +266,8 @@ class _CallerState:
 
     def is_same(self, other: _CallerState) -> bool:
         """Are the states equal? Functions are compared by identity, because a reloaded module has new functions."""
-        if len(self.functions) != len(other.functions):
-            return False
-        if any(
-            mine is not theirs for mine, theirs in zip(self.functions, other.functions, strict=True)
-        ):
-            return False
-        mine = (self.number, self.modules, self.path, self.folder, self.environment)
-        return mine == (other.number, other.modules, other.path, other.folder, other.environment)
+        same_functions = [id(f) for f in self.functions] == [id(f) for f in other.functions]
+        return same_functions and replace(self, functions=()) == replace(other, functions=())
 
 
 _idle: tuple[_CallerState, ProcessPool] | None = None
@@ -366,9 +363,8 @@ _watch: _Watch | None = None
 def _prepare_worker() -> None:
     global _watch
     restore_environment()
-    os.dup2(
-        2, 1
-    )  # standard output of verifiers goes to standard error, not into the output of a command
+    # What verifiers print goes to standard error, not into the output of a command.
+    os.dup2(2, 1)
     _watch = _Watch()
 
 

@@ -36,6 +36,7 @@ YES_NO = (
     "(rubrank help when_it_matters)"
 )
 _RUBRICS = (".yaml", ".yml", ".toml", ".json")
+_MOST_COLUMNS = 8  # named in a problem
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,8 @@ def note_on(source: str | Path) -> str | None:
         criteria = to_rubric(data, str(path), path.parent).criteria
     else:
         return None
-    return (
-        YES_NO
-        if yes_no_only((criterion.value_layer, criterion.value_domain) for criterion in criteria)
-        else None
-    )
+    values = [(criterion.value_layer, criterion.value_domain) for criterion in criteria]
+    return YES_NO if yes_no_only(values) else None
 
 
 def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
@@ -125,36 +123,23 @@ def check_rubric_data(
             file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row
         )
         return
-    yield from _check_rubric_fields(merged, file, row)
-    valid_criteria: list[Criterion] = []
-    for number, item in enumerate(items):
-        yield from _check_criterion(item, number, file, row, valid_criteria)
-    names = [_name(item) for item in items]
-    yield from _check_together(valid_criteria, names, file, row, has_all_names=not wrong)
-
-
-def _check_rubric_fields(
-    merged: Mapping[str, Any], file: str, row: int | None
-) -> Iterator[Problem]:
-    """Problems outside of the criteria."""
+    # What is outside of the criteria is checked with a criterion that has no problems.
     stand_in = {"name": "stand-in", "question": "?"}
     try:
         Rubric.model_validate({**merged, "criteria": [stand_in]})
     except ValidationError as error:
-        for wrong in explain_complaints(error, file, Rubric):
-            yield Problem(file, _short_message(wrong, file), row)
-
-
-def _check_criterion(
-    item: Any, number: int, file: str, row: int | None, valid_criteria: list[Criterion]
-) -> Iterator[Problem]:
-    """Problems of one criterion; if there are none, it is added to `valid_criteria`."""
-    name = _name(item).strip() or f"{number + 1}"
-    try:
-        valid_criteria.append(Criterion.model_validate(item))
-    except ValidationError as error:
-        for wrong in explain_complaints(error, file, Criterion):
-            yield Problem(file, _short_message(wrong, file, name), row, name)
+        for complaint in explain_complaints(error, file, Rubric):
+            yield Problem(file, _short_message(complaint, file), row)
+    valid_criteria: list[Criterion] = []
+    for number, item in enumerate(items):
+        name = _name(item).strip() or f"{number + 1}"
+        try:
+            valid_criteria.append(Criterion.model_validate(item))
+        except ValidationError as error:
+            for complaint in explain_complaints(error, file, Criterion):
+                yield Problem(file, _short_message(complaint, file, name), row, name)
+    names = [_name(item) for item in items]
+    yield from _check_together(valid_criteria, names, file, row, has_all_names=not wrong)
 
 
 def _check_together(
@@ -190,9 +175,8 @@ def _check_together(
 def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
     """One cycle for every set of criteria that depend on each other."""
     edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
-    cyclic_names = set(
-        find_cyclic_names(edges)
-    )  # most are on no cycle, and a walk from each would take long
+    # Most criteria are on no cycle, and a walk from each would take long.
+    cyclic_names = set(find_cyclic_names(edges))
     edges = {
         name: [on for on in edges[name] if on in cyclic_names]
         for name in edges
@@ -262,15 +246,13 @@ def _check_rows(path: str) -> Iterator[Problem]:
     if number == 1:
         yield Problem(path, "there are no rows")
     elif not has_known_column:
-        columns = _describe_columns(first_columns)
+        columns = "rows without columns"
+        if first_columns:
+            listed = ", ".join(map(repr, first_columns[:_MOST_COLUMNS]))
+            columns = f"the columns {listed}{' …' if len(first_columns) > _MOST_COLUMNS else ''}"
         yield Problem(
             path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}"
         )
-
-
-def _describe_columns(names: Sequence[str], most: int = 8) -> str:
-    listed_names = ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
-    return f"the columns {listed_names}" if names else "rows without columns"
 
 
 def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:
@@ -278,18 +260,12 @@ def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> I
         try:
             group_rows([row], path)
         except RubrankError as error:
-            yield Problem(
-                path,
-                _short_message(error, path)
-                .removeprefix(f"{path}: row 1: ")
-                .removeprefix("row 1: "),
-                number,
-            )
+            message = _short_message(error, path).removeprefix(f"{path}: row 1: ")
+            yield Problem(path, message.removeprefix("row 1: "), number)
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:
         rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
-    if (
-        rubric is not None and repr(rubric) not in checked_rubrics
-    ):  # rollouts of a query repeat its rubric
+    # Rollouts of a query repeat its rubric: it is checked once.
+    if rubric is not None and repr(rubric) not in checked_rubrics:
         checked_rubrics.add(repr(rubric))
         yield from check_rubric_data(rubric, path, row=number)

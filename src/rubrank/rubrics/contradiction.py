@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
+from rubrank._plain import shortened
 from rubrank.rubrics.claims import Claim, Contains, Interval, Lacks, OneOf, all_params, list_claims
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ def contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, ...]:
 def clashes(claims: Sequence[NamedClaim]) -> tuple[Contradiction, ...]:
     """All contradictions among claims; the first one of every pair of criteria."""
     by_criteria: dict[tuple[str, ...], Contradiction] = {}
-    for contradiction in (*_impossible_claims(claims), *_clashing_pairs(claims)):
+    for name, claim in claims:
+        if _is_impossible(claim):
+            subject = claim.quantity if isinstance(claim, Interval) else ""
+            message = f"{subject}: “{name}” asks for {claim}, which is impossible"
+            by_criteria.setdefault((name,), Contradiction((name,), message))
+    for contradiction in _clashing_pairs(claims):
         by_criteria.setdefault(contradiction.criteria, contradiction)
     return tuple(by_criteria.values())
 
@@ -60,15 +66,6 @@ def _is_impossible(claim: Claim) -> bool:
     if isinstance(claim, Interval):
         return claim.low > claim.high
     return isinstance(claim, OneOf) and not claim.values
-
-
-def _impossible_claims(claims: Sequence[NamedClaim]) -> Iterator[Contradiction]:
-    for name, claim in claims:
-        if _is_impossible(claim):
-            subject = claim.quantity if isinstance(claim, Interval) else ""
-            yield Contradiction(
-                (name,), f"{subject}: “{name}” asks for {claim}, which is impossible"
-            )
 
 
 def _clashing_pairs(claims: Sequence[NamedClaim]) -> Iterator[Contradiction]:
@@ -91,7 +88,8 @@ def _clashing_pairs(claims: Sequence[NamedClaim]) -> Iterator[Contradiction]:
                 yield Contradiction(tuple(dict.fromkeys((a, b))), message)
     for (a, contains), (b, lacks) in product(required, forbidden):
         if occurs(lacks, contains.text):
-            message = f"“{a}” asks for “{_shorten(contains.text)}”, “{b}” forbids “{lacks.text}”"
+            quote = shortened(contains.text, _LONGEST_QUOTE)
+            message = f"“{a}” asks for “{quote}”, “{b}” forbids “{lacks.text}”"
             yield Contradiction(tuple(dict.fromkeys((a, b))), message)
 
 
@@ -101,10 +99,6 @@ def _exclude(first: Interval | OneOf, second: Interval | OneOf) -> bool:
     if isinstance(first, OneOf) and isinstance(second, OneOf):
         return not first.values & second.values
     return False
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
 
 
 def occurs(lacks: Lacks, text: str) -> bool:

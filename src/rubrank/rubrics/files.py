@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +21,8 @@ from rubrank._files import read_text, suffix_error
 from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_keys, shortened
 from rubrank.errors import InvalidInput
 
+_MOST_TEXT = 4 << 20  # characters of a YAML or TOML file, whose parsers are slow
+
 
 def presets() -> tuple[str, ...]:
     """Names that `extends` knows: of presets, and within `refuse_files` also those that the operator gave."""
@@ -27,9 +30,8 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(names.union(_operators_rubrics.get() or {})))
 
 
-_Safe: Any = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # the parser in C reads ten times as fast
+# The parser in C reads ten times as fast.
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Safe):
@@ -83,7 +85,11 @@ def _refuse_bombs(root: yaml.Node) -> None:
     stack: list[tuple[yaml.Node, bool]] = [(root, False)]
     while stack:
         node, done = stack.pop()
-        children = _children(node)
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = list(node.value)
         if done:
             sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
             open_.discard(id(node))
@@ -99,20 +105,10 @@ def _refuse_bombs(root: yaml.Node) -> None:
             stack.extend((child, False) for child in children)
 
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _load_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=check_unique_keys)
-
-
 _LOADERS: dict[str, Callable[[str], Any]] = {
     ".yaml": load_yaml,
     ".yml": load_yaml,
-    ".json": _load_json,
+    ".json": partial(json.loads, object_pairs_hook=check_unique_keys),
     ".toml": tomllib.loads,
 }
 
@@ -172,18 +168,9 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = shortened(" ".join(str(error).split()), 500)
-        raise InvalidInput(
-            str(path),
-            "the file",
-            f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}",
-            message,
-            "",
-        ) from None
-    for part in (
-        data if isinstance(data, list) else [data]
-    ):  # a list may be a dataset, of whatever size
+        allowed = f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}"
+        raise InvalidInput(str(path), "the file", allowed, message, "") from None
+    # A list may be a dataset, of whatever size: only its items are limited.
+    for part in data if isinstance(data, list) else [data]:
         check_bounds(part, str(path), "the file")
     return data
-
-
-_MOST_TEXT = 4 << 20

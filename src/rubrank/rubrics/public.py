@@ -75,13 +75,9 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
         return _from_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
         return {"criteria": _number_names([_read_item(item) for item in data])}
-    raise InvalidInput(
-        where,
-        "rubric",
-        "a mapping, a list of criteria, or a name of a preset",
-        describe_type(data),
-        "See `rubrank help rubrics` for the shapes.",
-    )
+    allowed = "a mapping, a list of criteria, or a name of a preset"
+    remedy = "See `rubrank help rubrics` for the shapes."
+    raise InvalidInput(where, "rubric", allowed, describe_type(data), remedy)
 
 
 def without_nulls(data: Any) -> Any:
@@ -115,21 +111,14 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
         return {"criteria": _number_names(list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
-        if isinstance(items, Sequence) and not isinstance(items, str):
-            return {
-                **data,
-                "criteria": [item if isinstance(item, str) else _read_item(item) for item in items],
-            }
-        return dict(data)
+        if not isinstance(items, Sequence) or isinstance(items, str):
+            return dict(data)
+        criteria = [item if isinstance(item, str) else _read_item(item) for item in items]
+        return {**data, "criteria": criteria}
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
-        raise InvalidInput(
-            where,
-            "rubric",
-            "with `criteria`",
-            f"the keys {', '.join(data)}",
-            "See `rubrank help rubrics`.",
-        )
+        got = f"the keys {', '.join(data)}"
+        raise InvalidInput(where, "rubric", "with `criteria`", got, "See `rubrank help rubrics`.")
     return rubric_data(inner, where)
 
 
@@ -159,18 +148,12 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
         arguments = _decode(arguments, where) if isinstance(arguments, str) else arguments
         try:
             verifier, params = public_params(name, arguments)
-            criteria.append(
-                {
-                    "name": name,
-                    "verifier": verifier.name,
-                    "params": params,
-                    "family": verifier.family,
-                }
-            )
-        except (
-            InvalidInput
-        ):  # an unknown id: the criterion says so when it is checked, and others are checked too
+        except InvalidInput:
+            # An unknown id is reported when the criterion is checked, together with the mistakes of others.
             criteria.append({"name": name, "verifier": name})
+            continue
+        decided = {"verifier": verifier.name, "params": params, "family": verifier.family}
+        criteria.append({"name": name, **decided})
     return _number_names(criteria)
 
 
@@ -183,29 +166,22 @@ def _read_item(item: Any) -> Any:
         return name_or_question(item, foreign=True)
     if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
         return item
-    key = next(
-        (
-            key
-            for key in _TEXT_KEYS
-            if key != "title" and isinstance(item.get(key), str) and item[key]
-        ),
-        None,
-    )
-    text = str(item[key or "title"]) if key or item.get("title") else ""
+    texts = [k for k in _TEXT_KEYS if k != "title" and isinstance(item.get(k), str) and item[k]]
+    key = texts[0] if texts else "title"  # a title is the text only if there is no other
+    text = str(item.get(key) or "")
     if not text:
         return item  # checking the criterion says what it lacks
-    if key is not None and "name" not in item and is_a_name(text):
+    if texts and "name" not in item and is_a_name(text):
         return {"name": text, **{k: v for k, v in item.items() if k != key}}
     if set(item) & {"verifier", "params"}:
-        return item  # ours, with a key that is none of ours
-    slips = {
-        k: v
-        for k, v in item.items()
-        if k not in _UNDERSTOOD and get_close_matches(str(k), _TELLING, 1, _NEAR)
-    }
-    fields = {k: v for k, v in item.items() if k in _KEPT}
-    # A slip such as `wieght` is carried along: checking the criterion says what was meant.
-    return {**_question_fields(item, text), **_weight_fields(item, text), **fields, **slips}
+        return item  # ours, with an unknown key
+    fields = {**_question_fields(item, text), **_weight_fields(item, text)}
+    for name, value in item.items():
+        # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
+        is_misspelt = name not in _UNDERSTOOD and get_close_matches(str(name), _TELLING, 1, _NEAR)
+        if name in _KEPT or is_misspelt:
+            fields[name] = value
+    return fields
 
 
 def _question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -230,19 +206,16 @@ def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     if isinstance(value, str):
         named = CATEGORY_WEIGHTS.get(value.strip().capitalize())
         return {"weight": value if named is None else named}
-    points = {"points": value} if "points" in item else {}
-    direction = {"direction": "lower"} if value < 0 else {}
-    explicit_weight = item.get(
-        "weight"
-    )  # beside points, which say how much it is worth to the rules that count them
-    weight = (
-        explicit_weight
-        if points
-        and isinstance(explicit_weight, int | float)
-        and not isinstance(explicit_weight, bool)
-        else value
-    )
-    return {**points, **direction, "weight": abs(weight)}
+    fields: dict[str, Any] = {"weight": abs(value)}
+    if value < 0:
+        fields["direction"] = "lower"
+    if "points" in item:
+        fields["points"] = value
+        # A weight beside points is kept: points are for the rules that count them.
+        weight = item.get("weight")
+        if isinstance(weight, int | float) and not isinstance(weight, bool):
+            fields["weight"] = abs(weight)
+    return fields
 
 
 def _category(text: str) -> str | None:
@@ -269,6 +242,3 @@ def _number_names(items: Iterable[Any]) -> list[Any]:
                 item = {**item, **decided, "name": f"{name} ({counts[name]})"}
         named.append(item)
     return named
-
-
-# ------------------------------------------------------------------------------------------------------------- trainers

@@ -117,42 +117,37 @@ class Criterion(Strict):
         """A text alone is a criterion's name or a question; points alone say weight and direction."""
         if isinstance(data, str):
             return name_or_question(data)
-        if (
-            isinstance(data, Mapping)
-            and isinstance(data.get("question"), str)
-            and "name" not in data
-        ):
-            data = {**data, "name": shortened(data["question"], 80)}
         if not isinstance(data, Mapping):
             return data
-        is_watched = data.get("layer") == "watch"
-        points = data.get("points")
+        fields = dict(data)
+        if "name" not in fields and isinstance(fields.get("question"), str):
+            fields["name"] = shortened(fields["question"], 80)
+        is_watched = fields.get("layer") == "watch"
+        points = fields.get("points")
         # A watched criterion may have weight 0. Points of 0 in public data also become a weight of 0, which would be
         # reported as a second error.
-        if _is_zero(data.get("weight")) and (is_watched or _is_zero(points)):
-            data = {key: value for key, value in data.items() if key != "weight"}
+        if _is_zero(fields.get("weight")) and (is_watched or _is_zero(points)):
+            del fields["weight"]
         if isinstance(points, int | float) and points:
             if not is_watched:
-                data = {"weight": abs(points), **data}
-            return {**data, "direction": "lower"} if points < 0 else {"direction": "higher", **data}
-        return data
+                fields.setdefault("weight", abs(points))
+            if points < 0:
+                fields["direction"] = "lower"
+            else:
+                fields.setdefault("direction", "higher")
+        return fields
 
     @field_validator("weight", "points", mode="before")
     @classmethod
     def _not_zero(cls, value: Any, info: ValidationInfo) -> Any:
         """A watched criterion does not come here with weight 0: `_short_forms` has removed it."""
         if _is_zero(value):
+            owner = f"criterion {info.data.get('name', '')!r}"
             allowed = "> 0" if info.field_name == "weight" else "a number other than 0"
             remedy = (
                 "Write `layer: watch` instead to grade and log the criterion without rewarding it."
             )
-            raise InvalidInput(
-                f"criterion {info.data.get('name', '')!r}",
-                str(info.field_name),
-                allowed,
-                "0",
-                remedy,
-            )
+            raise InvalidInput(owner, str(info.field_name), allowed, "0", remedy)
         return value
 
     @field_validator("name", "question")
@@ -171,7 +166,7 @@ class Criterion(Strict):
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list | tuple):
-            return value  # said to be no list
+            return value  # pydantic says that it is not a list
         return [{"on": item} if isinstance(item, str) else item for item in value]
 
     @field_validator("anchors", "findings", mode="before")
@@ -183,18 +178,23 @@ class Criterion(Strict):
         return read(value, f"criterion {info.data.get('name', '')!r}")
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _check_together(self) -> Self:
+        """Check what depends on several fields, and on the verifier."""
         if self.question is not None and self.verifier not in (None, JUDGE):
             raise self._wrong("question", "left out where a verifier decides", "both", "")
         if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
-            raise self._wrong(
-                "question",
-                "given: no prompt of the library has that name",
-                "none",
-                "Write a question.",
-            )
+            allowed = "given: no prompt of the library has that name"
+            raise self._wrong("question", allowed, "none", "Write a question.")
         if not self.judged:
-            self._check_parameters()
+            try:
+                self.decided_by.check_parameters(dict(self.params))
+            except InvalidInput as error:
+                owner = error.owner
+                if not owner.startswith("criterion"):
+                    owner = f"criterion {self.name!r}: {owner}"
+                raise type(error)(
+                    owner, error.parameter, error.allowed, error.got, error.remedy
+                ) from None
         if self.value_layer == "watch" and "weight" in self.model_fields_set:
             raise self._wrong(
                 "weight", "0, or left out, in the layer watch", f"{self.weight:g}", ""
@@ -203,38 +203,21 @@ class Criterion(Strict):
         if self.margin >= domain.high - domain.low:
             allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
             raise self._wrong("margin", allowed, f"{self.margin:g}", "")
-        self._check_scale()
-        return self
-
-    def _check_scale(self) -> None:
-        key = "anchors" if self.anchors is not None else "findings"
-        if getattr(self, key) is not None and not (self.judged or self.prompt_name in PROMPTED):
-            remedy = "Write a question, or leave them out."
-            raise self._wrong(key, "left out where a program decides", "some", remedy)
+        may_be_judged = self.judged or self.prompt_name in PROMPTED
+        for key in ("anchors", "findings"):
+            if getattr(self, key) is not None and not may_be_judged:
+                remedy = "Write a question, or leave them out."
+                raise self._wrong(key, "left out where a program decides", "some", remedy)
         scale = self.scale  # raises if anchors and domain do not go together
         if self.findings is not None:
             check_findings(self.findings, scale, f"criterion {self.name!r}")
-
-    def _check_parameters(self) -> None:
-        try:
-            self.decided_by.check_parameters(dict(self.params))
-        except InvalidInput as error:
-            owner = (
-                error.owner
-                if error.owner.startswith("criterion")
-                else f"criterion {self.name!r}: {error.owner}"
-            )
-            raise type(error)(
-                owner, error.parameter, error.allowed, error.got, error.remedy
-            ) from None
+        return self
 
     def check_installed(self) -> None:
-        """Refuse what cannot be decided here for want of a package, and say how to install it."""
-        lacking = (
-            None
-            if self.judged
-            else self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
-        )
+        """Raise InvalidInput, with how to install it, if a package is missing that the verifier needs."""
+        if self.judged:
+            return
+        lacking = self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
         if lacking is not None:
             package, _, remedy = lacking.partition(" is not installed: ")
             allowed = f"one whose packages are installed: {self.decided_by.name} needs {package} for these parameters"
@@ -245,10 +228,11 @@ class Criterion(Strict):
 
     @cached_property
     def judged(self) -> bool:
-        """Does a judge decide? Where there is a question, and for the names that the library knows as a judge's."""
+        """Does a judge decide? Yes if there is a question, or if the library knows the name as a judge's."""
         if self.question is not None or self.verifier == JUDGE:
             return True
-        return self._declared and not is_verifier(self.name)
+        is_known = self.verifier is None and self.name in KNOWN
+        return is_known and KNOWN[self.name].how != "rule" and not is_verifier(self.name)
 
     @property
     def prompt_name(self) -> str:
@@ -256,73 +240,56 @@ class Criterion(Strict):
         return self.name if self.verifier in (None, JUDGE) else str(self.verifier)
 
     @property
-    def _declared(self) -> bool:
-        return self.verifier is None and self.name in KNOWN and KNOWN[self.name].how != "rule"
-
-    @property
     def decided_by(self) -> Verifier:
-        """The verifier as it is now: a notebook may define it again; an error says what to do if there is none."""
+        """The verifier. It is looked up each time, because a notebook may define it again."""
         name = self.verifier or self.name
         if is_verifier(name):
             return find_verifier(name)
+        allowed = "the name of a verifier, where no question for a judge is given"
         near = get_close_matches(name, VERIFIERS, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
-        raise UnknownName(
-            f"criterion {self.name!r}",
-            "verifier",
-            "the name of a verifier, where no question for a judge is given",
-            repr(name),
-            f"{hint}`rubrank criteria` lists them, a module that you import can add your own; or write a question.",
-        )
+        remedy = f"{hint}`rubrank criteria` lists them, a module that you import can add your own; or write a question."
+        raise UnknownName(f"criterion {self.name!r}", "verifier", allowed, repr(name), remedy)
 
     @property
     def value_domain(self) -> Domain:
         """The values that scores can take."""
-        if self.domain is None and not (self.anchors and self.judged):
-            return self._default_domain
-        return self._own_domain
+        if self.domain is not None or (self.anchors and self.judged):
+            return self._own_domain
+        if not self.judged:
+            return self.decided_by.domain
+        return KNOWN[self.name].domain if self.name in KNOWN else BINARY
 
     @cached_property
     def _own_domain(self) -> Domain:
+        """The domain as the rubric gives it, by `domain` or by anchors."""
         domain = self.domain
         if domain is None:
             assert self.anchors is not None
             return domain_of(self.anchors)
         if isinstance(domain, str):
-            if domain not in ("binary", "ternary"):
-                raise UnknownName.of(
-                    f"criterion {self.name!r}", "domain", domain, ("binary", "ternary")
-                )
-            return BINARY if domain == "binary" else TERNARY
+            named_domains = {"binary": BINARY, "ternary": TERNARY}
+            if domain not in named_domains:
+                owner = f"criterion {self.name!r}"
+                raise UnknownName.of(owner, "domain", domain, named_domains)
+            return named_domains[domain]
         if isinstance(domain, Mapping):
-            return self._range(domain)
+            low = float(domain.get("low", 0.0))
+            high = float(domain.get("high", 1.0))
+            if set(domain) - {"low", "high"} or not -math.inf < low < high < math.inf:
+                allowed = "{low: …, high: …} with low < high"
+                raise self._wrong("domain", allowed, repr(dict(domain)), "Give both ends.")
+            return Domain("continuous", (), low, high)
         if len(set(domain)) < 2 or not all(map(math.isfinite, domain)):
-            raise self._wrong(
-                "domain",
-                "two or more different values",
-                repr(list(domain)),
-                "List what scores can be.",
-            )
+            allowed = "two or more different values"
+            got = repr(list(domain))
+            raise self._wrong("domain", allowed, got, "List what scores can be.")
         return discrete(*domain)
 
     @cached_property
     def scale(self) -> Scale:
         """What a judge may write, and the scores it stands for."""
         return scale_of(self.value_domain, self.anchors, f"criterion {self.name!r}")
-
-    @property
-    def _default_domain(self) -> Domain:
-        if not self.judged:
-            return self.decided_by.domain
-        return KNOWN[self.name].domain if self.name in KNOWN else BINARY
-
-    def _range(self, given: Mapping[str, float]) -> Domain:
-        low, high = float(given.get("low", 0.0)), float(given.get("high", 1.0))
-        if set(given) - {"low", "high"} or not -math.inf < low < high < math.inf:
-            raise self._wrong(
-                "domain", "{low: …, high: …} with low < high", repr(dict(given)), "Give both ends."
-            )
-        return Domain("continuous", (), low, high)
 
     @property
     def value_layer(self) -> Layer:
@@ -342,7 +309,8 @@ class Rubric(Strict):
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=MOST_CRITERIA)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_together(self) -> Self:
+        """Check what depends on several criteria."""
         names = Counter(criterion.name for criterion in self.criteria)
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
@@ -364,15 +332,10 @@ class Rubric(Strict):
         for criterion in self.criteria:
             for edge in criterion.depends:
                 if edge.on in watched:
+                    owner = f"criterion {criterion.name!r}"
                     allowed = "on criteria that count"
                     got = f"{edge.on!r}, which is only watched"
-                    raise InvalidInput(
-                        f"criterion {criterion.name!r}",
-                        "depends",
-                        allowed,
-                        got,
-                        "Give it a weight.",
-                    )
+                    raise InvalidInput(owner, "depends", allowed, got, "Give it a weight.")
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -488,21 +451,19 @@ def merge_extended(
             ]
         }
     if not isinstance(data, Mapping):
-        raise InvalidInput(
-            where,
-            "rubric",
-            "a mapping with `criteria`",
-            type(data).__name__,
-            "See `rubrank help rubrics`.",
-        )
+        allowed = "a mapping with `criteria`"
+        got = type(data).__name__
+        raise InvalidInput(where, "rubric", allowed, got, "See `rubrank help rubrics`.")
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own_criteria = merged.get("criteria") or []
     if not bases or not isinstance(own_criteria, Sequence) or isinstance(own_criteria, str):
         return merged
+    if isinstance(bases, str) or not isinstance(bases, Sequence):
+        bases = [bases]
     replaced = {_name(criterion) for criterion in own_criteria}
     inherited: dict[str, Any] = {}
-    for base in [bases] if isinstance(bases, str) or not isinstance(bases, Sequence) else bases:
+    for base in bases:
         try:
             base_criteria = _base_criteria(base, where, folder, above)
             inherited |= {_name(criterion): criterion for criterion in base_criteria}
@@ -510,21 +471,17 @@ def merge_extended(
             if wrong is None:
                 raise
             wrong.append(error)
-    merged["criteria"] = [c for name, c in inherited.items() if name not in replaced] + list(
-        own_criteria
-    )
+    kept = [criterion for name, criterion in inherited.items() if name not in replaced]
+    merged["criteria"] = [*kept, *own_criteria]
     return merged
 
 
 def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
+    """The criteria of a preset or file that a rubric extends. above: the rubrics that led here."""
+    preset_names = ", ".join(presets())
     if not isinstance(base, str):
-        raise InvalidInput(
-            where,
-            "extends",
-            "names of presets or files",
-            repr(base),
-            f"Presets: {_join_names(presets())}.",
-        )
+        remedy = f"Presets: {preset_names}."
+        raise InvalidInput(where, "extends", "names of presets or files", repr(base), remedy)
     is_preset = base in presets()
     if not is_preset:
         check_may_read(base, where)
@@ -532,18 +489,13 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     if name in above:
         raise InvalidInput(where, "extends", "without a cycle", " → ".join((*above, name)), "")
     if not is_preset and not (folder / base).is_file():
-        allowed = f"presets ({_join_names(presets())}) or files that can be read"
+        allowed = f"presets ({preset_names}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)
-        raise UnknownName(
-            where, "extends", allowed, repr(base), f"Did you mean {near[0]!r}?" if near else ""
-        )
+        remedy = f"Did you mean {near[0]!r}?" if near else ""
+        raise UnknownName(where, "extends", allowed, repr(base), remedy)
     data = read_data(base if is_preset else folder / base)
     inner = Path() if is_preset else (folder / base).parent
     return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def _name(criterion: Any) -> str:

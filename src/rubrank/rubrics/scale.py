@@ -16,7 +16,6 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from rubrank.errors import InvalidInput
@@ -41,14 +40,6 @@ class Scale:
         """The score that a number stands for; None if it is not on the scale. Numbers are written with four digits."""
         pairs = zip(self.asked, self.scores, strict=True)
         return next((score for written, score in pairs if abs(written - number) <= 5e-5), None)
-
-    def between(self, number: float) -> float:
-        """The score of any number from the lowest to the highest: an expected value, say."""
-        places = list(zip(self.asked, self.scores, strict=True))
-        for (a, x), (b, y) in pairwise(places):
-            if number <= b:
-                return x + (y - x) * (max(number, a) - a) / (b - a)
-        return places[-1][1]
 
     def number(self, score: float) -> float | None:
         """What is written for a score: the nearest step of a range, else exactly it; None outside of the domain."""
@@ -125,7 +116,7 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
         )
     anchors: dict[float, str] = {}
     for key, text in given.items():
-        number = _number(key)
+        number = _read_number(key)
         if number is None:
             raise InvalidInput(
                 owner, "anchors", "given by numbers, such as {0: bad, 1: good}", repr(key)[:80], ""
@@ -134,7 +125,7 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
             raise InvalidInput(
                 owner, "anchors", "given once for every value", f"{number:g} twice", ""
             )
-        anchors[number] = _text(owner, "anchors", key, text)
+        anchors[number] = _read_text(owner, "anchors", key, text)
     if not 2 <= len(anchors) <= MOST_ANCHORS:
         raise InvalidInput(
             owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(anchors)), ""
@@ -158,7 +149,7 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
         )
     findings: dict[str | float, str] = {}
     for key, text in given.items():
-        level = key if key in LEVELS else _number(key)
+        level = key if key in LEVELS else _read_number(key)
         if level is None:
             raise InvalidInput(
                 owner,
@@ -167,13 +158,13 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
                 repr(key)[:80],
                 "",
             )
-        findings[level] = _text(owner, "findings", key, text)
+        findings[level] = _read_text(owner, "findings", key, text)
     if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
             owner,
             "findings",
             "given by high, between and low or by values, not by both",
-            _keys(findings),
+            ", ".join(map(str, findings)),
             "",
         )
     if not _all_differ(findings.values()) and all(isinstance(key, str) for key in findings):
@@ -194,7 +185,9 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
         needed = {"high", "low"} | ({"between"} if len(scale.asked) > 2 else set())
         if not needed <= set(findings):
             names = ", ".join(name for name in LEVELS if name in needed)
-            raise InvalidInput(owner, "findings", f"given for {names}", _keys(findings), "")
+            raise InvalidInput(
+                owner, "findings", f"given for {names}", ", ".join(map(str, findings)), ""
+            )
         return
     numbers = sorted(float(key) for key in findings)
     if len(numbers) != len(scale.asked) or any(scale.score(number) is None for number in numbers):
@@ -207,17 +200,13 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
         )
 
 
-def _keys(findings: Mapping[Any, str]) -> str:
-    return ", ".join(map(str, findings))
-
-
-def _text(owner: str, parameter: str, key: object, text: Any) -> str:
+def _read_text(owner: str, parameter: str, key: object, text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput(owner, parameter, f"a text for {key}", repr(text)[:80], "")
     return " ".join(text.split())
 
 
-def _number(key: Any) -> float | None:
+def _read_number(key: Any) -> float | None:
     if isinstance(key, bool) or not isinstance(key, int | float | str):
         return None
     try:

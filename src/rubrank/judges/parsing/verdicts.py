@@ -381,8 +381,9 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     if isinstance(by_number, Mapping) and len(by_number) == n:
         for i in range(1, n + 1):
             rank = by_number.get(str(i))
-            is_number = isinstance(rank, int | float) and not isinstance(rank, bool)
-            if is_number and rank in range(1, n + 1):
+            if isinstance(rank, bool) or not isinstance(rank, int | float):
+                continue
+            if rank in range(1, n + 1):
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
         got = shortened(str(by_number), 120)
