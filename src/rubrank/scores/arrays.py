@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.outcomes import check_comparisons
-from rubrank.scores.probabilities import read_probabilities
 from rubrank.tables.columns import BOOKKEEPING, GROUP_NAMES
 from rubrank.verifiers.domain import UNIT, Domain, Layer
 
@@ -36,126 +34,81 @@ _SAFE_WEIGHTS = (1e-100, 1e100)
 _PANDAS_MISSING = "NAType"  # the type of pandas.NA
 
 
-def batch_from_arrays(
-    kind: type[ScoreBatch],
-    owner: str,
-    scores: ArrayLike,
-    *,
-    groups: Any,
-    criteria: Any,
-    weights: Any,
-    margins: Any,
-    directions: Any,
-    domains: Any,
-    global_quality: Sequence[str | int],
-    low_quality: Sequence[str | int],
-    gates: Any,
-    gate_criteria: Any,
-    attributes: Any,
-    attribute_names: Sequence[str] | None,
-    outcomes: Any,
-    probabilities: Any,
-    own: Sequence[Sequence[CriterionData]] | None,
-) -> ScoreBatch:
-    """Implements `ScoreBatch.of_arrays`, which documents the parameters."""
-    if type(scores) is not np.ndarray and (columns := _column_names(scores)):
-        frame: Any = scores
-        other_columns = _names_in(attributes)
-        if other_columns:
-            attribute_names = attribute_names or other_columns
-            attributes = frame[
-                [_check_column(owner, "attributes", name, columns) for name in other_columns]
-            ]
-        if groups is None and (
-            group_column := next((name for name in columns if name in GROUP_NAMES), None)
-        ):
+class FrameColumns(NamedTuple):
+    """The columns of a frame that a batch is made of."""
+
+    scores: Any
+    groups: Any
+    criteria: list[str | CriterionData]
+    attributes: Any
+    attribute_names: list[str]
+
+
+def is_named_frame(value: Any) -> bool:
+    """Is it a frame of pandas or polars whose columns have texts as names?"""
+    if type(value) is np.ndarray or not _is_frame(value) or getattr(value, "ndim", 2) != 2:
+        return False
+    names = tuple(value.columns)
+    return len(names) > 0 and all(isinstance(name, str) for name in names)
+
+
+def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: Any) -> FrameColumns:
+    """The columns that hold scores, groups and attributes; raises unless the caller says which are the criteria.
+
+    groups, attributes: names of columns, or values as for an array.
+    """
+    columns = tuple(frame.columns)
+    attribute_names = []
+    if isinstance(attributes, str):
+        attribute_names = [attributes]
+    elif isinstance(attributes, list | tuple) and all(isinstance(a, str) for a in attributes):
+        attribute_names = list(attributes)
+    other_columns = list(attribute_names)
+    for name in attribute_names:
+        if name not in columns:
+            raise UnknownName.of(owner, "attributes", name, columns)
+    if attribute_names:
+        attributes = frame[attribute_names]
+    if isinstance(groups, str):
+        if groups not in columns:
+            raise UnknownName.of(owner, "groups", groups, columns)
+        other_columns.append(groups)
+        groups = frame[groups]
+    elif groups is None:
+        group_column = next((name for name in columns if name in GROUP_NAMES), None)
+        if group_column:
+            got = f"a frame with a column {group_column!r}"
             remedy = f"Pass groups={group_column!r}, or the columns of one group without it."
-            raise InvalidInput(
-                owner, "groups", "given", f"a frame with a column {group_column!r}", remedy
-            )
-        if isinstance(groups, str):
-            other_columns = [*other_columns, groups]
-            groups = frame[_check_column(owner, "groups", groups, columns)]
-        criteria = _choose_criteria(owner, criteria, columns, other_columns)
-        names_of_scores = [
-            item.name if isinstance(item, CriterionData) else item for item in criteria
-        ]
-        for name in names_of_scores:
-            if name in other_columns:
-                raise InvalidInput(
-                    owner, "criteria", "other columns than groups and attributes", repr(name), ""
-                )
-        scores = frame[names_of_scores]
-    rows = _sort_rows(owner, scores, groups)
-    data = _read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
-    if directions is not None:
-        data = _with_directions(owner, data, directions, is_named=criteria is not None)
-    if domains is not None:
-        data = _with_domains(owner, data, domains, is_named=criteria is not None)
-    ones, zeros = _constant_rows(len(data))
-    batch = kind(
-        rows.scores_MK,
-        rows.starts,
-        data,
-        ones,
-        zeros,
-        rows.labels,
-        shape=rows.shape,
-        order=rows.order,
-        named=criteria is not None,
-        declared=False,
-    )
-    names = None
-    if criteria is not None:
-        names = [criterion.name for criterion in data]
-        if weights is None:
-            weights = np.array([criterion.weight for criterion in data], dtype=float)
-        if margins is None:
-            margins = np.array([criterion.margin for criterion in data], dtype=float)
-    if weights is not None:
-        batch.weights_NK = _read_per_criterion(owner, "weights", weights, names, batch)
-    if margins is not None:
-        batch.margins_NK = _read_per_criterion(owner, "margins", margins, names, batch)
-    if own is not None:
-        if len(own) != batch.N:
-            raise InvalidInput(
-                owner, "own", f"{batch.N}, one per group", str(len(own)), "List them in order."
-            )
-        batch.own = tuple(map(tuple, own))
-    for name, value in (("outcomes", outcomes), ("probabilities", probabilities)):
-        if value is not None and not isinstance(value, Mapping):
-            raise InvalidInput(
-                owner, name, "a mapping from criteria", type(value).__name__, "See help(fuse)."
-            )
-    if outcomes:
-        batch.outcomes = check_comparisons(owner, outcomes, batch, names)
-    if probabilities:
-        batch.probabilities = read_probabilities(owner, probabilities, batch, names)
-    if attributes is not None:
-        batch.attributes_MD = read_attributes(owner, batch, attributes)
-        if attribute_names is not None and len(attribute_names):
-            _check_names(
-                owner, "attribute_names", attribute_names, batch.attributes_MD.shape[1], "attribute"
-            )
-            batch.attribute_names = tuple(attribute_names)
-    if gates is not None:
-        gates = np.asarray(gates, dtype=float)
-        batch.gates_MC = _align_with_scores(
-            owner, batch, gates, "gates", "C", "One column per gate."
-        )
-        count = batch.gates_MC.shape[1]
-        batch.gate_criteria = _read_criteria(
-            owner, "gate_criteria", gate_criteria, count, "global_quality"
-        )
-    if global_quality or low_quality:
-        return _move_gates(owner, batch, global_quality, low_quality)
-    return batch
+            raise InvalidInput(owner, "groups", "given", got, remedy)
+
+    candidates = [name for name in columns if name not in other_columns]
+    allowed = "named, because a column may be something else"
+    if criteria is None:
+        remedy = f'Name those that are criteria: criteria={candidates}; for all of these use criteria="all".'
+        raise InvalidInput(owner, "criteria", allowed, ", ".join(map(repr, candidates)), remedy)
+    if isinstance(criteria, str) and criteria == "all":
+        for name in candidates:
+            if name in GROUP_NAMES or name.lower() in BOOKKEEPING:
+                got = f"'all', with a column {name!r}"
+                remedy = 'Name them: criteria=["Facts", "Style"].'
+                raise InvalidInput(owner, "criteria", allowed, got, remedy)
+        criteria = candidates
+    listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
+    names = [item.name if isinstance(item, CriterionData) else item for item in listed]
+    for name in names:
+        if name not in columns:
+            raise UnknownName.of(owner, "criteria", name, columns)
+    for name in names:
+        if name in other_columns:
+            allowed = "other columns than groups and attributes"
+            raise InvalidInput(owner, "criteria", allowed, repr(name), "")
+    return FrameColumns(frame[names], groups, listed, attributes, attribute_names)
 
 
 # --------------------------------------------------------------------------------------------------------- the numbers
 
 
-def as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
+def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
     """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
         return value
@@ -254,57 +207,6 @@ def _is_frame(value: Any) -> bool:
     return hasattr(value, "to_numpy") and (hasattr(value, "iloc") or hasattr(value, "to_arrow"))
 
 
-def _column_names(value: Any) -> tuple[str, ...] | None:
-    """The names of a frame's columns, if it is a frame and they are texts."""
-    if not _is_frame(value) or getattr(value, "ndim", 2) != 2:
-        return None
-    names = tuple(value.columns)
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
-def _check_column(owner: str, parameter: str, name: str, columns: Sequence[str]) -> str:
-    if name not in columns:
-        raise UnknownName.of(owner, parameter, name, columns)
-    return name
-
-
-def _names_in(value: Any) -> list[str]:
-    """The names in a name or a list of names; none for anything else, such as numbers."""
-    if isinstance(value, str):
-        return [value]
-    is_list = isinstance(value, list | tuple) and len(value) > 0
-    return list(value) if is_list and all(isinstance(item, str) for item in value) else []
-
-
-def _choose_criteria(
-    owner: str, criteria: Any, columns: Sequence[str], other_columns: Sequence[str]
-) -> list[Any]:
-    """The criteria among the columns of a frame; raises unless the caller says which columns they are.
-
-    other_columns: those with another use.
-    """
-    if criteria is not None and not (isinstance(criteria, str) and criteria == "all"):
-        listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
-        for item in listed:
-            _check_column(
-                owner, "criteria", item.name if isinstance(item, CriterionData) else item, columns
-            )
-        return listed
-    candidates = [name for name in columns if name not in other_columns]
-    if criteria is None:
-        allowed = "named, because a column may be something else"
-        remedy = f'Name those that are criteria: criteria={candidates}; for all of these use criteria="all".'
-        raise InvalidInput(owner, "criteria", allowed, ", ".join(map(repr, candidates)), remedy)
-    doubtful = [name for name in candidates if name in GROUP_NAMES or name.lower() in BOOKKEEPING]
-    if doubtful:
-        allowed = "named, because a column may be something else"
-        got = f"'all', with a column {doubtful[0]!r}"
-        raise InvalidInput(
-            owner, "criteria", allowed, got, 'Name them: criteria=["Facts", "Style"].'
-        )
-    return candidates
-
-
 def _separate_columns(value: Any) -> list[np.ndarray]:
     """The numbers of a frame or list in separate arrays, each with its original type."""
     if _is_frame(value):
@@ -332,7 +234,7 @@ def _separate_columns(value: Any) -> list[np.ndarray]:
 # ---------------------------------------------------------------------------------------------------------- the groups
 
 
-class _Rows(NamedTuple):
+class SortedRows(NamedTuple):
     """Scores sorted by group, with the shape and order that the caller used."""
 
     scores_MK: np.ndarray
@@ -342,8 +244,9 @@ class _Rows(NamedTuple):
     labels: tuple[Hashable, ...] | None
 
 
-def _sort_rows(owner: str, scores: ArrayLike, groups: Any) -> _Rows:
-    array = as_floats(owner, "scores", scores)
+def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
+    """Scores of any of the three forms as one matrix, with the rows of each group next to each other."""
+    array = _as_floats(owner, "scores", scores)
     if array.ndim not in (2, 3) or array.shape[-1] == 0:
         allowed = "of shape (rollouts, criteria) or (groups, rollouts, criteria) with at least one criterion"
         remedy = "One row is one rollout, one column one criterion."
@@ -353,20 +256,26 @@ def _sort_rows(owner: str, scores: ArrayLike, groups: Any) -> _Rows:
         labels = None
         if groups is not None:
             group_labels = _check_labels(owner, groups, N, "groups")
-            labels = tuple(
-                group_labels.tolist() if isinstance(group_labels, np.ndarray) else group_labels
-            )
-            _check_different(owner, labels)
-        return _Rows(array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels)
+            if isinstance(group_labels, np.ndarray):
+                group_labels = group_labels.tolist()
+            labels = tuple(group_labels)
+            if len(set(labels)) < len(labels):
+                repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
+                allowed = "a different label for each group of a (groups, rollouts, criteria) array"
+                remedy = "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
+                raise InvalidInput(owner, "groups", allowed, f"{repeated!r} twice", remedy)
+        return SortedRows(
+            array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels
+        )
     M = len(array)
     if groups is None:
-        return _Rows(array, np.array([0, M] if M else [0]), (M,), None, None)
+        return SortedRows(array, np.array([0, M] if M else [0]), (M,), None, None)
     group_of_row, names = _number_labels(_check_labels(owner, groups, M, "rows"))
     starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(names)).cumsum()])
     if M < 2 or bool((group_of_row[1:] >= group_of_row[:-1]).all()):
-        return _Rows(array, starts, (M,), None, names)
+        return SortedRows(array, starts, (M,), None, names)
     order = np.argsort(group_of_row, kind="stable")
-    return _Rows(array[order], starts, (M,), order, names)
+    return SortedRows(array[order], starts, (M,), order, names)
 
 
 def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
@@ -394,40 +303,24 @@ def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
     return labels
 
 
-def _check_different(owner: str, labels: tuple[Hashable, ...]) -> None:
-    if len(set(labels)) < len(labels):
-        repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
-        allowed = "a different label for each group of a (groups, rollouts, criteria) array"
-        remedy = (
-            "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
-        )
-        raise InvalidInput(owner, "groups", allowed, f"{repeated!r} twice", remedy)
-
-
 def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
     """The group number of every row, by first appearance, and the labels in that order."""
-    number: dict[Hashable, int] = {}
-    if isinstance(labels, list) or not len(labels):
-        return np.array(
-            [number.setdefault(label, len(number)) for label in labels], np.int64
-        ), tuple(number)
-    # Rows of a group are usually adjacent, so number the runs of equal labels: there are fewer than rows.
-    begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
-    run_labels = (
-        labels[begins].tolist()
-        if isinstance(labels, np.ndarray)
-        else labels.filter(begins).to_list()
-    )
-    number_of_run = np.array(
-        [number.setdefault(label, len(number)) for label in run_labels], np.int64
-    )
-    return number_of_run[begins.cumsum() - 1], tuple(number)
+    run_of_row = None
+    if not isinstance(labels, list) and len(labels):
+        # Rows of a group are usually adjacent, so number the runs of equal labels: there are fewer than rows.
+        begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
+        run_of_row = begins.cumsum() - 1
+        is_array = isinstance(labels, np.ndarray)
+        labels = labels[begins].tolist() if is_array else labels.filter(begins).to_list()
+    number_of: dict[Hashable, int] = {}
+    numbers = np.array([number_of.setdefault(label, len(number_of)) for label in labels], np.int64)
+    return numbers if run_of_row is None else numbers[run_of_row], tuple(number_of)
 
 
 # -------------------------------------------------------------------------------------------------------- the criteria
 
 
-def _read_criteria(
+def read_criteria(
     owner: str, parameter: str, criteria: Any, count: int, layer: Layer
 ) -> tuple[CriterionData, ...]:
     """Names or data of the columns as data."""
@@ -445,7 +338,7 @@ def _read_criteria(
         list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
     )
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
-    _check_names(owner, parameter, names, count, "column of the scores")
+    check_names(owner, parameter, names, count, "column of the scores")
     return tuple(
         item if isinstance(item, CriterionData) else _criterion_named(item, layer)
         for item in listed
@@ -464,12 +357,13 @@ def _unnamed_criteria(count: int, word: str, layer: Layer) -> tuple[CriterionDat
 
 
 @lru_cache(maxsize=128)
-def _constant_rows(K: int) -> tuple[np.ndarray, np.ndarray]:
+def constant_rows(K: int) -> tuple[np.ndarray, np.ndarray]:
     """Default weights and margins; the arrays are shared and must not be changed."""
     return np.ones((1, K)), np.zeros((1, K))
 
 
-def _check_names(owner: str, parameter: str, names: Sequence[Any], count: int, what: str) -> None:
+def check_names(owner: str, parameter: str, names: Sequence[Any], count: int, what: str) -> None:
+    """Raise unless there are `count` different names, one for each `what`."""
     different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
     if len(names) != count or different != count:
         allowed = f"{count} different names, one for each {what}"
@@ -479,9 +373,10 @@ def _check_names(owner: str, parameter: str, names: Sequence[Any], count: int, w
         )
 
 
-def _with_directions(
+def with_directions(
     owner: str, data: tuple[CriterionData, ...], directions: Any, is_named: bool
 ) -> tuple[CriterionData, ...]:
+    """The criteria with these directions, a list or by name. is_named: did the caller name the criteria?"""
     names = [criterion.name for criterion in data]
     if isinstance(directions, Mapping):
         for name in directions:
@@ -501,9 +396,10 @@ def _with_directions(
     )
 
 
-def _with_domains(
+def with_domains(
     owner: str, data: tuple[CriterionData, ...], domains: Any, is_named: bool
 ) -> tuple[CriterionData, ...]:
+    """The criteria with these scales, (low, high) by name. is_named: did the caller name the criteria?"""
     if not isinstance(domains, Mapping):
         allowed = "the lowest and highest score by criterion"
         raise InvalidInput(
@@ -527,7 +423,7 @@ def _with_domains(
     return tuple(replace(c, domain=read_domains.get(c.name, c.domain)) for c in data)
 
 
-def _read_per_criterion(
+def read_per_criterion(
     owner: str, parameter: str, value: Any, names: Sequence[str] | None, batch: ScoreBatch
 ) -> np.ndarray:
     """Weights or margins, for every criterion or for every group and criterion → (1, K) or (N, K)."""
@@ -540,7 +436,7 @@ def _read_per_criterion(
             if name not in names:
                 raise UnknownName.of(owner, f"{parameter} key", name, names)
         value = [value.get(name, 1.0 if is_weight else 0.0) for name in names]
-    array = as_floats(owner, parameter, value)
+    array = _as_floats(owner, parameter, value)
     N = batch.N
     K = batch.K
     if array.ndim == 0:
@@ -581,7 +477,7 @@ def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
 # ----------------------------------------------------------------------------------------------------------- the gates
 
 
-def _move_gates(
+def move_gates(
     owner: str,
     batch: ScoreBatch,
     global_quality: Sequence[str | int],
@@ -648,9 +544,9 @@ def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) 
 
 def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
     """Attributes (…, D) with the leading shape of the scores → (M, D), sorted by group."""
-    array = as_floats(owner, "attributes", attributes)
+    array = _as_floats(owner, "attributes", attributes)
     remedy = "For one attribute per rollout add an axis: attributes[..., None]."
-    attributes_MD = _align_with_scores(owner, batch, array, "attributes", "D", remedy)
+    attributes_MD = align_with_scores(owner, batch, array, "attributes", "D", remedy)
     is_wrong = ~((array >= 0.0) & (array < np.inf))
     if is_wrong.any():
         index = np.argwhere(is_wrong)[0]
@@ -660,7 +556,7 @@ def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.
     return attributes_MD
 
 
-def _align_with_scores(
+def align_with_scores(
     owner: str, batch: ScoreBatch, array: np.ndarray, name: str, letter: str, remedy: str
 ) -> np.ndarray:
     """An array with the leading shape of the scores and one more axis → (M, …), sorted by group."""

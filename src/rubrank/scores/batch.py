@@ -14,7 +14,7 @@ Array names end in the letters of their axes: M rollouts, N groups, K ranked cri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,10 +23,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, counted
-from rubrank.scores.arrays import batch_from_arrays, plain_weights
+from rubrank.scores.arrays import (
+    align_with_scores,
+    check_names,
+    constant_rows,
+    is_named_frame,
+    move_gates,
+    plain_weights,
+    read_attributes,
+    read_criteria,
+    read_frame,
+    read_per_criterion,
+    sort_rows,
+    with_directions,
+    with_domains,
+)
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.outcomes import Cells, was_compared, win_rates
-from rubrank.scores.probabilities import ProbabilityCells
+from rubrank.scores.outcomes import Cells, check_comparisons, was_compared, win_rates
+from rubrank.scores.probabilities import ProbabilityCells, read_probabilities
 
 
 # Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable all the same.
@@ -102,26 +116,73 @@ class ScoreBatch:
         attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.outcomes`.
         probabilities: how sure scores are, by criterion: {value: probability} or None for each rollout.
         """
-        return batch_from_arrays(
-            cls,
-            owner,
-            scores,
-            groups=groups,
-            criteria=criteria,
-            weights=weights,
-            margins=margins,
-            directions=directions,
-            domains=domains,
-            global_quality=global_quality,
-            low_quality=low_quality,
-            gates=gates,
-            gate_criteria=gate_criteria,
-            attributes=attributes,
-            attribute_names=attribute_names,
-            outcomes=outcomes,
-            probabilities=probabilities,
-            own=own,
+        if is_named_frame(scores):
+            frame = read_frame(owner, scores, groups, criteria, attributes)
+            scores = frame.scores
+            groups = frame.groups
+            criteria = frame.criteria
+            attributes = frame.attributes
+            attribute_names = attribute_names or frame.attribute_names
+        rows = sort_rows(owner, scores, groups)
+        data = read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
+        is_named = criteria is not None
+        if directions is not None:
+            data = with_directions(owner, data, directions, is_named)
+        if domains is not None:
+            data = with_domains(owner, data, domains, is_named)
+        names = None
+        if is_named:
+            names = [criterion.name for criterion in data]
+            if weights is None:
+                weights = np.array([criterion.weight for criterion in data], dtype=float)
+            if margins is None:
+                margins = np.array([criterion.margin for criterion in data], dtype=float)
+        ones, zeros = constant_rows(len(data))
+        batch = cls(
+            rows.scores_MK,
+            rows.starts,
+            data,
+            ones,
+            zeros,
+            rows.labels,
+            shape=rows.shape,
+            order=rows.order,
+            named=is_named,
+            declared=False,
         )
+        if weights is not None:
+            batch.weights_NK = read_per_criterion(owner, "weights", weights, names, batch)
+        if margins is not None:
+            batch.margins_NK = read_per_criterion(owner, "margins", margins, names, batch)
+        if own is not None:
+            if len(own) != batch.N:
+                allowed = f"{batch.N}, one per group"
+                raise InvalidInput(owner, "own", allowed, str(len(own)), "List them in order.")
+            batch.own = tuple(map(tuple, own))
+        for name, value in (("outcomes", outcomes), ("probabilities", probabilities)):
+            if value is not None and not isinstance(value, Mapping):
+                got = type(value).__name__
+                raise InvalidInput(owner, name, "a mapping from criteria", got, "See help(fuse).")
+        if outcomes:
+            batch.outcomes = check_comparisons(owner, outcomes, batch, names)
+        if probabilities:
+            batch.probabilities = read_probabilities(owner, probabilities, batch, names)
+        if attributes is not None:
+            batch.attributes_MD = read_attributes(owner, batch, attributes)
+            if attribute_names is not None and len(attribute_names):
+                D = batch.attributes_MD.shape[1]
+                check_names(owner, "attribute_names", attribute_names, D, "attribute")
+                batch.attribute_names = tuple(attribute_names)
+        if gates is not None:
+            gates = np.asarray(gates, dtype=float)
+            remedy = "One column per gate."
+            batch.gates_MC = align_with_scores(owner, batch, gates, "gates", "C", remedy)
+            batch.gate_criteria = read_criteria(
+                owner, "gate_criteria", gate_criteria, batch.gates_MC.shape[1], "global_quality"
+            )
+        if global_quality or low_quality:
+            return move_gates(owner, batch, global_quality, low_quality)
+        return batch
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.scores_MK), 'rollout')} in {counted(self.N, 'group')}"
