@@ -261,7 +261,14 @@ def check_output_path(
     if target.is_dir():
         raise InvalidInput(owner, option, "a file", f"the folder {path}", "")
     for source in inputs:
-        if isinstance(source, str | Path) and _is_same_file(target, Path(source)):
+        if not isinstance(source, str | Path):
+            continue
+        is_same_file = False
+        with suppress(
+            OSError, ValueError
+        ):  # the source may be a pattern or a name that does not exist
+            is_same_file = target.exists() and target.samefile(source)
+        if is_same_file:
             raise InvalidInput(owner, option, "another file than the input", str(path), "")
     if target.is_file() and not force:
         raise InvalidInput(
@@ -273,13 +280,6 @@ def check_output_path(
 
 def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _is_same_file(target: Path, source: Path) -> bool:
-    try:
-        return target.exists() and target.samefile(source)
-    except (OSError, ValueError):
-        return False
 
 
 def check_folder(path: Path, *, owner: str, what: str) -> None:

@@ -140,26 +140,53 @@ class Gate:
         """
         reward = np.asarray(rewards, dtype=float)
         score = np.asarray(scores, dtype=float)
-        self._check_rewards(reward, score)
+        if score.shape[:-1] != reward.shape or score.ndim == 0:
+            allowed = f"of shape {reward.shape} with the criteria last"
+            raise InvalidInput("Gate", "scores", allowed, f"shape {score.shape}", "")
+        if not (reward >= 0.0).all():
+            allowed = "numbers ≥ 0: a factor would shrink a negative reward towards the good ones"
+            got = f"{reward[~(reward >= 0.0)].flat[0]:g}"
+            remedy = "Stretch them to [0, 1] within the group first."
+            raise InvalidInput("Gate", "rewards", allowed, got, remedy)
         is_missing = np.isnan(score)
         if asked is not None:
             is_missing = is_missing & asked
         hard_columns = self.columns(self.global_quality, score.shape[-1], criteria)
         soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
         columns = hard_columns + soft_columns
-        stopped_by = self._find_stops(score[..., hard_columns], is_missing[..., hard_columns])
-        low_quality = self._average_low_quality(
-            score[..., soft_columns], is_missing[..., soft_columns]
-        )
-        factor = self._soft_factor(low_quality)
+
+        # The hard gate: which criteria stop a rollout.
+        limit: Any = self.maximum
+        if isinstance(self.maximum, Mapping):
+            limit = [self.maximum.get(name, 1.0) for name in self.global_quality]
+        stopped_by = score[..., hard_columns] < np.asarray(limit)
+        if self.missing == "fail":
+            stopped_by = stopped_by | is_missing[..., hard_columns]
         passed = np.asarray(~stopped_by.any(-1))
+
+        # The soft gate: the mean of the low-quality scores, NaN if there is none, and its factor.
+        soft = score[..., soft_columns]
+        is_wrong = (soft < 0.0) | (soft > 1.0)
+        if is_wrong.any():
+            index = tuple(np.argwhere(is_wrong)[0])
+            parameter = f"low-quality criterion {self.low_quality[index[-1]]!r}"
+            remedy = "Scale it, or reverse it if lower is better."
+            got = f"{soft[index]:g}"
+            raise InvalidInput("Gate", parameter, "in [0, 1], 1 = clean", got, remedy)
+        if self.missing == "fail":
+            soft = np.where(is_missing[..., soft_columns], 0.0, soft)
+        count = (~np.isnan(soft)).sum(-1)
+        total = np.nan_to_num(soft, nan=0.0).sum(-1)
+        low_quality = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
+        softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
+        factor = np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
+
         lifted = reward
         if columns and self.lift:
-            is_gated = (
-                np.ones(reward.shape, bool)
-                if asked is None
-                else np.asarray(asked[..., columns].any(-1))
-            )
+            is_gated = np.ones(reward.shape, bool)
+            if asked is not None:
+                is_gated = np.asarray(asked[..., columns].any(-1))
             lifted = self._lift(reward, passed, starts, is_gated)
         return GateResult(
             reward=np.where(passed, factor * lifted, 0.0),
@@ -170,37 +197,6 @@ class Gate:
             missing=is_missing[..., columns].sum(-1),
             lifted=lifted,
         )
-
-    def _find_stops(self, hard: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
-        """(…, number of global-quality criteria): which of them stop a rollout."""
-        limit: Any = self.maximum
-        if isinstance(self.maximum, Mapping):
-            limit = [self.maximum.get(name, 1.0) for name in self.global_quality]
-        is_below = hard < np.asarray(limit)
-        return is_below | is_missing if self.missing == "fail" else is_below
-
-    def _average_low_quality(self, soft: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
-        """Mean of the low-quality scores of each rollout; NaN if it has none."""
-        is_wrong = (soft < 0.0) | (soft > 1.0)
-        if is_wrong.any():
-            index = tuple(np.argwhere(is_wrong)[0])
-            parameter = f"low-quality criterion {self.low_quality[index[-1]]!r}"
-            remedy = "Scale it, or reverse it if lower is better."
-            raise InvalidInput(
-                "Gate", parameter, "in [0, 1], 1 = clean", f"{soft[index]:g}", remedy
-            )
-        if self.missing == "fail":
-            soft = np.where(is_missing, 0.0, soft)
-        count = (~np.isnan(soft)).sum(-1)
-        return np.where(
-            count > 0, np.nan_to_num(soft, nan=0.0).sum(-1) / np.maximum(count, 1), np.nan
-        )
-
-    def _soft_factor(self, low_quality: np.ndarray) -> np.ndarray:
-        """The factor for each mean of low-quality scores; 1 for NaN."""
-        t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
-        softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
-        return np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
 
     def _lift(
         self,
@@ -242,19 +238,6 @@ class Gate:
             columns.append(k)
         return columns
 
-    def _check_rewards(self, reward: np.ndarray, score: np.ndarray) -> None:
-        if score.shape[:-1] != reward.shape or score.ndim == 0:
-            allowed = f"of shape {reward.shape} with the criteria last"
-            raise InvalidInput("Gate", "scores", allowed, f"shape {score.shape}", "")
-        if not (reward >= 0.0).all():
-            raise InvalidInput(
-                "Gate",
-                "rewards",
-                "numbers ≥ 0: a factor would shrink a negative reward towards the good ones",
-                f"{reward[~(reward >= 0.0)].flat[0]:g}",
-                "Stretch them to [0, 1] within the group first.",
-            )
-
 
 @dataclass(frozen=True)
 class Gated:
@@ -293,9 +276,8 @@ class Gated:
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
-        batch = (
-            batch.without_penalties()
-        )  # they act through the factor; ranking them too would count them twice
+        # Penalties act through the factor; ranking them too would count them twice.
+        batch = batch.without_penalties()
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details
@@ -309,19 +291,14 @@ class Gated:
             details = {**details, "stretched": values_M}
         elif fused.control is not None and self.bounded and fused.fit is None:
             values_M = _fit_into_unit(values_M, batch)
-        elif not is_from_library(
-            self.rule
-        ):  # a user's rule may claim to be bounded and still return negative values
+        else:
+            # A rule of the library may fall below 0 by rounding; a user's rule may claim to be bounded and not be.
             lowest = values_M.min(initial=0.0)
-            if lowest < -_ROUNDING:
+            if lowest < -_ROUNDING and not is_from_library(self.rule):
                 allowed = "from 0 to 1, as its `bounded` says"
-                raise InvalidInput(
-                    f"rule {self.rule.name!r}",
-                    "the value",
-                    allowed,
-                    f"{lowest:g}",
-                    "Set bounded = False.",
-                )
+                owner = f"rule {self.rule.name!r}"
+                remedy = "Set bounded = False."
+                raise InvalidInput(owner, "the value", allowed, f"{lowest:g}", remedy)
         gate = replace(
             self.gate,
             global_quality=tuple(

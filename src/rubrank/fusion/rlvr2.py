@@ -48,7 +48,6 @@ from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.control import (
-    AttributeControl,
     BatchEstimate,
     control_attributes,
     estimate_attributes,
@@ -211,31 +210,15 @@ class RLVR2:
         return self.fuse(batch, None)
 
     def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
-        """Fuse with weights_NK, or with the batch's own weights if that is None."""
-        used_NK = batch.weights_NK if weights_NK is None else weights_NK
-        fit, control = self._fit(batch, used_NK)
-        if self.scale == "ranking":
-            return Fused(batch, self.name, fit.ranking_M, weights_NK, fit=fit, control=control)
-        # Advantages: divided by the sd that a strict order on all criteria alike would have; see the formula above.
-        model: Any = STRICT_ORDER if self.wins == "graded" else find_model(self.model)
-        references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
-        sd_N = np.array([reference.sd for reference in references])
-        span_N = np.array([reference.span for reference in references])
-        asked_weights_NK = np.where(batch.scored_NK, used_NK, 0.0)
-        norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
-        unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
-        advantage_M = subtract_mean(fit.fused_M / unit_N[batch.group_of_row], batch)
-        details = {"reference_span": span_N / sd_N}
-        return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
+        """Fit utilities, adjust them for attributes, scale them by `span`, and add them up.
 
-    def _fit(
-        self, batch: ScoreBatch, weights_NK: np.ndarray
-    ) -> tuple[Fit, AttributeControl | None]:
-        """Utilities, adjusted for attributes, scaled by `span`, and added up with these weights."""
+        weights_NK: None stands for the batch's own weights.
+        """
         from rubrank.fusion.models.shapes import (
-            combine,
-        )  # loads numba, which `import rubrank` should not
+            combine,  # loads numba, which `import rubrank` should not
+        )
 
+        used_NK = batch.weights_NK if weights_NK is None else weights_NK
         soft = self._find_soft_cells(batch)
         u_MK = self._fit_utilities(batch, soft)
         values_MK = u_MK
@@ -251,14 +234,23 @@ class RLVR2:
         if self.adjusts(batch) and self.wins == "graded":
             control = control_linearly(self, batch, values_MK)
             values_MK = control.values_MK
-        if weights_NK is batch.weights_NK:
-            weights_NK = batch.plain_weights_NK  # cached
-        else:
-            weights_NK = plain_weights(weights_NK)
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
-        combine(values_MK, batch.starts, weights_NK, fused_M, ranking_M)
-        return Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft), control
+        combine(values_MK, batch.starts, plain_weights(used_NK), fused_M, ranking_M)
+        fit = Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft)
+        if self.scale == "ranking":
+            return Fused(batch, self.name, ranking_M, weights_NK, fit=fit, control=control)
+        # Advantages: divided by the sd that a strict order on all criteria alike would have; see the formula above.
+        model: Any = STRICT_ORDER if self.wins == "graded" else find_model(self.model)
+        references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
+        sd_N = np.array([reference.sd for reference in references])
+        span_N = np.array([reference.span for reference in references])
+        asked_weights_NK = np.where(batch.scored_NK, used_NK, 0.0)
+        norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
+        unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
+        advantage_M = subtract_mean(fused_M / unit_N[batch.group_of_row], batch)
+        details = {"reference_span": span_N / sd_N}
+        return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
 
     def _find_soft_cells(self, batch: ScoreBatch) -> Cells:
         """The outcomes of uncertain verdicts; none if outcomes are hard."""

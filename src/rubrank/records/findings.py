@@ -95,8 +95,12 @@ def find_findings(
     results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS
 ) -> list[Finding]:
     """The findings about fused batches or about records, most important first."""
+    listed = [results] if isinstance(results, Fused) else list(results)
+    groups = sum(len(result) if isinstance(result, Fused) else 1 for result in listed)
+    if groups < LEAST_GROUPS:
+        return []
     counts = FindingCounts()
-    for result in [results] if isinstance(results, Fused) else results:
+    for result in listed:
         if isinstance(result, GroupRecord):
             counts.add(result)
             continue

@@ -29,7 +29,6 @@ from rubrank.scores.arrays import (
     constant_rows,
     is_named_frame,
     move_gates,
-    plain_weights,
     read_attributes,
     read_criteria,
     read_frame,
@@ -251,11 +250,6 @@ class ScoreBatch:
             return None
         is_lower = self.read(lambda criterion: criterion.direction == "lower")
         return is_lower if is_lower.any() else None
-
-    @cached_property
-    def plain_weights_NK(self) -> np.ndarray:
-        """The weights, scaled if they could overflow: only their ratios count."""
-        return plain_weights(self.weights_NK)
 
     @cached_property
     def oriented_MK(self) -> np.ndarray:

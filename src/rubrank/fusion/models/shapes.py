@@ -25,7 +25,6 @@ scores (a group on a criterion), S shapes, n rollouts in sorted order, p those w
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -311,24 +310,15 @@ class _Classes:
         self.sign_ll = wins_ll - wins_ll.T
 
 
-class _SameModel:
-    """A cache key that identifies a model object; users' models need not be hashable."""
-
-    def __init__(self, model: UtilityModel) -> None:
-        self.model = model
-
-    def __hash__(self) -> int:
-        return id(self.model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameModel) and other.model is self.model
-
-
-@lru_cache(maxsize=_MOST_TABLES)
-def _make_table(key: _SameModel, prior: float) -> ShapeTable:
-    return ShapeTable(key.model, prior)
+_tables: dict[tuple[int, float], ShapeTable] = {}
+"""(id of the model, prior) → its table. A table holds its model, so no other model can get the same id."""
 
 
 def shape_table(model: UtilityModel, prior: float) -> ShapeTable:
     """The table of a model under a prior, made when it is first needed."""
-    return _make_table(_SameModel(model), prior)
+    key = (id(model), prior)
+    table = _tables.pop(key, None) or ShapeTable(model, prior)
+    _tables[key] = table  # as the latest one: the first is the one that was not used for longest
+    while len(_tables) > _MOST_TABLES:
+        _tables.pop(next(iter(_tables)), None)
+    return table
