@@ -70,7 +70,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert address.startswith("http://"), log.read_text()[-2000:]
         yield address
         server.stdin.close()  # it ends with its input
-        assert server.wait(timeout=30) == 0
+        assert server.wait(timeout=300) == 0
     assert "Traceback" not in log.read_text()
 
 
