@@ -19,6 +19,10 @@ rollouts of a pair are there. Only judges that rank lists, and fusion, wait for 
 below `size` are places in the group, so that pairs and records do not depend on the order of arrival; other members
 take the first free place.
 
+A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
+remembered for `keep` seconds after they are scored; if the same keys return sooner, put the step into the key.
+Rules that look at a whole batch see one group at a time here.
+
 `ArrivingGroup` grades a group whose rollouts arrive one by one:
 
     group = ArrivingGroup(engine, group_id, rubric, size=2)
@@ -28,10 +32,6 @@ take the first free place.
 
 The time between the first and the last rollout is hidden behind generation: `Graded.hidden` says how much judging was
 hidden, `Graded.seconds` how much was waited for. Identical rollouts are graded once.
-
-A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
-remembered for `keep` seconds after they are scored; if the same keys return sooner, put the step into the key.
-Rules that look at a whole batch see one group at a time here.
 """
 
 from __future__ import annotations

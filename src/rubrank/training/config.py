@@ -94,7 +94,11 @@ def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
 
 
 def load_engine(
-    source: RewardEngine | str | Path | None, owner: str, *, process: str = ""
+    source: RewardEngine | str | Path | None,
+    owner: str,
+    *,
+    process: str = "",
+    passes_step: bool = True,
 ) -> tuple[RewardEngine, str]:
     """An engine, and the column in which a row has its own rubric.
 
@@ -103,12 +107,19 @@ def load_engine(
     owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, so a rule with a memory
         causes a warning, and attributes are controlled only if the configuration names them.
     process: added to the name of the records file, if several processes write records.
+    passes_step: False if the trainer does not say which step it is: controls that start later are then refused.
     """
     if isinstance(source, RewardEngine):
-        source.leave_out_default_control()
-        warn_if_stateful(source, owner)
-        return source, "rubric"
-    return _load_engine_once(str(source or os.environ.get(VARIABLE) or ""), owner, process)
+        engine = source
+        rubric_column = "rubric"
+        engine.leave_out_default_control()
+        warn_if_stateful(engine, owner)
+    else:
+        path = str(source or os.environ.get(VARIABLE) or "")
+        engine, rubric_column = _load_engine_once(path, owner, process)
+    if not passes_step:
+        refuse_late_controls(engine, owner)
+    return engine, rubric_column
 
 
 @lru_cache(maxsize=8)

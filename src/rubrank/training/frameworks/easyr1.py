@@ -19,7 +19,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, make_query
 
@@ -38,8 +38,7 @@ def compute_score(
     **_: Any,
 ) -> list[dict[str, float]]:
     """A score for every row. most_tokens: the limit of a response; one of that length was cut off."""
-    engine, rubric_column = load_engine(rubrank, _OWNER)
-    refuse_late_controls(engine, _OWNER)
+    engine, rubric_column = load_engine(rubrank, _OWNER, passes_step=False)
     if engine.remembers:
         allowed = "one without a memory: EasyR1 does not say when it validates"
         raise InvalidInput(_OWNER, "rule", allowed, repr(engine.rule.name), "")

@@ -35,7 +35,7 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.training.barrier import Barrier
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion, make_query
 from rubrank.training.rollouts import normalize_finish_reason
@@ -59,8 +59,7 @@ class RubricVerifier:
         timeout: float = 3600.0,
         train: bool = True,
     ) -> None:
-        self.engine, self._rubric_column = load_engine(engine, OWNER)
-        refuse_late_controls(self.engine, OWNER)
+        self.engine, self._rubric_column = load_engine(engine, OWNER, passes_step=False)
         self.barrier = Barrier(self.engine, num_rollouts_per_prompt, timeout=timeout)
         self.train = train
 

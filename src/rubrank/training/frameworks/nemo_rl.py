@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput
 from rubrank.training.barrier import Barrier
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import StepRewards
 from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.queries import Completion, make_query, split_prompt
@@ -47,8 +47,7 @@ class RubricEnvironment:
     """An environment of NeMo-RL; a plain class, to be wrapped by `ray.remote`."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        self.engine, self._rubric_column = load_engine(cfg.get("config"), _OWNER)
-        refuse_late_controls(self.engine, _OWNER)
+        self.engine, self._rubric_column = load_engine(cfg.get("config"), _OWNER, passes_step=False)
         self.size = int(cfg.get("num_generations") or 0)
         self.train = bool(cfg.get("train", True))
         if self.size < 1:

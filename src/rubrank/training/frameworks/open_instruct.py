@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_group, make_query
 from rubrank.training.rollouts import normalize_finish_reason
@@ -35,8 +35,7 @@ def reward_function(
 
     n: samples per prompt, needed if prompts with the same text may follow each other. train: False for an evaluation.
     """
-    reward_engine, rubric_column = load_engine(engine, _OWNER)
-    refuse_late_controls(reward_engine, _OWNER)
+    reward_engine, rubric_column = load_engine(engine, _OWNER, passes_step=False)
     calls = count()
 
     async def reward_fn(

@@ -31,7 +31,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.barrier import ArrivingGroup
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
@@ -64,8 +64,9 @@ class RubricAgent:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Several actors sample, each in a process of its own with records of its own.
         process = f"{socket.gethostname()}-{os.getpid()}"
-        self.engine, self._rubric_column = load_engine(self.config, _OWNER, process=process)
-        refuse_late_controls(self.engine, _OWNER)
+        self.engine, self._rubric_column = load_engine(
+            self.config, _OWNER, process=process, passes_step=False
+        )
         self._entering: dict[Hashable, _Siblings] = {}
         self._groups = count()
         super().__init__(*args, **kwargs)

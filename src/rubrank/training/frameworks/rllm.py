@@ -23,7 +23,7 @@ import numpy as np
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, make_group, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
@@ -40,8 +40,7 @@ def estimator(
     report: Callable[[StepRewards], None] | None = None,
 ) -> Callable[..., Any]:
     """An estimator that rewards by a rubric and returns the advantages of `base`. report: for logs."""
-    reward_engine, rubric_column = load_engine(engine, _OWNER)
-    refuse_late_controls(reward_engine, _OWNER)
+    reward_engine, rubric_column = load_engine(engine, _OWNER, passes_step=False)
     calls = count()
 
     def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.training.config import load_engine, refuse_late_controls
+from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
@@ -54,8 +54,7 @@ def group_reward(
     rubric_column: the key of a row's `info` with its own rubric; by default the configuration's, or "rubric".
     name: among the metrics of verifiers. report: called with the result of each group, for logs.
     """
-    reward_engine, configured_column = load_engine(engine, _OWNER)
-    refuse_late_controls(reward_engine, _OWNER)
+    reward_engine, configured_column = load_engine(engine, _OWNER, passes_step=False)
     column = rubric_column or configured_column
     calls = count()
 

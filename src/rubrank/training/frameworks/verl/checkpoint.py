@@ -8,6 +8,16 @@ When a step fails, an ordinary checkpoint of verl would be wrong: the data loade
 the step. So the state of the loader before the step is saved. Asynchronous modes save their queue; there, prompts that
 were taken from the loader and not trained on are put back into the queue, to be sampled again.
 
+`SavesFirst` overrides these methods of verl's v1 trainer:
+
+    on_step_begin                    remembers the state of the data loader
+    _submit_batch_to_rollout         remembers the prompts that are in flight (asynchronous modes)
+    on_sample_begin, on_sample_end   remember whether the servers are sampling; the end raises an outage of the barrier
+    _add_prompts_to_generate         raises an outage of the barrier, before lost groups are replaced
+    on_step_end                      the step is done: this is the one to save
+    fit                              saves that step if the judges end the run
+    _reissue_inflight_prompts        in the resumed run: prompts that may not have been judged are sampled again
+
 Errors of `RubricScores` are raised by the trainer itself. `RubricBarrier` raises in an actor; verl then loses the
 rollouts of a group and learns nothing about the reason. So the trainer asks the actor, after sampling and before it
 replaces lost groups, which it would do until the judges answer again.
