@@ -146,9 +146,8 @@ class Verifier:
             for p in list(inspect.signature(self.function).parameters.values())[1:]
             if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "compat"
         }
-        with (
-            warnings.catch_warnings()
-        ):  # a parameter may be called `schema` or `copy`, as pydantic's own methods are
+        # A parameter may be called `schema` or `copy`, as pydantic's own methods are.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
             return create_model(f"{self.name} parameters", __base__=_Parameters, **fields)
 

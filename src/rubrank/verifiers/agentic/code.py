@@ -169,8 +169,10 @@ def code_passes(
     lines: list[dict[str, Any]] = []
     try:
         if calls:
-            lines = _run_calls(work, calls, options)
+            lines = run_tests(work, calls, options)
         stopped = options.stop and not all(line["passed"] for line in lines)
+        if not stopped:  # the sandbox may have ended early: later tests keep their numbers
+            lines += [{"passed": False, "why": "was not finished"}] * (len(calls) - len(lines))
         if programs and not stopped:
             lines += _run_programs(work, programs, options, compare, tolerance)
     except InvalidInput as error:
@@ -225,15 +227,6 @@ def _find_work(
     if isinstance(patched, str):
         return Verdict(0.0, patched)
     return Work(None, module, {**patched, **originals}, files, test_names)
-
-
-def _run_calls(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> list[dict[str, Any]]:
-    """One line per test that calls the code; shorter only if it stopped at a failure."""
-    lines = run_tests(work, jobs, options)
-    stopped = options.stop and lines and not lines[-1]["passed"]
-    if not stopped:  # the sandbox may have ended early: later jobs keep their numbers
-        lines += [{"passed": False, "why": "was not finished"}] * (len(jobs) - len(lines))
-    return lines
 
 
 def _run_programs(

@@ -350,20 +350,15 @@ def _find_place(
             ):
                 place = None
         else:
-            place = _find_nearest(lines, needle, first, expected + head, steps)
+            target = expected + head
+            if target >= first and _matches_at(lines, needle, target):
+                place = target
+            else:
+                places = _find_matches(lines, needle, first, steps)
+                place = min(places, key=lambda at: abs(at - target), default=None)
         if place is not None:
             return place, head, tail
     return None
-
-
-def _find_nearest(
-    lines: list[str], needle: list[str], first: int, target: int, steps: list[int]
-) -> int | None:
-    if target >= first and _matches_at(lines, needle, target):
-        return target
-    return min(
-        _find_matches(lines, needle, first, steps), key=lambda at: abs(at - target), default=None
-    )
 
 
 def _matches_at(lines: list[str], needle: list[str], place: int) -> bool:

@@ -50,10 +50,8 @@ def word_count_range(
     """
     words = _RUN.findall(text.raw) if compat == "upstream" else text.words
     count = len(words)
-    return (
-        min_words <= count <= max_words,
-        f"{count} words found, {min_words} to {max_words} required",
-    )
+    reason = f"{count} words found, {min_words} to {max_words} required"
+    return min_words <= count <= max_words, reason
 
 
 @ifbench("count:unique_word_count")
@@ -318,9 +316,8 @@ def overlap(
     if not answer:
         return False, "the answer has no trigram"
     share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
-    return abs(
-        share - percentage
-    ) <= 2, f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
+    reason = f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
+    return abs(share - percentage) <= 2, reason
 
 
 def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
@@ -423,8 +420,8 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
             return False, "fewer than two sentences found"
     for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
         if next_size - size != small_n:
-            return (
-                False,
-                f"sentence {number} has {size} words, the next {next_size}; {small_n} more required",
+            reason = (
+                f"sentence {number} has {size} words, the next {next_size}; {small_n} more required"
             )
+            return False, reason
     return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"

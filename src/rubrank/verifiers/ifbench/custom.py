@@ -13,7 +13,7 @@ import io
 import re
 import string
 import unicodedata
-from datetime import date
+from calendar import monthrange
 from itertools import pairwise
 
 from rubrank.texts.lexicon import read_names
@@ -29,6 +29,7 @@ _OPTION_UPSTREAM = re.compile(r"[A-Ea-e][.|)]\s*\w")
 _QUESTION = re.compile(r"\W{0,6}Question\b\W{0,3}\d{0,3}\W{0,6}")
 _OPTION = re.compile(r"\W{0,4}[A-Ea-e1-5][.):]\W{0,4}\w")
 _ITEM_MARK = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])?\s*")
+_LONG_MONTHS_UPSTREAM = (1, 3, 5, 7, 8, 10, 12)
 _ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
 _FORGOTTEN_UPSTREAM = "Kyiv"
 _CSV_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -61,7 +62,10 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: the topic; text after the last option.
     """
     if compat == "upstream":
-        questions = _split_questions_upstream(text.raw)
+        questions = []
+        if text.raw.startswith("Question"):
+            parts = _QUESTION_UPSTREAM.split(text.raw)
+            questions = [part.strip() for part in parts if part.strip()]
         option_mark = _OPTION_UPSTREAM
     else:
         questions = _split_questions(text)
@@ -76,12 +80,6 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
         sizes.append(size)
     is_growing = all(size < next_size for size, next_size in pairwise(sizes))
     return is_growing, f"the questions have {sizes} characters"
-
-
-def _split_questions_upstream(raw: str) -> list[str]:
-    if not raw.startswith("Question"):
-        return []
-    return [part.strip() for part in _QUESTION_UPSTREAM.split(raw) if part.strip()]
 
 
 def _split_questions(text: Text) -> list[str]:
@@ -152,10 +150,8 @@ def word_reverse(text: Text) -> Answer:
     """
     backwards = " ".join(reversed(remove_punctuation(text.raw.lower()).split()))
     is_named = "bald eagle" in backwards
-    return (
-        is_named,
-        f"read backwards, {'it names' if is_named else 'it does not name'} the bald eagle",
-    )
+    reason = f"read backwards, {'it names' if is_named else 'it does not name'} the bald eagle"
+    return is_named, reason
 
 
 @ifbench("custom:character_reverse")
@@ -221,28 +217,20 @@ def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: "12 April 1796"; 1805-02-30; month 00, day 00 and 29 February of any year, which upstream accepts.
     Not covered: whether there was a battle.
     """
-    is_date = _is_date_upstream if compat == "upstream" else _is_date
     for item in text.raw.strip().split(","):
         parts = _DATE.match(item.strip())
         if not parts:
             return False, f"{item.strip()[:40]!r} is no date of the form YYYY-MM-DD"
         year, month, day = map(int, parts.groups())
-        if not 1769 <= year <= 1821 or not is_date(year, month, day):
+        if compat == "upstream":
+            # The public checker accepts month 0, day 0, and 29 February of any year.
+            most_days = {0: 99, 2: 29}.get(month, 31 if month in _LONG_MONTHS_UPSTREAM else 30)
+            is_date = month <= 12 and day <= most_days
+        else:
+            is_date = 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
+        if not 1769 <= year <= 1821 or not is_date:
             return False, f"{item.strip()!r} is no such date"
     return True, "dates only"
-
-
-def _is_date(year: int, month: int, day: int) -> bool:
-    try:
-        date(year, month, day)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_date_upstream(_: int, month: int, day: int) -> bool:
-    most_days = (99, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-    return month <= 12 and day <= most_days[month]
 
 
 @ifbench("repeat:repeat_change")

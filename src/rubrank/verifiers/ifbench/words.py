@@ -211,10 +211,8 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     for word, next_word in pairwise(words):
         parity = count_syllables(word) % 2
         if parity == count_syllables(next_word) % 2:
-            return (
-                False,
-                f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number",
-            )
+            reason = f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number"
+            return False, reason
     return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
 
 
@@ -306,9 +304,8 @@ def keywords_specific_position(
     word, problem = word_at(text, n, m, compat)
     if word is None:
         return False, problem
-    return _is_same_word(
-        word, keyword
-    ), f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
+    reason = f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
+    return _is_same_word(word, keyword), reason
 
 
 def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:

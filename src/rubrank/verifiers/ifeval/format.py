@@ -173,38 +173,23 @@ def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: JSON Lines.
     upstream: any JSON value passes, also a number or NaN.
     """
+    body = text.raw.strip()
     if compat == "upstream":
-        body = _remove_fence_upstream(text.raw)
-        parse_constant = None
-    else:
-        body = _remove_fence(text.raw)
-        parse_constant = refuse_constant
+        for prefix in ("```json", "```Json", "```JSON", "```"):
+            body = body.removeprefix(prefix)
+        body = body.removesuffix("```").strip()
+    elif len(body) >= 6 and body.startswith("```") and body.endswith("```"):
+        body = body[3:-3].strip()
+        if body[:4].lower() == "json":
+            body = body[4:]
     try:
-        value = json.loads(body, parse_constant=parse_constant)
+        value = json.loads(body, parse_constant=None if compat == "upstream" else refuse_constant)
     except RecursionError:
         return False, "nested too deeply"
     except ValueError as error:
         return False, f"not JSON: {error}"
     is_right = compat == "upstream" or isinstance(value, dict | list)
     return is_right, f"JSON of the type {type(value).__name__}"
-
-
-def _remove_fence(text: str) -> str:
-    """Return what stands in the code fence, if the whole text is one."""
-    body = text.strip()
-    if len(body) < 6 or not (body.startswith("```") and body.endswith("```")):
-        return body
-    inside = body[3:-3].strip()
-    if inside[:4].lower() == "json":
-        return inside[4:]
-    return inside
-
-
-def _remove_fence_upstream(text: str) -> str:
-    body = text.strip()
-    for prefix in ("```json", "```Json", "```JSON", "```"):
-        body = body.removeprefix(prefix)
-    return body.removesuffix("```").strip()
 
 
 _TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}
@@ -221,22 +206,22 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """
     first_mark, last_mark = _TITLE_MARKS[lang]
     for line in text.raw.split("\n"):
-        if first_mark in line:
-            title = _find_between(line, first_mark, last_mark, compat)
-            if title:
-                return True, f"title “{title[:60]}”"
+        if first_mark not in line:
+            continue
+        start = line.find(first_mark) + len(first_mark)
+        marks = first_mark[0] + last_mark[0]
+        title = ""
+        if compat == "upstream":
+            end = line.rfind(last_mark, start + 1)
+            if end >= 0:
+                title = line[start:end].strip(marks).strip()
+        else:
+            end = line.find(last_mark, start)
+            if end >= 0:
+                title = line[start:end].strip(marks + " \t")
+        if title:
+            return True, f"title “{title[:60]}”"
     return False, f"no title in {first_mark}…{last_mark}"
-
-
-def _find_between(line: str, first_mark: str, last_mark: str, compat: Compat) -> str:
-    """Return what stands between the marks, or ""."""
-    start = line.find(first_mark) + len(first_mark)
-    marks = first_mark[0] + last_mark[0]
-    if compat == "upstream":
-        end = line.rfind(last_mark, start + 1)
-        return line[start:end].strip(marks).strip() if end >= 0 else ""
-    end = line.find(last_mark, start)
-    return line[start:end].strip(marks + " \t") if end >= 0 else ""
 
 
 _OPTIONS = {
@@ -296,7 +281,7 @@ def _match_option(option: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){body}(?:[.。!！]|(?=[\s*_\"”»」')]*\Z))", re.IGNORECASE)
 
 
-_PLACEHOLDER = re.compile(r"\[[^\[\]\n]*\]")
+_PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # what a bracket follows is a link
 
 
 @instruction("detectable_content:number_placeholders", version=2)
@@ -317,7 +302,10 @@ def number_placeholders(
     if compat == "upstream":
         count = sum(map(_count_brackets, text.raw.split("\n")))
         return compare_count(count, "placeholder", "at least", num_placeholders)
-    count = sum(map(_is_placeholder, _PLACEHOLDER.finditer(text.raw)))
+    count = 0
+    for inside in _PLACEHOLDER.findall(text.raw):
+        is_box = inside.strip() in ("", "x", "X", "*")
+        count += not is_box and not inside.strip().isdigit()
     return compare_count(count, "placeholder", relation, num_placeholders)
 
 
@@ -332,12 +320,6 @@ def _count_brackets(line: str) -> int:
         count += 1
         start = line.find("[", end)
     return count
-
-
-def _is_placeholder(match: re.Match[str]) -> bool:
-    inside = match[0][1:-1].strip()
-    is_link = match.string[match.end() : match.end() + 1] == "("
-    return not is_link and inside not in ("", "x", "X", "*") and not inside.isdigit()
 
 
 _POSTSCRIPT = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}
@@ -373,10 +355,8 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     is_present = any(begins_line.match(pair) for pair in pairs)
     if not is_present and lines:
         is_present = within_line.search(lines[-1][-2000:]) is not None
-    return (
-        is_present,
-        f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}",
-    )
+    reason = f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}"
+    return is_present, reason
 
 
 # ---- commas, beginning and end, two answers in one ------------------------------------------------------------------
@@ -453,8 +433,13 @@ def end_checker(
     """
     body = text.raw.strip()
     phrase = end_phrase.strip()
-    if compat == "upstream":
-        is_right = _ends_with_upstream(body, phrase, lang)
+    if compat == "upstream" and lang == "ja":
+        is_right = body.strip("」』").endswith(phrase.strip("」』"))
+    elif compat == "upstream":
+        end = body.strip('"').lower()
+        if lang == "es":
+            end = end.removesuffix(".")
+        is_right = end.endswith(phrase.lower())
     else:
         end = body[-4 * len(phrase) - 200 :].rstrip(_AFTER_PHRASE)
         end = _normalize(end)
@@ -463,15 +448,6 @@ def end_checker(
         if not is_right and end.endswith((".", "。")):
             is_right = end[:-1].rstrip(_AFTER_PHRASE).endswith(expected)
     return is_right, f"ends with “{body[-60:]}”"
-
-
-def _ends_with_upstream(body: str, phrase: str, lang: Lang) -> bool:
-    if lang == "ja":
-        return body.strip("」』").endswith(phrase.strip("」』"))
-    end = body.strip('"').lower()
-    if lang == "es":
-        end = end.removesuffix(".")
-    return end.endswith(phrase.lower())
 
 
 @instruction("combination:repeat_prompt")

@@ -132,10 +132,8 @@ def letter_frequency(
         right = sum(
             holds(lower.count(char), let_relation, let_frequency) for char in string.ascii_lowercase
         )
-        return (
-            right >= 13,
-            f"{right} of 26 letters are right; the public checker draws one at random",
-        )
+        reason = f"{right} of 26 letters are right; the public checker draws one at random"
+        return right >= 13, reason
     count = lower.count(letter)
     if len(letter) == 1 and "ぁ" <= letter <= "ん":
         katakana = chr(ord(letter) + 96)
@@ -230,10 +228,8 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
         name = public_language(text if lang == "en" else text.lower())
-        return (
-            not name or name == lang,
-            f"case as required; language {name or 'not found'}, {lang} required",
-        )
+        reason = f"case as required; language {name or 'not found'}, {lang} required"
+        return not name or name == lang, reason
     detected, confidence = detect_language(text.lower())
     # Names and single words say too little about the language to fail an answer for it.
     is_doubtful = confidence < _SURE or (compat == "fixed" and len(text.split()) < 4)

@@ -122,10 +122,9 @@ def complex_bench(
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    alone: dict[
-        int, Verdict
-    ] = {}  # verdicts of the questions by themselves, decided only when needed
-    results: dict[int, Verdict] = {}  # the same with their prerequisites
+    # Verdicts of the questions by themselves, decided only when needed; and the same with their prerequisites.
+    alone: dict[int, Verdict] = {}
+    results: dict[int, Verdict] = {}
 
     def decide_alone(i: int) -> Verdict:
         if i not in alone:
@@ -145,7 +144,17 @@ def complex_bench(
             results[i] = undecided[0]
         else:
             results[i] = decide_alone(i)
-    return _summarize([results[i] for i in range(len(scoring_questions))])
+    broken: list[str] = []
+    for i in range(len(scoring_questions)):
+        verdict = results[i]
+        if verdict.value is None:
+            return missing(f"question {i}: {verdict.reason}")
+        if not verdict.value:
+            broken.append(f"question {i} ({verdict.reason})")
+    reason = f"{len(results) - len(broken)} of {len(results)} questions hold"
+    if broken:
+        reason += f"; not {'; '.join(broken[:3])}"
+    return 1 - len(broken) / len(results), reason
 
 
 def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
@@ -191,19 +200,6 @@ def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdic
     if verdict.value is None:
         return verdict
     return Verdict(float(verdict.value == criterion.domain.high), verdict.reason)
-
-
-def _summarize(results: Sequence[Verdict]) -> Answer:
-    for i, verdict in enumerate(results):
-        if verdict.value is None:
-            return missing(f"question {i}: {verdict.reason}")
-    broken = [
-        f"question {i} ({verdict.reason})" for i, verdict in enumerate(results) if not verdict.value
-    ]
-    reason = f"{len(results) - len(broken)} of {len(results)} questions hold"
-    if broken:
-        reason += f"; not {'; '.join(broken[:3])}"
-    return 1 - len(broken) / len(results), reason
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -324,9 +320,8 @@ def _passes_without_piece(rule: PieceRule) -> bool:
 
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     """The piece passes as it is, or without quotation marks around it."""
-    if (
-        compat == "upstream" and "None" in piece and not rule.extracted
-    ):  # "None" means "nothing found" there
+    # "None" means "nothing found" there.
+    if compat == "upstream" and "None" in piece and not rule.extracted:
         return Holds(_passes_without_piece(rule), "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)
     stripped = piece.strip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -88,24 +87,22 @@ def highlight_count(
     Fails: "2 * 3 * 4" (no highlight), `****` (nothing in it), bullets, code. "any" is all but brackets.
     Not covered: a highlight over several lines; one inside another counts once.
     """
-    prose = without_code(text.raw)
-    lines = "\n".join(_without_bullet(line) for line in prose.splitlines())
+    lines: list[str] = []
+    for line in without_code(text.raw).splitlines():
+        # What has stars but is no highlight: the star of a bullet, a horizontal rule.
+        if line.lstrip()[:2] in ("* ", "*\t"):
+            lines.append(line.lstrip()[2:])
+        elif not is_rule(line):
+            lines.append(line)
+    prose = "\n".join(lines)
     if kind != "any":
-        highlights = len(_HIGHLIGHTS[kind].findall(lines))
+        highlights = len(_HIGHLIGHTS[kind].findall(prose))
         return compare_range(highlights, f"{kind} highlight", relation, count, low, high)
     # Each kind is removed once it is counted, so that no highlight counts twice.
-    rest, stars = _STARS.subn(" ", lines)
+    rest, stars = _STARS.subn(" ", prose)
     rest, underscores = _UNDERSCORED.subn(" ", rest)
     marked = len(_HIGHLIGHTS["marked"].findall(rest))
     return compare_range(stars + underscores + marked, "highlight", relation, count, low, high)
-
-
-def _without_bullet(line: str) -> str:
-    """Remove what has stars but is no highlight: the star of a bullet, a horizontal rule."""
-    start = line.lstrip()
-    if start[:2] in ("* ", "*\t"):
-        return start[2:]
-    return "" if is_rule(line) else line
 
 
 @verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
@@ -126,37 +123,37 @@ def paragraph_count(
         separator, what is empty between two of them is none.
     Not covered: stanzas of verse (each is a paragraph).
     """
-    text = text.shown
+    raw = text.shown.raw
     if separator:
-        pieces = [p for p in text.raw.split(separator) if any(c.isalnum() for c in p)]
-        return compare_range(len(pieces), "paragraph", relation, count, low, high)
-    return compare_range(_count_paragraphs(text), "paragraph", relation, count, low, high)
+        number = sum(_WORDY.search(piece) is not None for piece in raw.split(separator))
+        return compare_range(number, "paragraph", relation, count, low, high)
+    raw = mark_titles(raw)
+    if has_fence(raw):
+        raw = _fill_blank_lines_in_code(raw)
+    blocks = Text(raw).paragraphs
+    if len(blocks) == 1:
+        lines = blocks[0].splitlines()
+        if all(_SENTENCE_END.search(line) and not is_item(line) for line in lines):
+            blocks = tuple(lines)
+    number = 0
+    was_list = False
+    for block in blocks:
+        lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
+        only_line = lines[0].strip() if len(lines) == 1 else ""
+        is_bold = only_line.startswith("**") and only_line.endswith("**")
+        is_title = is_bold and only_line.count("**") == 2
+        if is_title or not any(map(_WORDY.search, lines)):
+            continue
+        is_list = is_item(lines[0])
+        # Several blocks of list items in a row are one list.
+        if not (is_list and was_list):
+            number += 1
+        was_list = is_list
+    return compare_range(number, "paragraph", relation, count, low, high)
 
 
 _WORDY = re.compile(r"[^\W_]")
-
-
-def _count_paragraphs(text: Text) -> int:
-    text = Text(mark_titles(text.raw))
-    if has_fence(text.raw):
-        text = Text(_fill_blank_lines_in_code(text.raw))
-    blocks = text.paragraphs
-    if len(blocks) == 1:
-        lines = blocks[0].splitlines()
-        if all(_ends_like_sentence(line) and not is_item(line) for line in lines):
-            blocks = tuple(lines)
-    kinds = [kind for kind in map(_block_kind, blocks) if kind != "none"]
-    # Several blocks of list items in a row are one list.
-    continued_lists = sum(kind == next_kind == "list" for kind, next_kind in pairwise(kinds))
-    return len(kinds) - continued_lists
-
-
-def _block_kind(block: str) -> Literal["prose", "list", "none"]:
-    lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
-    is_title = len(lines) == 1 and _is_bold_title(lines[0])
-    if is_title or not any(_WORDY.search(line) for line in lines):
-        return "none"
-    return "list" if is_item(lines[0]) else "prose"
+_SENTENCE_END = re.compile(r"[.!?。！？…；：][ \t*_”’」』）)\"']*\Z")
 
 
 def _fill_blank_lines_in_code(raw: str) -> str:
@@ -170,17 +167,6 @@ def _fill_blank_lines_in_code(raw: str) -> str:
             line = "."
         lines.append(line)
     return "\n".join(lines)
-
-
-def _ends_like_sentence(line: str) -> bool:
-    return line.rstrip(" \t*_”’」』）)\"'").endswith(
-        (".", "!", "?", "。", "！", "？", "…", "；", "：")
-    )
-
-
-def _is_bold_title(line: str) -> bool:
-    line = line.strip()
-    return line.startswith("**") and line.endswith("**") and line.count("**") == 2
 
 
 @verifier("CaseFormat", family="format", domain=BINARY, version=1)
@@ -197,7 +183,11 @@ def case_format(
         nothing. Code and addresses are exempt; in title case so are words like "of".
     Not covered: names inside sentence case.
     """
-    prose = _select_scope(without_code(text.raw), scope)
+    prose = without_code(text.raw)
+    if scope != "text":
+        lines = [line for line in prose.splitlines() if line.strip()]
+        lines = list(filter(is_heading, lines)) if scope == "headings" else lines[:1]
+        prose = "\n".join(lines)
     letters = [char for char in prose if char.isupper() or char.islower() or char.istitle()]
     if not letters:
         return False, "no letters that have case"
@@ -205,19 +195,18 @@ def case_format(
         with_case = [char for char in letters if char.lower() != char.upper()]
         wrong = sum(char.islower() if case == "upper" else not char.islower() for char in with_case)
         return not wrong, f"{wrong} of {len(letters)} letters are not {case} case"
-    bad = _find_uncapitalised(prose, case)
+    if case == "sentence":
+        bad = [match[1] for match in _SENTENCE_START.finditer(prose) if match[1].islower()]
+    else:
+        bad = []
+        for line in prose.splitlines():
+            for position, word in enumerate(_LATIN_WORD.findall(line)):
+                may_be_small = position > 0 and word in _MINOR
+                if word[0].islower() and not may_be_small:
+                    bad.append(word)
     if bad:
         return False, f"not capitalised: {', '.join(map(repr, bad[:5]))}"
     return True, f"all in {case} case"
-
-
-def _select_scope(prose: str, scope: str) -> str:
-    if scope == "text":
-        return prose
-    lines = [line for line in prose.splitlines() if line.strip()]
-    if scope == "headings":
-        return "\n".join(filter(is_heading, lines))
-    return lines[0] if lines else ""
 
 
 _MINOR = word_set(
@@ -225,18 +214,6 @@ _MINOR = word_set(
 )
 _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
-
-
-def _find_uncapitalised(prose: str, case: str) -> list[str]:
-    if case == "sentence":
-        return [match[1] for match in _SENTENCE_START.finditer(prose) if match[1].islower()]
-    bad: list[str] = []
-    for line in prose.splitlines():
-        for position, word in enumerate(_LATIN_WORD.findall(line)):
-            may_be_small = position > 0 and word in _MINOR
-            if word[0].islower() and not may_be_small:
-                bad.append(word)
-    return bad
 
 
 # ---- the answer as a whole ------------------------------------------------------------------------------------------
@@ -284,10 +261,8 @@ def title_format(
     if title is not None and fold_phrase(title) not in map(fold_phrase, titles):
         return False, f"title {titles[0]!r} found, {title!r} required"
     words = len(Text(titles[0]).words)
-    return (
-        most_words is None or words <= most_words,
-        f"title {titles[0][:60]!r} found, {words} words",
-    )
+    reason = f"title {titles[0][:60]!r} found, {words} words"
+    return most_words is None or words <= most_words, reason
 
 
 _QUOTATION_OPENERS = {
@@ -467,19 +442,14 @@ def constrained_response(
     answer = fold_visible(text.raw[:100_000]).strip(_AROUND_OPTION)
     forms = {option: fold_phrase(option).strip(_AROUND_OPTION) for option in options}
     if not whole:
-        chosen = _find_options(answer, forms)
-        return len(chosen) == 1, f"{len(chosen)} of the {len(options)} options occur, 1 required"
+        chosen = 0
+        # The longest are taken out first, so that 可能 is not found in 不可能.
+        for form in sorted(forms.values(), key=len, reverse=True):
+            if count_phrase(answer, form):
+                chosen += 1
+                answer = answer.replace(form, " \x00 ")
+        return chosen == 1, f"{chosen} of the {len(options)} options occur, 1 required"
     for option, form in forms.items():
         if answer == form:
             return True, f"the answer is {option!r}"
     return False, f"none of the {len(options)} options alone"
-
-
-def _find_options(answer: str, forms: dict[str, str]) -> list[str]:
-    """Return the options that occur. The longest are taken out first, so that 可能 is not found in 不可能."""
-    chosen: list[str] = []
-    for option, form in sorted(forms.items(), key=lambda pair: -len(pair[1])):
-        if count_phrase(answer, form):
-            chosen.append(option)
-            answer = answer.replace(form, " \x00 ")
-    return chosen

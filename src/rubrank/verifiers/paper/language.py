@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from functools import lru_cache
 from typing import Annotated, Any
@@ -86,18 +87,14 @@ def load_converter(config: str) -> Any:
 def _check_variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
     """Check that at most a tenth of the characters that belong to one variant only belong to the wrong one."""
     han = "".join(_HAN.findall(raw[:200_000]))
-    only_traditional = _count_differences(han, load_converter("t2s").convert(han))
-    only_simplified = _count_differences(han, load_converter("s2t").convert(han))
-    if simplified:
-        name, right, wrong = "Simplified", only_simplified, only_traditional
-    else:
-        name, right, wrong = "Traditional", only_traditional, only_simplified
+    # What changes when the text is converted to one variant belongs to the other variant only.
+    only_traditional = sum(map(operator.ne, han, load_converter("t2s").convert(han)))
+    only_simplified = sum(map(operator.ne, han, load_converter("s2t").convert(han)))
+    right = only_simplified if simplified else only_traditional
+    wrong = only_traditional if simplified else only_simplified
+    name = "Simplified" if simplified else "Traditional"
     is_right = wrong <= 0.1 * (right + wrong)
     return is_right, f"{right} characters {name} only, {wrong} of the other variant"
-
-
-def _count_differences(text: str, converted: str) -> int:
-    return sum(before != after for before, after in zip(text, converted, strict=False))
 
 
 @verifier("LanguageDetection", family="language", domain=BINARY, version=2)

@@ -99,7 +99,9 @@ def entry_count(
     if entries == "auto":
         entries = "separated" if separator else _guess_entries(text)
     if entries == "list":
-        number = _count_list_entries(text, nested)
+        items = list_items(text.raw)
+        top = min((item.indent for item in items), default=0)
+        number = sum(nested or item.indent <= top + 1 for item in items)
     elif entries == "lines":
         number = _count_lines(text)
     elif entries == "table":
@@ -107,7 +109,14 @@ def entry_count(
     elif entries == "json":
         number = len(_parse_json(text) or ())
     else:
-        number = _count_separated(text, separator)
+        if separator:
+            pieces = text.raw.split(separator)
+        else:
+            *pieces, last = _SEPARATORS.split(text.raw)
+            # "red, green or blue". Without commas, "or" only divides a few words: "red or blue".
+            is_divided = pieces or len(last.split()) <= 5
+            pieces += _LAST_TWO.split(last) if is_divided else [last]
+        number = sum(any(map(str.isalnum, piece)) for piece in pieces)
     return compare_range(number, "entry", relation, count, low, high)
 
 
@@ -119,14 +128,6 @@ def _guess_entries(text: Text) -> Entries:
     if _count_table_rows(text):
         return "table"
     return "lines" if _count_lines(text) > 1 else "separated"
-
-
-def _count_list_entries(text: Text, nested: bool) -> int:
-    items = list_items(text.raw)
-    if nested:
-        return len(items)
-    top = min((item.indent for item in items), default=0)
-    return sum(item.indent <= top + 1 for item in items)
 
 
 def _count_lines(text: Text) -> int:
@@ -144,19 +145,6 @@ def _count_table_rows(text: Text) -> int:
     if not delimiters:
         return 0
     return max(0, len(rows) - 2 * delimiters)  # each table has a header and a delimiter line
-
-
-def _count_separated(text: Text, separator: str | None) -> int:
-    if separator:
-        pieces = text.raw.split(separator)
-    else:
-        *pieces, last = _SEPARATORS.split(text.raw)
-        # "red, green or blue". Without commas, "or" only divides a few words: "red or blue".
-        if pieces or len(last.split()) <= 5:
-            pieces += _LAST_TWO.split(last)
-        else:
-            pieces.append(last)
-    return sum(any(map(str.isalnum, piece)) for piece in pieces)
 
 
 def _parse_json(text: Text) -> list[object] | dict[str, object] | None:

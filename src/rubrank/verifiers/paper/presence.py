@@ -290,20 +290,7 @@ def _has_kind(kind: str, text: Text) -> bool:
 _SLANG = word_list(
     "gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys"
 )
-_SLANG_ZH = (
-    "咋整",
-    "啥",
-    "忒",
-    "贼拉",
-    "牛逼",
-    "绝绝子",
-    "yyds",
-    "老铁",
-    "家人们",
-    "哈哈",
-    "呵呵",
-    "嘿嘿",
-)
+_SLANG_ZH = word_list("咋整 啥 忒 贼拉 牛逼 绝绝子 yyds 老铁 家人们 哈哈 呵呵 嘿嘿")
 
 
 @verifier("DictionRequirement", family="style", domain=BINARY, version=2, how="both")
@@ -329,7 +316,15 @@ def diction_requirement(
     if absent:
         return False, f"expressions to use are absent: {', '.join(map(repr, absent[:5]))}"
     breaches = [word for word in avoid if count_phrase(place, fold_phrase(word))]
-    breaches += _find_breaches(text.shown, tone)
+    if tone == "no first person":
+        pronoun = find_first_person(text.shown.raw)
+        breaches += [pronoun] if pronoun else []
+    elif tone is not None:
+        contraction = _KINDS["contractions"].search(place)
+        breaches += [contraction[0]] if contraction else []
+    if tone == "formal":
+        breaches += [word for word in _SLANG if count_phrase(place, word)]
+        breaches += [word for word in _SLANG_ZH if word in place]
     if breaches:
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
@@ -337,23 +332,6 @@ def diction_requirement(
             f"{NEEDS_JUDGE}: no informal word found, the tone cannot be recognised by words"
         )
     return True, "all expressions asked for are there, none to avoid"
-
-
-def _find_breaches(text: Text, tone: str | None) -> list[str]:
-    """Return words that do not fit the tone."""
-    if tone is None:
-        return []
-    if tone == "no first person":
-        pronoun = find_first_person(text.raw)
-        return [pronoun] if pronoun else []
-    breaches: list[str] = []
-    contraction = _KINDS["contractions"].search(text.folded)
-    if contraction:
-        breaches.append(contraction[0])
-    if tone == "formal":
-        breaches += [word for word in _SLANG if count_phrase(text.folded, word)]
-        breaches += [word for word in _SLANG_ZH if word in text.folded]
-    return breaches
 
 
 # ---- the first person -----------------------------------------------------------------------------------------------

@@ -264,10 +264,17 @@ def general_format_compliance(text: Text) -> Answer:
             defects.append("JSON in a fence does not parse")
     if any(len(row) > len(table[0]) for table in _find_tables(lines) for row in table):
         defects.append("a table row has more cells than its header")
-    for find_defect in (_find_number_defect, _find_empty_part):
-        defect = find_defect(lines)
-        if defect:
-            defects.append(defect)
+    jump = _find_jump(lines)
+    if jump:
+        defects.append(f"a numbered list jumps from {jump[0]} to {jump[1]}")
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+        bare = line.strip()
+        if bare and len(bare) <= 6 and set(bare) == {"#"}:
+            defects.append("a heading is empty")
+            break
+        if bare in ("*", "+", "•") and not next_line.startswith("  "):
+            defects.append("a bullet is empty")
+            break
     if sum(line.count("$$") for line in lines) % 2:
         defects.append("$$ never closes")
     return not defects, "; ".join(defects) or "structure is whole"
@@ -276,8 +283,11 @@ def general_format_compliance(text: Text) -> Answer:
 _ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")
 
 
-def _find_number_defect(lines: list[str]) -> str | None:
-    """Find numbers at the margin that skip ahead; "1. 1. 1." (Markdown counts itself) and a new start are fine."""
+def _find_jump(lines: list[str]) -> tuple[int, int] | None:
+    """Find two numbers at the margin between which some are left out.
+
+    "1. 1. 1." (Markdown counts itself) and a new start are fine.
+    """
     last = None
     for line in lines:
         if is_heading(line):
@@ -287,16 +297,6 @@ def _find_number_defect(lines: list[str]) -> str | None:
             continue
         number = int(match[1])
         if last is not None and last > 0 and last + 1 < number < last + 10:
-            return f"a numbered list jumps from {last} to {number}"
+            return last, number
         last = number
-    return None
-
-
-def _find_empty_part(lines: list[str]) -> str | None:
-    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
-        bare = line.strip()
-        if bare and len(bare) <= 6 and set(bare) == {"#"}:
-            return "a heading is empty"
-        if bare in ("*", "+", "•") and not next_line.startswith("  "):
-            return "a bullet is empty"
     return None

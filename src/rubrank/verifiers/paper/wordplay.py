@@ -5,6 +5,7 @@ The value is the share of the constraint that is met, rounded down to quarters: 
 
 from __future__ import annotations
 
+import operator
 import re
 import string
 import unicodedata
@@ -20,7 +21,7 @@ from rubrank.texts.lexicon import count_syllables
 from rubrank.texts.prose import HAN, bare, is_heading, is_rule, sentences, without_code
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.language import detect_language, is_other
-from rubrank.verifiers.verifier import Answer, Verdict, discrete, missing, verifier
+from rubrank.verifiers.verifier import Answer, discrete, missing, verifier
 
 Kind: TypeAlias = Literal[
     "acrostic",
@@ -153,29 +154,14 @@ def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answe
         return missing("`word` has no letters")
     best = 0
     for tried_unit in ["lines", "clauses", "sentences"] if unit == "auto" else [unit]:
-        edges = [
-            _edge_letter(piece, kind == "telestich") for piece in _split_units(text, tried_unit)
-        ]
-        best = max(best, _best_match(edges, letters))
+        edges = []  # the first or last letter of each unit; "" if there is none near its edge
+        for piece in _split_units(text, tried_unit):
+            window = reversed(piece[-80:]) if kind == "telestich" else piece[:80]
+            edges.append(next((_fold_letter(char) for char in window if char.isalpha()), ""))
+        # The run of neighbouring units with the most letters in their place.
+        for start in range(max(1, len(edges) - len(letters) + 1)):
+            best = max(best, sum(map(operator.eq, edges[start : start + len(letters)], letters)))
     return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
-
-
-def _edge_letter(piece: str, last: bool) -> str:
-    """Return the first or last letter of a piece; "" if there is none near its edge."""
-    window = reversed(piece[-80:]) if last else iter(piece[:80])
-    for char in window:
-        if char.isalpha():
-            return _fold_letter(char)
-    return ""
-
-
-def _best_match(edges: list[str], letters: list[str]) -> int:
-    """Return the most letters that some run of neighbouring units has in their place."""
-    best = 0
-    for start in range(max(1, len(edges) - len(letters) + 1)):
-        window = edges[start : start + len(letters)]
-        best = max(best, sum(edge == letter for edge, letter in zip(window, letters, strict=False)))
-    return best
 
 
 _FORMS = {
@@ -247,13 +233,8 @@ def _fit_once(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
     best = 0
     starts = range(max(1, len(sizes) - len(pattern) + 1))
     for start in starts[:200]:
-        window = sizes[start : start + len(pattern)]
-        best = max(
-            best,
-            sum(
-                low <= length <= high for (low, high), length in zip(window, pattern, strict=False)
-            ),
-        )
+        window = zip(sizes[start:], pattern, strict=False)
+        best = max(best, sum(low <= length <= high for (low, high), length in window))
     extra_lines = max(0, len(sizes) - len(pattern) - 1)  # one line may introduce the poem
     return best, len(pattern) + extra_lines
 
@@ -307,7 +288,7 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
         half = len(written) // 2
         if not half:
             return 0.0, "too short to be a palindrome"
-        mirrored = sum(a == b for a, b in zip(written[:half], reversed(written), strict=False))
+        mirrored = sum(map(operator.eq, written[:half], reversed(written)))
         return _score_in_quarters(mirrored, half, "letter pairs mirror")
     if kind == "pangram":
         alphabet = chosen or set(string.ascii_lowercase)
@@ -315,35 +296,27 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
             len(alphabet & set(written)), len(alphabet), "letters of the alphabet occur"
         )
     if kind == "alliteration":
-        return _check_alliteration(text, chosen)
+        words = [word for word in text.words if word[0].isalpha()]
+        words = [word for word in words if word.lower() not in _SMALL_WORDS]
+        first_letters = [_fold_letter(word[0]) for word in words]
+        if len(first_letters) < 2:
+            return 0.0, "too few words to alliterate"
+        if not chosen:
+            chosen = {max(sorted(set(first_letters)), key=first_letters.count)}
+        fitting = sum(letter in chosen for letter in first_letters)
+        what = f"words start with {''.join(sorted(chosen))!r}"
+        return _score_in_quarters(fitting, len(first_letters), what)
     if not chosen:
         return missing(f"{kind} needs `letters`")
-    forbidden = chosen if kind == "lipogram" else set("aeiou") - chosen
-    return _check_forbidden_letters(text, forbidden, written)
-
-
-def _check_forbidden_letters(text: Text, forbidden: set[str], written: list[str]) -> Answer:
-    """One forbidden letter breaks the form; what is left of the score goes by words."""
     if not written:
         return 0.0, "no letters"
+    forbidden = chosen if kind == "lipogram" else set("aeiou") - chosen
     hits = sum(letter in forbidden for letter in written)
     if not hits:
         return 1.0, "no forbidden letter"
-    words = text.words
+    # One forbidden letter breaks the form; what is left of the score goes by words.
+    words = list(text.words)
     spoiled = sum(any(_fold_letter(char) in forbidden for char in word) for word in words)
     clean_share = 1 - spoiled / max(1, len(words))
     value = min(0.75, int(4 * clean_share) / 4)
-    return Verdict(value, f"{hits} forbidden letters in {spoiled} of {len(words)} words")
-
-
-def _check_alliteration(text: Text, chosen: set[str]) -> Answer:
-    words = [word for word in text.words if word[0].isalpha() and word.lower() not in _SMALL_WORDS]
-    first_letters = [_fold_letter(word[0]) for word in words]
-    if len(first_letters) < 2:
-        return 0.0, "too few words to alliterate"
-    if not chosen:
-        chosen = {max(sorted(set(first_letters)), key=first_letters.count)}
-    fitting = sum(letter in chosen for letter in first_letters)
-    return _score_in_quarters(
-        fitting, len(first_letters), f"words start with {''.join(sorted(chosen))!r}"
-    )
+    return value, f"{hits} forbidden letters in {spoiled} of {len(words)} words"

@@ -102,25 +102,20 @@ def call(
     seconds: processor time. wall_seconds: time after which the worker is killed; None: 6 × seconds + 20.
     """
     wall = 6.0 * seconds + 20.0 if wall_seconds is None else wall_seconds
+    call_arguments = (function, arguments, seconds)
+    out_of_time = f"no result within {seconds:g} s of computing; the worker was ended"
     pool = _healthy_pool()
     try:
         try:
-            future = pool.schedule(_run, args=(function, arguments, seconds), timeout=wall)
-            return future.result()
+            return pool.schedule(_run, args=call_arguments, timeout=wall).result()
         except (BrokenProcessPool, RuntimeError):  # idle workers died before the call began
-            future = _healthy_pool(broken=pool).schedule(
-                _run, args=(function, arguments, seconds), timeout=wall
-            )
-            return future.result()
+            pool = _healthy_pool(broken=pool)
+            return pool.schedule(_run, args=call_arguments, timeout=wall).result()
     except FutureTimeout:
-        raise WorkerFailed(
-            f"no result within {seconds:g} s of computing; the worker was ended"
-        ) from None
+        raise WorkerFailed(out_of_time) from None
     except ProcessExpired as death:
         if death.exitcode == -signal.SIGXCPU:
-            raise WorkerFailed(
-                f"no result within {seconds:g} s of computing; the worker was ended"
-            ) from None
+            raise WorkerFailed(out_of_time) from None
         raise WorkerFailed("the worker process died") from None
     except WorkerFailed:
         raise
@@ -159,9 +154,8 @@ def _raise_out_of_time(*_: object) -> None:
 def _run(function: str, arguments: list[Any], seconds: float) -> Any:
     """In the worker: import the function, then call it under the limit on processor time."""
     module, _, name = function.partition(":")
-    target = getattr(
-        importlib.import_module(module), name
-    )  # before the timer starts: imports are not part of the call
+    # Before the timer starts: imports are not part of the call.
+    target = getattr(importlib.import_module(module), name)
     signal.signal(signal.SIGPROF, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     # The signal waits until native code returns (powers of large integers, SQLite). If that takes too long, the kernel

@@ -212,19 +212,18 @@ def _check_mermaid(text: str) -> str | None:
     if len(lines) < 2 and not lines[0].startswith("pie"):
         return "there is nothing in the diagram"
     if lines[0].split()[0] in ("graph", "flowchart"):
-        return _check_brackets(re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:])))
+        without_texts = re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:]))
+        without_arrows = re.sub(r">(?=[^\]\n]{0,200}\])|<?[-=.]+[>xo]?", "", without_texts)
+        openings = {")": "(", "]": "[", "}": "{"}
+        stack: list[str] = []
+        for sign in without_arrows:
+            if sign in "([{":
+                stack.append(sign)
+            elif sign in openings and (not stack or stack.pop() != openings[sign]):
+                return f"a {sign} that nothing opens"
+        if stack:
+            return f"a {stack[-1]} that nothing closes"
     return None
-
-
-def _check_brackets(text: str) -> str | None:
-    openings = {")": "(", "]": "[", "}": "{"}
-    stack: list[str] = []
-    for sign in re.sub(r">(?=[^\]\n]{0,200}\])|<?[-=.]+[>xo]?", "", text):  # without arrows
-        if sign in "([{":
-            stack.append(sign)
-        elif sign in openings and (not stack or stack.pop() != openings[sign]):
-            return f"a {sign} that nothing opens"
-    return f"a {stack[-1]} that nothing closes" if stack else None
 
 
 def _check_cron(text: str) -> str | None:

@@ -279,9 +279,8 @@ def run_test(job: dict[str, Any], scope: dict[str, Any], entry_points: list[Any]
         result = getattr(test, function)()
         for name in ("teardown_method", "tearDown"):
             getattr(test, name, lambda: None)()
-    if isinstance(
-        result, types.CoroutineType
-    ):  # an async test that is not awaited would always pass
+    # An async test that is not awaited would always pass.
+    if isinstance(result, types.CoroutineType):
         import asyncio
 
         asyncio.run(result)
