@@ -149,7 +149,7 @@ def test_an_interrupt_says_what_is_kept(folder: Path) -> None:
             time.sleep(0.02)
         time.sleep(0.5)
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=300)
     assert child.returncode == 130
     assert "3 of 4 replies are kept in" in errors
     assert "run again to continue" in errors

@@ -90,7 +90,7 @@ def in_training(bodies: list[Any], engine: RewardEngine) -> tuple[list[Rollout],
     found: list[Rollout] = []
 
     async def main() -> list[float]:
-        verify = RubricVerifier(engine, num_rollouts_per_prompt=len(bodies), timeout=20)
+        verify = RubricVerifier(engine, num_rollouts_per_prompt=len(bodies), timeout=300)
         whole = verify.barrier.score
 
         async def score(key: Any, rollout: Rollout, **given: Any) -> SampleReward:
@@ -194,7 +194,7 @@ def test_rows_that_differ_are_two_groups(rows: tuple[Any, Any]):
     assert keys[0] != keys[1]
 
     async def main() -> list[float]:
-        verify = RubricVerifier(RewardEngine(rubric), num_rollouts_per_prompt=2, timeout=20)
+        verify = RubricVerifier(RewardEngine(rubric), num_rollouts_per_prompt=2, timeout=300)
         return [one["reward"] for one in await asyncio.gather(*map(verify, bodies))]
 
     assert asyncio.run(main()) == [1.0, 1.0, 0.0, 0.0]

@@ -132,7 +132,7 @@ for _ in range(12):
     here, there = context.Pipe()
     process = context.Process(target=child, args=(there,))
     process.start()
-    answers.append(here.poll(60) and here.recv())
+    answers.append(here.poll(600) and here.recv())
     process.join(10) if answers[-1] else process.kill()
 stop.set()
 thread.join()

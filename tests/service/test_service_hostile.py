@@ -251,7 +251,7 @@ def test_bodies_that_never_come(served):
 
 def _raw(served, head, chunks=0):
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as made:
+    with socket.create_connection((host, int(port)), timeout=120) as made:
         made.sendall(head)
         try:
             for _ in range(chunks):
@@ -295,7 +295,7 @@ def test_large_bodies_have_no_large_headers(served):
 
 def _sent(served, *pieces):
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as made:
+    with socket.create_connection((host, int(port)), timeout=120) as made:
         answer = b""
         try:
             for piece in pieces:
@@ -387,7 +387,7 @@ def open_connections(served, number, start):
     host, port = served.url.removeprefix("http://").split(":")
     connections = []
     for _ in range(number):
-        connection = socket.create_connection((host, int(port)), timeout=10)
+        connection = socket.create_connection((host, int(port)), timeout=120)
         connection.sendall(start)
         connections.append(connection)
     return connections

@@ -75,7 +75,7 @@ def test_a_certificate_of_another_host_is_refused(secured, monkeypatch):
 
 def test_plain_http_gets_no_answer(secured):
     served, *_ = secured
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(served.url), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served.url), timeout=120)
     try:
         connection.request("GET", "/healthz")
         with pytest.raises((OSError, http.client.HTTPException)):

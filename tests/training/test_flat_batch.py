@@ -34,7 +34,7 @@ class Meeting:
 
     def __init__(self, world: int) -> None:
         self._parts: list[bytes] = [b""] * world
-        self._barrier = threading.Barrier(world, timeout=20)
+        self._barrier = threading.Barrier(world, timeout=300)
         self.calls = 0
 
     def gather(self, rank: int) -> Callable[[list[Any]], list[Any]]:

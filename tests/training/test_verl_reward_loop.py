@@ -52,7 +52,7 @@ def barrier_run(cluster, policy):
         *with_manager("RubricBarrier"),
         "reward.num_workers=3",
         rubric=RUBRIC,
-        timeout=20,
+        timeout=300,
     )
     with run_of(config, policy, lost=((1, 0),)) as trainer:
         yield trainer
