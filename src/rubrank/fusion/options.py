@@ -55,56 +55,54 @@ def make_rule(
     not have are ignored; for `options.rule` itself they are an error.
     """
     is_compared = expression is not None
-    rule: Any = expression if is_compared else options.rule
-    gate = make_gate(options)
-    if gate is not None and isinstance(rule, str) and not rule.strip().endswith("+"):
+    written: Any = expression if is_compared else options.rule
+    gate: Any = options.gate
+    if isinstance(gate, GateOptions):
+        # Constants that were not set are left out, so that the rule's own gate stays.
+        gate_constants = gate.model_dump(exclude_unset=True)
+        gate = Gate(**gate_constants) if gate_constants else None
+    if gate is not None and isinstance(written, str) and not written.strip().endswith("+"):
         if not is_compared:
             field = "gate"
             if isinstance(options.gate, GateOptions):
-                field = f"gate.{next(iter(sorted(options.gate.model_fields_set)))}"
-            remedy = f"Ask for {rule.strip()}+."
-            raise InvalidInput(
-                owner, field, "given with a rule that ends in +", rule, remedy, field=field
-            )
+                field = f"gate.{min(options.gate.model_fields_set)}"
+            allowed = "given with a rule that ends in +"
+            remedy = f"Ask for {written.strip()}+."
+            raise InvalidInput(owner, field, allowed, written, remedy, field=field)
         gate = None
-    rule = find_rule(rule, gate=gate)
-    names = [*CONSTANTS, *(CONTROL_CONSTANTS if options.attributes else ())]
+    rule = find_rule(written, gate=gate)
+
     constants = {}
-    for name in names:
-        if name in options.model_fields_set and getattr(options, name) is not None:
-            constants[name] = getattr(options, name)
-    if options.edition == "paper" and not has_rlvr2(rule) and not is_compared:
-        raise InvalidInput(
-            owner,
-            "edition",
-            "given with 'rlvr2', alone or composed",
-            repr(rule.name),
-            "Leave it out.",
-        )
-    if not has_rlvr2(rule):
-        # Only RLVR² has these constants. Another rule refuses them, unless they are set to their defaults. It accepts
-        # any seed: it makes no random draws.
-        fields = type(options).model_fields
-        changed = {
-            name: value for name, value in constants.items() if value != fields[name].default
-        }
-        if not options.attributes:
-            changed.pop("seed", None)
+    for name in (*CONSTANTS, *(CONTROL_CONSTANTS if options.attributes else ())):
+        # Only `FuseOptions` has `model`.
+        value = getattr(options, name) if name in options.model_fields_set else None
+        if value is not None:
+            constants[name] = value
+    is_paper = options.edition == "paper"
+    if has_rlvr2(rule):
+        if constants:
+            rule = with_options(rule, owner, **constants)
+        return _as_in_paper(rule, constants, owner) if is_paper else rule
+
+    if is_paper and not is_compared:
+        allowed = "given with 'rlvr2', alone or composed"
+        raise InvalidInput(owner, "edition", allowed, repr(rule.name), "Leave it out.")
+    # Only RLVR² has these constants. Another rule refuses them, except the options of the stage that controls
+    # attributes before it.
+    can_control = bool(options.attributes) and is_controllable(rule)
+    changed = {}
+    for name, value in constants.items():
+        is_default = value == type(options).model_fields[name].default
+        is_unused_seed = name == "seed" and not options.attributes  # it makes no random draws
+        if is_default or is_unused_seed:
+            continue
         if is_compared:
-            is_controlled = options.attributes and is_controllable(rule)
-            changed = {
-                name: value
-                for name, value in changed.items()
-                if is_controlled and name in STAGE_OPTIONS
-            }
-            if (
-                changed.get("pool") == "group"
-            ):  # only RLVR² estimates the influence in a single group
-                del changed["pool"]
-        return with_options(rule, owner, **changed) if changed else rule
-    if constants:
-        rule = with_options(rule, owner, **constants)
-    return _as_in_paper(rule, constants, owner) if options.edition == "paper" else rule
+            # Only RLVR² estimates the influence in a single group.
+            is_only_ordinal = name == "pool" and value == "group"
+            if not can_control or name not in STAGE_OPTIONS or is_only_ordinal:
+                continue
+        changed[name] = value
+    return with_options(rule, owner, **changed) if changed else rule
 
 
 def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
@@ -139,7 +137,8 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
         return rule
     if expression is not None and not is_controllable(rule):
         return rule
-    return with_options(rule, "options", adjust=make_adjustments(options))
+    adjustments = [make_adjustment(options, attribute) for attribute in options.attributes]
+    return with_options(rule, "options", adjust=adjustments)
 
 
 def find_controlled_rule(expression: str, owner: str, options: dict[str, Any]) -> Rule:
@@ -151,19 +150,6 @@ def find_controlled_rule(expression: str, owner: str, options: dict[str, Any]) -
         expression, **{name: value for name, value in options.items() if name not in stage}
     )
     return with_options(rule, owner, **stage) if stage else rule
-
-
-def make_gate(options: RewardOptions) -> Gate | None:
-    """The gate's constants; None if none was set, so that the rule's own gate stays."""
-    if not isinstance(options.gate, GateOptions):
-        return options.gate
-    constants = options.gate.model_dump(exclude_unset=True)
-    return Gate(**constants) if constants else None
-
-
-def make_adjustments(options: RewardOptions) -> list[Adjustment]:
-    """What is done about the influence of each attribute."""
-    return [make_adjustment(options, attribute) for attribute in options.attributes]
 
 
 def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adjustment:

@@ -50,36 +50,27 @@ CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 def convert_shape(
     row: Row, where: str, columns: Mapping[str, Any] | None = None
 ) -> tuple[Row, str]:
-    """The row with its responses under a usual name, and the name of its format; "" if nothing was converted."""
+    """The row with its responses under a usual name, and the name of its format; "" if nothing was converted.
+
+    Exports of tools (`_EXPORTS`) are recognised by keys of their own. Of the other formats (`_DATASETS`) the first that
+    fits is used, if there is only one place where responses could be.
+    """
     row, shape = _move_ground_truth(row)
     if columns and "response" in columns:
         return row, shape
-    for convert, name in _CONVERSIONS:
+    for name, convert in _EXPORTS.items():
         converted = convert(row, where)
         if converted is not None:
             return converted, name
-    readings = _find_responses(row)
-    if len(readings) > 1:
+    places = _find_responses(row)
+    if len(places) > 1:
         remedy = "Choose one: `column.response=NAME`."
-        got = f"two readings: {' and '.join(readings)}"
+        got = f"two readings: {' and '.join(places)}"
         raise InvalidInput(where, "the responses", "in one place", got, remedy)
-    if _SHAREGPT_COLUMN in readings:
-        messages = _convert_sharegpt(row[_SHAREGPT_COLUMN], where)
-        return _split_conversation(row, _SHAREGPT_COLUMN, messages), "ShareGPT"
-    if "chosen and rejected" in readings:
-        return _convert_preference(row), "preferences"
-    if not readings:
-        for name in CONVERSATION_COLUMNS:
-            messages = _as_list(parse_json_cell(row.get(name)))
-            if are_messages(messages) and messages[-1]["role"] == "assistant":
-                return _split_conversation(row, name, messages), "conversations"
-    is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
-    if is_alpaca and "prompt" not in row:
-        rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
-        return {
-            **rest,
-            "prompt": "\n\n".join(filter(None, (row["instruction"], row["input"]))),
-        }, "Alpaca"
+    for name, convert in _DATASETS.items():
+        converted = convert(row, where)
+        if converted is not None:
+            return converted, name
     return row, shape
 
 
@@ -90,11 +81,9 @@ def _find_responses(row: Row) -> list[str]:
         value = row.get(name)
         if value is not None and not isinstance(value, bool | int | float):
             places.append(f"`{name}`")
-    if all(row.get(name) is not None for name in _PREFERENCE_COLUMNS):
+    if _is_preference(row):
         places.append("chosen and rejected")
-    turns = _as_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
-    is_list = isinstance(turns, list | tuple) and bool(turns)
-    if is_list and all(isinstance(turn, Mapping) and "from" in turn for turn in turns):
+    if _read_sharegpt_turns(row):
         places.append(_SHAREGPT_COLUMN)
     return places
 
@@ -103,15 +92,46 @@ def _as_list(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _convert_sharegpt(value: Any, where: str) -> list[dict[str, Any]]:
+def _read_sharegpt_turns(row: Row) -> Sequence[Mapping[str, Any]]:
+    """The turns of a ShareGPT conversation; none if the row has no such conversation."""
+    turns = _as_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
+    if not isinstance(turns, list | tuple):
+        return ()
+    return turns if all(isinstance(turn, Mapping) and "from" in turn for turn in turns) else ()
+
+
+def _convert_sharegpt(row: Row, where: str) -> Row | None:
+    turns = _read_sharegpt_turns(row)
+    if not turns:
+        return None
     messages = []
-    for turn in _as_list(parse_json_cell(value)):
+    for turn in turns:
         role = _SHAREGPT_ROLES.get(str(turn["from"]).lower())
         if role is None:
             allowed = f"one of {', '.join(_SHAREGPT_ROLES)}"
             raise InvalidInput(where, "conversations: from", allowed, repr(turn["from"]), "")
         messages.append({"role": role, "content": turn.get("value")})
-    return messages
+    return _split_conversation(row, _SHAREGPT_COLUMN, messages)
+
+
+def _convert_conversation(row: Row, where: str) -> Row | None:
+    """Messages that end with one of the assistant, in a row that has no responses elsewhere."""
+    if _find_responses(row):
+        return None
+    for name in CONVERSATION_COLUMNS:
+        messages = _as_list(parse_json_cell(row.get(name)))
+        if are_messages(messages) and messages[-1]["role"] == "assistant":
+            return _split_conversation(row, name, messages)
+    return None
+
+
+def _convert_alpaca(row: Row, where: str) -> Row | None:
+    is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
+    if not is_alpaca or "prompt" in row:
+        return None
+    rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
+    prompt = "\n\n".join(filter(None, (row["instruction"], row["input"])))
+    return {**rest, "prompt": prompt}
 
 
 def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, Any]]) -> Row:
@@ -124,15 +144,21 @@ def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, A
     return {**rest, "prompt": prompt, "response": list(messages[end_of_prompt:])}
 
 
-def _convert_preference(row: Row) -> Row:
+def _is_preference(row: Row) -> bool:
+    return all(row.get(name) is not None for name in _PREFERENCE_COLUMNS)
+
+
+def _convert_preference(row: Row, where: str) -> Row | None:
+    """The chosen and the rejected response of a prompt; scores of theirs become metadata."""
+    if not _is_preference(row):
+        return None
     used = {*_PREFERENCE_COLUMNS, *(f"score_{name}" for name in _PREFERENCE_COLUMNS)}
     converted = {key: value for key, value in row.items() if key not in used}
     answers = []
     for name in _PREFERENCE_COLUMNS:
         response = parse_json_cell(row[name])
-        if (
-            are_messages(response) and row.get("prompt") is None
-        ):  # the whole conversation is in both columns
+        if are_messages(response) and row.get("prompt") is None:
+            # The whole conversation is in both columns.
             conversation = _split_conversation({}, "", response)
             converted["prompt"] = conversation["prompt"]
             response = conversation["response"]
@@ -223,9 +249,8 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
         raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
     arguments = row.get("arguments")
     prompt = arguments
-    while (
-        isinstance(prompt, list | tuple | Mapping) and prompt
-    ):  # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
+    # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
+    while isinstance(prompt, list | tuple | Mapping) and prompt:
         prompt = next(iter(prompt.values())) if isinstance(prompt, Mapping) else prompt[0]
     rest = {
         key: value
@@ -276,9 +301,15 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-_CONVERSIONS = (
-    (_convert_lettered, "lettered responses"),
-    (_convert_openai_batch, "OpenAI batch"),
-    (_convert_lm_eval, "lm-eval samples"),
-    (_convert_promptfoo, "promptfoo"),
-)
+_EXPORTS = {
+    "lettered responses": _convert_lettered,
+    "OpenAI batch": _convert_openai_batch,
+    "lm-eval samples": _convert_lm_eval,
+    "promptfoo": _convert_promptfoo,
+}
+_DATASETS = {
+    "ShareGPT": _convert_sharegpt,
+    "preferences": _convert_preference,
+    "conversations": _convert_conversation,
+    "Alpaca": _convert_alpaca,
+}

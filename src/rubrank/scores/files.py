@@ -204,57 +204,62 @@ class ScoreFile:
 
 @raising_bad_table()
 def open_score_file(source: Any) -> ScoreFile | None:
-    """The score file, or files, that a source names; None if it is another table."""
+    """The score file, or files, that a source names; None if it is another table.
+
+    A single JSON Lines file, and Parquet files with a column per criterion, are read as they are. Several JSON Lines
+    files, and Parquet files with a row per score, are rewritten as one JSON Lines text.
+    """
     if not isinstance(source, str | Path) or is_dataset(source):
         return None
     files = find_files(source)
-    if format_of(files[0]) not in ("JSON Lines", "Parquet"):
+    file_format = format_of(files[0])
+    if file_format not in ("JSON Lines", "Parquet"):
         return None
-    headers = [_read_header(path) for path in files]
-    score_headers = [header for header in headers if header is not None]
-    if not score_headers:
+    headers = {}
+    for file in files:
+        header = _read_header(file)
+        if header is not None:
+            headers[file] = header
+    if not headers:
         return None
-    path = Path(source)
-    if len(score_headers) < len(files):
-        other_table = next(
-            file for file, header in zip(files, headers, strict=True) if header is None
-        )
-        got = f"{other_table.name}, which contains no rubric, among others"
-        raise BadTable(
-            str(source), "the files", "all score files of `rubrank grade`, or none", got, ""
-        )
-    rubrics_of_file = [
-        _parse_rubrics(header, file) for file, header in zip(files, score_headers, strict=True)
-    ]
-    # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
-    rubrics = tuple(dict.fromkeys(rubric for rubrics in rubrics_of_file for rubric in rubrics))
+    for file in files:
+        if file not in headers:
+            got = f"{file.name}, which contains no rubric, among others"
+            allowed = "all score files of `rubrank grade`, or none"
+            raise BadTable(str(source), "the files", allowed, got, "")
+    rubrics_of_file = {file: _parse_rubrics(header, file) for file, header in headers.items()}
+    first_header = headers[files[0]]
     provenance = None
-    if score_headers[0].get("judging"):
+    if first_header.get("judging"):
         from rubrank.judges.judgments import Provenance
 
-        provenance = Provenance.of_dict(score_headers[0]["judging"])
+        provenance = Provenance.of_dict(first_header["judging"])
+    path = Path(source)
     shape = describe_source(source)
-    is_long = [header.get("layout") == "long" for header in score_headers]
-    if len(files) == 1:
-        rubrics = rubrics_of_file[0]
-        if format_of(files[0]) == "JSON Lines":
-            _, _, rows = read_bytes(files).partition(b"\n")
-            return ScoreFile(read_json_lines(rows, path, shape, first_line=2), rubrics, provenance)
-    if format_of(files[0]) == "Parquet" and not any(is_long):
-        frames = [
-            _renumber(read_columnar_files([file], path), file_rubrics, rubrics)
-            for file, file_rubrics in zip(files, rubrics_of_file, strict=True)
-        ]
+    if len(files) == 1 and file_format == "JSON Lines":
+        _, _, rows = read_bytes(files).partition(b"\n")
+        table = read_json_lines(rows, path, shape, first_line=2)
+        return ScoreFile(table, rubrics_of_file[files[0]], provenance)
+
+    # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
+    rubrics = rubrics_of_file[files[0]]
+    if len(files) > 1:
+        rubrics = tuple(dict.fromkeys(r for rubrics in rubrics_of_file.values() for r in rubrics))
+    is_long = {file: header.get("layout") == "long" for file, header in headers.items()}
+    if file_format == "Parquet" and not any(is_long.values()):
+        frames = []
+        for file in files:
+            frame = read_columnar_files([file], path)
+            frames.append(_renumber(frame, rubrics_of_file[file], rubrics))
         frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
         numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
         return ScoreFile(Table(path, shape, frame, numbers, "row"), rubrics, provenance)
-    # Several JSON Lines files, or long Parquet files: rewritten as one JSON Lines text with common rubric numbers.
     lines = []
-    for file, file_rubrics, long in zip(files, rubrics_of_file, is_long, strict=True):
-        for row in _rollouts_of_file(file, file_rubrics, long):
+    for file in files:
+        for row in _rollouts_of_file(file, rubrics_of_file[file], is_long[file]):
             number = row[RUBRIC]
-            if number in range(len(file_rubrics)):
-                number = rubrics.index(file_rubrics[number])
+            if number in range(len(rubrics_of_file[file])):
+                number = rubrics.index(rubrics_of_file[file][number])
             lines.append(json.dumps({**row, RUBRIC: number}).encode())
     table = read_json_lines(b"\n".join(lines), path, shape)
     return ScoreFile(replace(table, unit="rollout"), rubrics, provenance)

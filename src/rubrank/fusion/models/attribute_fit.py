@@ -347,7 +347,7 @@ def fit_parts(
     links = {summary.link for summary in summaries}
     # If one part needs newton.py, because of a very large group, all parts do: they share γ.
     link = links.pop() if len(links) == 1 else None
-    sums = _fit_pooled(parts, check_link(model), link, scale_D, len(scale_D), n_K, attribute_prior)
+    sums = _fit_pooled(parts, check_link(model), link, scale_D, n_K, attribute_prior)
     return scale_D, InfluenceEstimate.of(*sums, n_K, attribute_prior)
 
 
@@ -375,19 +375,16 @@ def estimate(
         part = Part(
             data.select_criteria(columns), controlled_NK[:, columns], u_MK[:, columns].copy()
         )
-        parts = LocalParts([part])
-        sums.append(
-            _fit_pooled(
-                parts,
-                link_model,
-                link,
-                data.scale_D,
-                D,
-                n_K[columns],
-                data.attribute_prior,
-                first_criterion=first,
-            )
+        sums_of_columns = _fit_pooled(
+            LocalParts([part]),
+            link_model,
+            link,
+            data.scale_D,
+            n_K[columns],
+            data.attribute_prior,
+            first_criterion=first,
         )
+        sums.append(sums_of_columns)
         if fitted_MK is not None:
             fitted_MK[:, columns] = part.u_MK if part.fitted_MK is None else part.fitted_MK
     gamma_KD, information_KDD, variance_KDD = (
@@ -401,17 +398,24 @@ def _fit_pooled(
     model: LinkModel,
     link: int | None,
     scale_D: np.ndarray,
-    D: int,
     n_K: np.ndarray,
     attribute_prior: float,
     first_criterion: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """γ̂ (K, D), I and V (K, D, D)."""
+    """γ̂ (K, D), I and V (K, D, D), by Newton steps over all groups of a criterion.
+
+    One pass over the parts returns the sums for the step of γ; the next pass takes the step of the utilities that
+    belongs to it. Criteria that do not converge with full steps, and models without a compiled link, are fitted by
+    newton.py, which halves its steps.
+
+    n_K: the groups over which each criterion is fitted. first_criterion: the number of the first one, for errors.
+    """
     K = len(n_K)
+    D = len(scale_D)
     gamma_KD = np.zeros((K, D))
     information_KDD = np.zeros((K, D, D))
     variance_KDD = np.full((K, D, D), np.nan)
-    active_K = n_K > 0
+    active_K = n_K > 0  # the criteria that have not converged
     if link is not None and active_K.any():
         step_KD = np.zeros((K, D))
         moved_K = np.full(K, np.inf)
@@ -435,9 +439,7 @@ def _fit_pooled(
             n = float(n_K[k])
             around_mean_DD = sums.square_KDD[k] - np.outer(sums.slope_KD[k], sums.slope_KD[k]) / n
             variance_KDD[k] = n / (n - 1.0) * around_mean_DD
-    if (
-        active_K.any()
-    ):  # full steps did not converge, or there is no compiled link: newton.py halves its steps
+    if active_K.any():
         whole = _join_parts(parts.gather(), scale_D)
         for k in np.flatnonzero(active_K):
             gamma_KD[k], information_KDD[k], variance_KDD[k] = _fit_by_newton(
