@@ -108,6 +108,7 @@ def test_a_sentence_whose_language_has_no_words_of_denial_denies_nothing():
 
 # A statement with a place for an adverb, a name in it, and expressions that deny nothing of it.
 ADVERBS = {
+    "uk": ("Компанія Вольво {} схвалила злиття у травні цього року.", "Вольво", "без сумніву, безперечно"),
     "en": (
         "Profits {} rose sharply in May at Volvo.",
         "Volvo",
@@ -245,10 +246,35 @@ ADVERBS = {
     ),
 }
 
+# More expressions with a word of denial that deny nothing of the statement: litotes, idioms, narrow denials.
+IDIOMS = {
+    "en": "not seldom, not rarely, not only quietly but quickly, not undeservedly, not unreasonably, no less sharply, not least for that reason, not for the first time, nothing short of miraculously, in no uncertain terms, not inconsiderably, no doubt rightly, with no small effort, not entirely by accident, not infrequently enough, not improbably, not by coincidence, not without reason, not too long afterwards, never more clearly",
+    "zh": "不负众望地, 不失所望地, 不止一次, 不仅迅速而且彻底地, 不经意间, 不动声色地, 毫不费力地, 无声无息地, 不辞辛劳地, 不计前嫌地, 未等开会便, 无可避免地, 不期而然地, 不谋而合地, 无独有偶地, 不厌其烦地, 毫无悬念地",
+    "ja": "少なくとも一度, 思いがけず, 休まず, 間を置かず, 予告なく, 惜しげもなく, ぬかりなく, 人知れず, 労をいとわず, 一度ならず, 言わずもがな, 期せずして, 遅滞なく, 知らず知らず, たゆまず, 余すところなく",
+    "ko": "적잖이, 예고 없이, 두말없이, 쉼 없이, 다름없이, 뜻하지 않게, 예상치 못하게, 심심치 않게, 하는 수 없이, 서슴없이, 예상과 다르지 않게, 빈틈없이",
+    "fr": "non seulement vite mais, pas rarement, non sans mal, sans coup férir, sans crier gare, non sans hésitation, à n'en point douter, sans le vouloir, pas plus tard qu'hier, non moins vite, sans ambages, pas par accident, non sans raison",
+    "es": "no pocas veces, no raramente, no sin esfuerzo, no en balde, nada más empezar, ni más ni menos, no sin razón, cuando menos, sin más, no por azar, sin ir más lejos, no muy tarde, no sin dificultad",
+    "de": "nicht selten, nicht ungern, nicht unwesentlich, nicht grundlos, nicht nur schnell sondern auch gern, ohne Wenn und Aber, nicht zu Unrecht, nicht unbemerkt, kaum überraschend, nicht erst gestern, nicht unerheblich, nicht ohne Stolz, nicht ganz freiwillig, nicht zum ersten Mal",
+    "ru": "нередко, не редко, не безосновательно, не мудрствуя лукаво, не откладывая, ни больше ни меньше, не покладая рук, не в последнюю очередь, неоднократно, не без оснований, не впервые, не напрасно, не торопясь",
+    "it": "non di rado, non soltanto in fretta ma bene, nientemeno, non raramente, senza batter ciglio, non poco, non ultimo, non senza ragione, non da ultimo, non casualmente",
+    "pt": "não raro, não raramente, não sem esforço, não à toa, nada menos, não poucas vezes, sem mais, não sem razão, não por coincidência, não casualmente",
+    "nl": "niet zelden, niet onverwacht, niet zonder reden, niet ten onrechte, niet in het minst, niet alleen snel maar ook graag, niet onterecht, niet geheel toevallig, niet voor het eerst",
+    "pl": "nierzadko, nie bez trudu, nie od parady, nie na darmo, niejednokrotnie, nie bez przyczyny, nie po raz pierwszy",
+    "cs": "nezřídka, ne náhodou, ne bez důvodu, nejednou, neméně rychle, ne poprvé, nikoli náhodou",
+    "sv": "inte sällan, inte utan möda, inte överraskande nog, inte för inte, inte helt oväntat, inte för första gången",
+    "id": "tidak jarang, tak jarang, bukan tanpa alasan, tidak hanya cepat tetapi juga, bukan secara kebetulan, tidak lama kemudian",
+    "vi": "không hiếm khi, không phải ngẫu nhiên, không bao lâu sau, không chậm trễ, không chút ngần ngại",
+    "ar": "ليس من قبيل الصدفة, لا عجب, غير مرة, بلا هوادة, ليس للمرة الأولى",
+    "tr": "hiç kuşku yok ki, az olmayan bir çabayla, beklenmedik biçimde, tereddütsüz",
+    "hi": "बिना देर किए, बिना किसी हिचक के, कोई आश्चर्य नहीं",
+    "uk": "не раз, не випадково, не без зусиль, нерідко, не вперше, не без підстав",
+}
+
 
 @pytest.mark.parametrize("language", ADVERBS)
 def test_inserting_an_adverb_never_turns_1_into_0(language):
     pattern, name, adverbs = ADVERBS[language]
+    adverbs = ", ".join(filter(None, [adverbs, IDIOMS.get(language, "")]))
     plain = pattern.replace("{}", "") if language in ("zh", "ja") else pattern.replace("{} ", "")
     recall = find_verifier("SummaryRecall")
     points = recall.check_parameters({"points": [plain], "threshold": 0.6})
@@ -304,3 +330,25 @@ def test_names_in_a_row_are_still_a_list(text):
     verifier = find_verifier("ContainsAny")
     params = verifier.check_parameters({"references": ["Berlin"]})
     assert verifier.verify(Rollout(response=text), params).value == 0
+
+
+# Denials of the verb, and of what the statement says, stay denials.
+@pytest.mark.parametrize(
+    ("language", "sentence", "denied"),
+    [
+        ("en", "Profits did not quickly rise in May.", "rise"),
+        ("en", "The factory was not in Paris.", "Paris"),
+        ("es", "La fábrica no abrió en mayo.", "abrió"),
+        ("de", "Der Vertrag wurde nicht unterzeichnet.", "unterzeichnet"),
+        ("de", "Er hat nicht in Paris gewohnt.", "Paris"),
+        ("fr", "Elle n'est pas à Paris.", "Paris"),
+        ("ru", "Он не знал об этом.", "знал"),
+        ("it", "Non ha chiuso a maggio.", "chiuso"),
+        ("pt", "A fábrica não fechou em maio.", "fechou"),
+        ("pl", "Nie zatwierdził fuzji.", "zatwierdził"),
+        ("id", "Pabrik itu tidak tutup.", "tutup"),
+        ("vi", "Công ty không phê duyệt.", "phê duyệt"),
+    ],
+)
+def test_denials_beside_narrow_ones(language, sentence, denied):
+    assert any(denied in scope for _, scope in find_denials(sentence, language))
