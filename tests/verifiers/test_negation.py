@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rubrank.rollouts.rollout import Rollout
@@ -246,29 +248,12 @@ ADVERBS = {
     ),
 }
 
-# More expressions with a word of denial that deny nothing of the statement: litotes, idioms, narrow denials.
-IDIOMS = {
-    "en": "not seldom, not rarely, not only quietly but quickly, not undeservedly, not unreasonably, no less sharply, not least for that reason, not for the first time, nothing short of miraculously, in no uncertain terms, not inconsiderably, no doubt rightly, with no small effort, not entirely by accident, not infrequently enough, not improbably, not by coincidence, not without reason, not too long afterwards, never more clearly",
-    "zh": "不负众望地, 不失所望地, 不止一次, 不仅迅速而且彻底地, 不经意间, 不动声色地, 毫不费力地, 无声无息地, 不辞辛劳地, 不计前嫌地, 未等开会便, 无可避免地, 不期而然地, 不谋而合地, 无独有偶地, 不厌其烦地, 毫无悬念地",
-    "ja": "少なくとも一度, 思いがけず, 休まず, 間を置かず, 予告なく, 惜しげもなく, ぬかりなく, 人知れず, 労をいとわず, 一度ならず, 言わずもがな, 期せずして, 遅滞なく, 知らず知らず, たゆまず, 余すところなく",
-    "ko": "적잖이, 예고 없이, 두말없이, 쉼 없이, 다름없이, 뜻하지 않게, 예상치 못하게, 심심치 않게, 하는 수 없이, 서슴없이, 예상과 다르지 않게, 빈틈없이",
-    "fr": "non seulement vite mais, pas rarement, non sans mal, sans coup férir, sans crier gare, non sans hésitation, à n'en point douter, sans le vouloir, pas plus tard qu'hier, non moins vite, sans ambages, pas par accident, non sans raison",
-    "es": "no pocas veces, no raramente, no sin esfuerzo, no en balde, nada más empezar, ni más ni menos, no sin razón, cuando menos, sin más, no por azar, sin ir más lejos, no muy tarde, no sin dificultad",
-    "de": "nicht selten, nicht ungern, nicht unwesentlich, nicht grundlos, nicht nur schnell sondern auch gern, ohne Wenn und Aber, nicht zu Unrecht, nicht unbemerkt, kaum überraschend, nicht erst gestern, nicht unerheblich, nicht ohne Stolz, nicht ganz freiwillig, nicht zum ersten Mal",
-    "ru": "нередко, не редко, не безосновательно, не мудрствуя лукаво, не откладывая, ни больше ни меньше, не покладая рук, не в последнюю очередь, неоднократно, не без оснований, не впервые, не напрасно, не торопясь",
-    "it": "non di rado, non soltanto in fretta ma bene, nientemeno, non raramente, senza batter ciglio, non poco, non ultimo, non senza ragione, non da ultimo, non casualmente",
-    "pt": "não raro, não raramente, não sem esforço, não à toa, nada menos, não poucas vezes, sem mais, não sem razão, não por coincidência, não casualmente",
-    "nl": "niet zelden, niet onverwacht, niet zonder reden, niet ten onrechte, niet in het minst, niet alleen snel maar ook graag, niet onterecht, niet geheel toevallig, niet voor het eerst",
-    "pl": "nierzadko, nie bez trudu, nie od parady, nie na darmo, niejednokrotnie, nie bez przyczyny, nie po raz pierwszy",
-    "cs": "nezřídka, ne náhodou, ne bez důvodu, nejednou, neméně rychle, ne poprvé, nikoli náhodou",
-    "sv": "inte sällan, inte utan möda, inte överraskande nog, inte för inte, inte helt oväntat, inte för första gången",
-    "id": "tidak jarang, tak jarang, bukan tanpa alasan, tidak hanya cepat tetapi juga, bukan secara kebetulan, tidak lama kemudian",
-    "vi": "không hiếm khi, không phải ngẫu nhiên, không bao lâu sau, không chậm trễ, không chút ngần ngại",
-    "ar": "ليس من قبيل الصدفة, لا عجب, غير مرة, بلا هوادة, ليس للمرة الأولى",
-    "tr": "hiç kuşku yok ki, az olmayan bir çabayla, beklenmedik biçimde, tereddütsüz",
-    "hi": "बिना देर किए, बिना किसी हिचक के, कोई आश्चर्य नहीं",
-    "uk": "не раз, не випадково, не без зусиль, нерідко, не вперше, не без підстав",
-}
+# language → expressions with a word of denial that deny nothing of the statement
+IDIOMS = dict(
+    line.split("\t")
+    for line in Path(__file__).with_name("idioms.tsv").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+)
 
 
 @pytest.mark.parametrize("language", ADVERBS)

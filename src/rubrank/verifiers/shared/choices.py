@@ -389,6 +389,10 @@ def _find_in_brackets(text: str, finder: _MentionFinder) -> str:
     return "".join(sorted(letters))
 
 
+# The letter stands for a quantity: "E = mc^2", "the field B is 3 T".
+_SYMBOL_AFTER = re.compile(r"\s?(?:[=≈<>≤≥^_]|(?:is|was|equals)\s[-−]?[\d\\$])")
+
+
 def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     """The last option in capitals, alone among words; "A" and "I" before words are no options."""
     letters = ""
@@ -400,6 +404,7 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
             continue
         if (
             _is_unit(text, mention)
+            or _SYMBOL_AFTER.match(text, mention.end)
             or _lists_options(text, mention, finder)
             or _ends_list(text, mention, finder)
         ):

@@ -140,13 +140,14 @@ def _find_narrow_denials(clause: str, language: str) -> list[tuple[int, int, str
         denials.append((cue.start(), end, clause[cue.end() : end]))
     before = _pattern(language, "before")
     limits = _pattern(language, "next")
-    for cue in before.finditer(clause) if before and limits else ():
-        is_verb_denied = language == "en" and _AUXILIARY.search(clause[: cue.start()])
-        if is_verb_denied or cue[0].casefold() not in _LONE_CUES:
-            continue
-        next_words = _NEXT_WORDS.match(clause, cue.end())
-        if next_words and limits.match(clause[cue.end() :].lstrip()):
-            denials.append((cue.start(), next_words.end(), next_words[0].split()[-1]))
+    if before and limits:
+        for cue in before.finditer(clause):
+            is_verb_denied = language == "en" and _AUXILIARY.search(clause[: cue.start()])
+            next_words = _NEXT_WORDS.match(clause, cue.end())
+            if is_verb_denied or next_words is None or cue[0].casefold() not in _LONE_CUES:
+                continue
+            if limits.match(clause[cue.end() :].lstrip()):
+                denials.append((cue.start(), next_words.end(), next_words[0].split()[-1]))
     without_behind = _pattern(language, "without behind")
     for cue in without_behind.finditer(clause) if without_behind else ():
         # The text is cut so that the pattern's end is the cue; it looks at a few words only.

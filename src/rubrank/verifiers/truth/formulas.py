@@ -53,6 +53,10 @@ _WORDS_OF_LATEX = re.compile(
 _BEYOND = re.compile(
     r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
 )
+# "not 7 but 8", 不是7，而是8: the second one is the result.
+_CORRECTION = re.compile(
+    r"\A(?:not|不是)\s?[^,，;；]{1,60}?[,，]?\s?(?:but(?: rather)?|rather|而是)\s?", re.IGNORECASE
+)
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
 )
@@ -68,6 +72,7 @@ def find_formula(text: str, *, whole: bool) -> str:
     without prose counts as it is. Otherwise it is the end of an answer, and its last formula counts.
     """
     text = " ".join(text.split())  # long runs of spaces cost time in every pattern
+    text = _CORRECTION.sub("", text)
     result = _BEYOND.split(text, maxsplit=1)[0]  # "8, which occurs when x = 4"
     core = read_formula(result).core if whole else result
     has_inner_dollar = "$" in result.strip("$ .,")
@@ -174,6 +179,7 @@ _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°")
 _SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{[^{}]*\}))")
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
 _SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
+_MIXED = re.compile(r"(?<![\w.}\\^_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")  # 2\\frac{1}{3}
 _REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
 _BASE = re.compile(
     r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z"
@@ -220,6 +226,7 @@ def read_formula(text: str) -> Formula:
         unit = "$"
     core = _SHORT_FRACTION.sub(lambda match: f"\\frac{_brace(match[1])}{_brace(match[2])}", text)
     core = _SHORT_ROOT.sub(r"\\sqrt{\1}", core)
+    core = _MIXED.sub(_write_mixed, core)
     core = _REPEATING.sub(_write_repeating, core)
     core = re.sub(r"\s+", " " if has_prose(core) else "", core).strip()
     core = _SHORT_INDEX.sub(r"\1\2", core)
@@ -261,6 +268,14 @@ def _write_unit(name: str) -> str:
 
 def _brace(part: str) -> str:
     return part if part.startswith("{") else f"{{{part}}}"
+
+
+def _write_mixed(match: re.Match[str]) -> str:
+    """2\\frac{1}{3} as \\frac{7}{3}; 2\\frac{5}{3} is a product and stays."""
+    whole, above, below = map(int, match.groups())
+    if above >= below:
+        return match[0]
+    return f"\\frac{{{whole * below + above}}}{{{below}}}"
 
 
 def _write_repeating(match: re.Match[str]) -> str:

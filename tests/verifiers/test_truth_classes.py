@@ -1,0 +1,121 @@
+"""Results that look like the truth: numbers inside formulas, units, lists of options, signs, ranges, mixed numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from rubrank import Rollout, find_verifier
+
+# (mode, truth, response, verdict)
+CASES = [
+    ("math", "7", "We get x + 7y", 0),
+    ("math", "3", "The result is $x^2 + 3x$.", 0),
+    ("numeric", "2", "&= \\frac{F_{n+2}}{F_n^{18}}", 0),
+    ("math", "5", "So the answer is $5x - 1$.", 0),
+    ("math", "4", "\\boxed{4\\sqrt{2}}", 0),
+    ("math", "2", "\\boxed{4\\sqrt{2}}", 0),
+    ("math", "6", "Therefore $\\sin 6\\theta$.", 0),
+    ("math", "9", "Hence $a_9 = b$", 0),
+    ("math", "\\text{even}", "\\boxed{\\text{even}}", 1),
+    ("math", "\\text{even}", "\\boxed{\\text{odd}}", 0),
+    ("math", "\\text{Evelyn}", "\\boxed{Evelyn}", 1),
+    ("math", "78", "\\boxed{\\$78}", 1),
+    ("math", "\\$18.90", "\\boxed{18.90}", 1),
+    ("math", "\\$18.90", "The total is \\$18.90.", 1),
+    ("math", "\\$18.90", "\\boxed{\\$18.09}", 0),
+    ("numeric", "$18.90", "It costs 18.90 dollars.", 1),
+    ("numeric", "$1,200", "He pays $1200.", 1),
+    ("numeric", "$18.90", "It costs 18.90 euros.", 0),
+    (
+        "math",
+        "\\begin{pmatrix} \\frac{1}{2} & 0 \\\\ 0 & 3 \\end{pmatrix}",
+        "\\boxed{\\begin{pmatrix} 1/2 & 0 \\\\ 0 & 3 \\end{pmatrix}}",
+        1,
+    ),
+    (
+        "math",
+        "\\begin{pmatrix} \\frac{1}{2} & 0 \\\\ 0 & 3 \\end{pmatrix}",
+        "\\boxed{\\begin{pmatrix} 1/2 & 0 \\\\ 3 & 0 \\end{pmatrix}}",
+        0,
+    ),
+    ("math", "\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "\\boxed{\\begin{bmatrix} 1 \\\\ 2 \\end{bmatrix}}", 1),
+    ("math", "[1, 5]", "\\boxed{(1, 5)}", 0),
+    ("math", "(1, 5)", "\\boxed{(5, 1)}", 0),
+    ("math", "\\pm 3", "\\boxed{3}", 0),
+    ("math", "\\pm 3", "\\boxed{3, -3}", 1),
+    ("math", "3, -3", "\\boxed{\\pm 3}", 1),
+    ("math", "3", "\\boxed{\\pm 3}", 0),
+    ("math", "2\\frac{1}{3}", "\\boxed{\\frac{7}{3}}", 1),
+    ("math", "2\\frac{1}{3}", "\\boxed{\\frac{2}{3}}", 0),
+    ("numeric", "2 1/3", "It is 7/3.", 1),
+    ("math", "\\frac{7}{3}", "\\boxed{2\\frac{1}{3}}", 1),
+    ("numeric", "25%", "The share is 0.25.", 1),
+    ("numeric", "25", "The share is 2.5%.", 0),
+    ("numeric", "3rd", "She came 3rd.", 1),
+    ("numeric", "3", "She was the 13th.", 0),
+    ("numeric", "-5", "x = 5", 0),
+    ("numeric", "5", "x = -5", 0),
+    ("math", "-5", "\\boxed{5}", 0),
+    ("numeric", "-5", "x = −5", 1),
+    ("numeric", "8", "The answer is not 7 but 8.", 1),
+    ("numeric", "7", "The answer is not 7 but 8.", 0),
+    ("math", "7", "The answer is not 7 but 8.", 0),
+    ("math", "8", "The answer is not 7 but 8.", 1),
+    ("numeric", "7", "答案不是7，而是8。", 0),
+    ("numeric", "8", "答案不是7，而是8。", 1),
+    ("numeric", "7", "It is between 7 and 9.", 0),
+    ("numeric", "7", "7 to 9 people came.", 0),
+    ("numeric", "7", "The answer is 7 or 8.", 0),
+    ("numeric", "3e8 m/s", "$3.0 \\times 10^{8}$ m/s", 1),
+    ("numeric", "3e8 m/s", "$3.0 \\times 10^{7}$ m/s", 0),
+    ("numeric", "150 cm", "1.5米", 1),
+    ("numeric", "150 cm", "1.5厘米", 0),
+    ("numeric", "2.5公里", "2500 m", 1),
+    ("numeric", "3 m^2", "30000 cm²", 1),
+    ("numeric", "1.2万人", "12000人", 1),
+    ("numeric", "5000 m", "$5 \\times 10^{3}\\ \\text{m}$", 1),
+    ("numeric", "5 kg", "5 m", 0),
+    ("math", "x \\ge 3", "\\boxed{x \\geq 3}", 1),
+    ("math", "x \\ge 3", "\\boxed{x > 3}", 0),
+    ("math", "12", "There are 12 ways to seat 4 people.", 1),
+    ("math", "4", "There are 12 ways to seat 4 people.", 0),
+    ("choice", "B", "\\boxed{33.4} so the correct option is: B", 1),
+    ("choice", "F", "The value is 16.16 Btu/lb-F.", 0),
+    ("choice", "C", "It boils at 100 C.", 0),
+    ("choice", "A", "【答案】A. ①② B. ①③ C. ②③ D. ①②③", 0),
+    ("choice", "D", "【答案】A. ①② B. ①③ C. ②③ D. ①②③", 0),
+    ("choice", "D", "【答案】D", 1),
+    ("choice", "B", "\\boxed{B}. Some would say A.", 1),
+    ("choice", "A", "The answer is A. \\boxed{B}", 0),
+    ("choice", "B", "The answer is A. \\boxed{B}", 1),
+    ("choice", "B", "The options are A) 1, B) 2, C) 3 and D) 4.", 0),
+    ("choice", "C", "A. 1\nB. 2\nC. 3\nD. 4", 0),
+    ("choice", "D", "A. 1\nB. 2\nC. 3\nD. 4", 0),
+    ("choice", "A", "The current is 5 A.", 0),
+    ("choice", "A", "The current is 5 A, so option C.", 0),
+    ("choice", "C", "The current is 5 A, so option C.", 1),
+    ("choice", "B", "Not A but B.", 1),
+    ("choice", "A", "Not A but B.", 0),
+    ("choice", "B", "答案不是A而是B", 1),
+    ("choice", "A", "答案不是A而是B", 0),
+    ("choice", "C", "The correct answer is **C**: vitamin D deficiency.", 1),
+    ("choice", "D", "The correct answer is **C**: vitamin D deficiency.", 0),
+    ("choice", "B", "\\boxed{\\text{(B) } 12}", 1),
+    ("choice", "B", "\\boxed{\\textbf{(B)}\\ 12}", 1),
+    ("choice", "AC", "故选AC", 1),
+    ("choice", "A", "故选AC", 0),
+    ("choice", "B", "I would eliminate B and C; D is left.", 0),
+    ("choice", "E", "The energy is E = mc^2.", 0),
+    ("choice", "B", "The magnetic field B is 3 T.", 0),
+    ("choice", "C", "Points A and B lie on line C. The answer: C", 1),
+]
+
+
+@pytest.mark.parametrize(("mode", "truth", "response", "verdict"), CASES)
+def test_results(mode, truth, response, verdict):
+    if mode == "math":
+        pytest.importorskip("math_verify")
+    verifier = find_verifier("GroundTruthMatch")
+    params = verifier.check_parameters({"truth": truth, "mode": mode, "seconds": 30})
+    score = verifier.verify(Rollout(response=response), params)
+    assert score.value == verdict, score.reason
