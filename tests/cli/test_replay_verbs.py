@@ -96,7 +96,7 @@ def test_nothing_is_cut_off(scores, width):
 
 def test_numbers_for_names_count_rules_only(scores):
     """With columns called by number, 1 is the first rule, and not the nominal weights."""
-    shown = run("replay", scores, "--rules", "all").stdout.split("Weights in effect")[1].splitlines()
+    shown = run("replay", scores, "--rules", "all").stdout.split("Effective weights")[1].splitlines()
     assert shown[1].split()[:3] == ["nominal", "1", "2"]
     columns = next(line for line in shown if line.startswith("Check 3")).split()[2:]
     found = replay(synthetic_step(groups=12), ["weighted-mean"])
@@ -113,7 +113,7 @@ def test_lengths_are_measured_from_rollouts(rollouts):
     assert found["follows"]["heading"] > 0.5
     assert set(found["follows"]) == {"answer_length", "heading"}  # what nobody uses is left out
     assert (
-        "The reward follows"
+        "Correlation of rewards with attributes"
         in run("replay", rollouts / "graded.jsonl", "--rollouts", rollouts / "rollouts.jsonl").stdout
     )
 

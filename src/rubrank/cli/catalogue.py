@@ -76,10 +76,8 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     words = _stems(search or "")
     if not words:
         return entries
-    is_negated = (
-        any(word in _NEGATIONS for word in words)
-        or re.search("不要|不能|禁止|没有|不得", search or "") is not None
-    )
+    has_chinese_negation = re.search("不要|不能|禁止|没有|不得", search or "") is not None
+    is_negated = has_chinese_negation or any(word in _NEGATIONS for word in words)
     subjects = [word for word in words if word not in _NEGATIONS] or words
     relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
     if is_negated:  # "no emojis": criteria that forbid something come first
@@ -109,33 +107,30 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     """
     spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
     keywords = _keywords().get(entry.name, ())
+    parameter_types = " ".join(parameter.type for parameter in entry.parameters)
     texts = (
         (3.0, f"{entry.name} {spaced_name} {entry.family}"),
         (2.0, " ".join(keywords)),
-        (
-            1.0,
-            f"{entry.checks} {entry.doc} {' '.join(parameter.type for parameter in entry.parameters)}",
-        ),
+        (1.0, f"{entry.checks} {entry.doc} {parameter_types}"),
     )
     stems = [(points, text, _stems(text)) for points, text in texts]
     total = 0.0
     for word in words:
-        points = [
-            points
-            for points, text, stems_of_text in stems
-            if word in stems_of_text
-            or (
-                len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text)
-            )  # "dat" (date) begins "data"
-            or (not word.isascii() and word in text)
-        ]
+        best = 0.0
+        for points, text, stems_of_text in stems:
+            is_word = word in stems_of_text
+            # Three letters are too few: "dat" (date) begins "data".
+            is_beginning = len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text)
+            is_part = not word.isascii() and word in text
+            if is_word or is_beginning or is_part:
+                best = max(best, points)
         if not word.isascii() and any(
             not keyword.isascii() and keyword in word for keyword in keywords
         ):
-            points.append(2.0)  # 多语言 for 语言
-        if not points:
+            best = max(best, 2.0)  # 多语言 for 语言
+        if not best:
             return 0.0
-        total += max(points)
+        total += best
     return total
 
 
@@ -151,9 +146,8 @@ def _stems(text: str) -> list[str]:
 
 @cache
 def _keywords() -> dict[str, list[str]]:
-    return dict(
-        load_yaml((files("rubrank") / "rubrics" / "keywords.yaml").read_text(encoding="utf-8"))
-    )
+    path = files("rubrank") / "rubrics" / "keywords.yaml"
+    return dict(load_yaml(path.read_text(encoding="utf-8")))
 
 
 def describe(name: str) -> CriterionEntry:
@@ -161,14 +155,11 @@ def describe(name: str) -> CriterionEntry:
     names = _all_names()
     if name not in names:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
-        remedy = (
-            f"Did you mean {' or '.join(map(repr, near))}?"
-            if near
-            else "`rubrank criteria` lists them."
-        )
-        raise UnknownName(
-            "criteria", "name", f"one of {len(names)} known criteria", repr(name), remedy
-        )
+        remedy = "`rubrank criteria` lists them."
+        if near:
+            remedy = f"Did you mean {' or '.join(map(repr, near))}?"
+        allowed = f"one of {len(names)} known criteria"
+        raise UnknownName("criteria", "name", allowed, repr(name), remedy)
     return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
 
 
@@ -178,15 +169,10 @@ def write_yaml_line(entry: CriterionEntry) -> str:
     >>> write_yaml_line(describe("BulletCount"))
     '- {name: BulletCount, params: {count: 3}}'
     """
-    params = next(
-        (
-            example.get("params") or {}
-            for example in entry.examples
-            if example.get("kind") == "pass"
-        ),
-        {},
-    )
-    criterion = {"name": entry.name, "params": params} if params else {"name": entry.name}
+    criterion: dict[str, Any] = {"name": entry.name}
+    passing = [example for example in entry.examples if example.get("kind") == "pass"]
+    if passing and passing[0].get("params"):
+        criterion["params"] = passing[0]["params"]
     text: str = yaml.safe_dump(
         criterion, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**6
     )

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rubrank._plain import describe_allowed
 from rubrank._plugins import find_failed_line
-from rubrank.cli.settings import as_flag, take_settings
+from rubrank.cli.settings import take_settings
 from rubrank.cli.terminal import say, warnings_in_words
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.options import GateOptions
@@ -66,10 +66,7 @@ class Verb(TyperCommand):
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
                 continue
             if parameter.name in names_so_far:
-                flag = next(
-                    (name for name in parameter.opts if name.startswith("--")), parameter.opts[0]
-                )
-                raise InvalidInput("options", flag, "given once", "two values", "")
+                raise InvalidInput("options", _long_flag(parameter), "given once", "two values", "")
             names_so_far.add(parameter.name)
 
     def invoke(self, ctx: Any) -> Any:
@@ -126,19 +123,15 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
     try:
         yield
     except RubrankError as error:
-        text = (
-            describe_error(error, ctx)
-            if isinstance(error, InvalidInput)
-            else show_flags(str(error), ctx)
-        )
+        if isinstance(error, InvalidInput):
+            text = describe_error(error, ctx)
+        else:
+            text = show_flags(str(error), ctx)
         say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
-        say(
-            f"rubrank: interrupted; {error}"
-            if str(error)
-            else "rubrank: interrupted, nothing was written"
-        )
+        what_happened = f"; {error}" if str(error) else ", nothing was written"
+        say(f"rubrank: interrupted{what_happened}")
         raise typer.Exit(130) from None
     except BrokenPipeError:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
@@ -174,20 +167,27 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def describe_error(error: InvalidInput, ctx: Any) -> str:
-    """The error as the user of a verb reads it: with flags instead of options, and the verb instead of functions."""
+    """The error as the user of a verb reads it: with flags instead of options, and the verb instead of functions.
+
+    An error begins with what it is about. Here is that beginning under `rubrank fuse`:
+
+        RLVR2: prior, an option with a flag             fuse: --set prior
+        load_scores: source, a function of ours         fuse: source
+        a.yaml: weight, a file and a flag               fuse: a.yaml: --weight
+        a.yaml: criteria.0, a file                      a.yaml: criteria.0
+    """
     verb = ctx.command_path.partition(" ")[2]
-    allowed = show_flags(error.allowed, ctx)
-    remedy = show_flags(error.remedy, ctx)
     flag = None if error.field is None else _flag_of(error.field, ctx)
     owner = error.owner
     is_verb = owner.removeprefix("rubrank ") == verb
-    has_words_only = all(
-        word.isidentifier() for word in owner.split(" ")
-    )  # a file would have a dot or a slash
-    if is_verb or _FUNCTION.fullmatch(owner) or (flag and has_words_only):
+    is_function = _FUNCTION.fullmatch(owner) is not None
+    is_file = not all(word.isidentifier() for word in owner.split(" "))  # it has a dot or a slash
+    if is_verb or is_function or (flag is not None and not is_file):
         owner = verb
-    elif flag:
+    elif flag is not None:
         owner = f"{verb}: {owner}"
+    allowed = show_flags(error.allowed, ctx)
+    remedy = show_flags(error.remedy, ctx)
     return str(InvalidInput(owner, flag or error.parameter, allowed, error.got, remedy))
 
 
@@ -214,11 +214,14 @@ def _flag_of(field: str, ctx: Any) -> str | None:
     for name in (field, _OTHER_NAMES.get(field)):
         for parameter in ctx.command.params:
             if parameter.name == name and parameter.param_type_name == "option":
-                return next(
-                    (flag for flag in parameter.opts if flag.startswith("--")), as_flag(field)
-                )
+                return _long_flag(parameter)
     keys = getattr(ctx.command, "setting_keys", ())
     return f"--set {field}" if field.partition(".")[0] in keys else None
+
+
+def _long_flag(parameter: Any) -> str:
+    """The flag of an option in its long form, such as --output for -o."""
+    return next((flag for flag in parameter.opts if flag.startswith("--")), parameter.opts[0])
 
 
 # ------------------------------------------------------------------------------------------------------- usage errors
@@ -257,10 +260,9 @@ def _describe_usage_error(error: Any) -> str:
     parameter = getattr(error, "param", None)
     if parameter is not None and hasattr(cause, "errors"):
         complaint = cause.errors()[0]
-        flag = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
         _, is_choice, choices = complaint["msg"].partition(" is not one of ")
         allowed = f"one of {choices.rstrip('.')}" if is_choice else describe_allowed(complaint)
-        return f"{flag} must be {allowed}; got {complaint['input']!r}"
+        return f"{_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
     if hasattr(error, "possibilities"):  # an unknown option
         advice = _advise_on_option(error)
         if advice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
     from rubrank.studies.replay.filters import Filtered
     from rubrank.studies.replay.overhead import Overhead
-    from rubrank.studies.replay.replay import Replay, RuleReplay
+    from rubrank.studies.replay.replay import Replay
     from rubrank.studies.replay.robustness import RobustnessRow
 
 _MOST_MAPPED = 180  # rows of 20 criteria × 3 maps × 3 rules
@@ -30,24 +30,22 @@ def show_replay(result: Replay, winners: bool) -> None:
         ("Groups with the same winner", result.same_winner),
     ):
         matrix(title, numbered, result.names, [[number(x) for x in row] for row in values])
-    _show_by_criterion(
-        "Weights in effect: share in the variance of the reward",
-        result,
-        lambda rule: rule.effective,
-        True,
-    )
-    _show_by_criterion(
-        "Influence: 1 − Spearman with and without the criterion",
-        result,
-        lambda rule: rule.influence,
-        False,
-    )
+    title = "Effective weights: share of the variance of the reward"
+    effective = [rule.effective for rule in result.rules]
+    _show_by_criterion(title, result, ["nominal", *result.names], [result.nominal, *effective])
+    title = "Influence: 1 − Spearman with and without the criterion"
+    _show_by_criterion(title, result, result.names, [rule.influence for rule in result.rules])
     if result.attributes:
         cells = [
             [number(rule.follows[d], "+.2f") for rule in result.rules]
             for d in range(len(result.attributes))
         ]
-        matrix("The reward follows: Spearman within groups", result.attributes, result.names, cells)
+        matrix(
+            "Correlation of rewards with attributes: Spearman within groups",
+            result.attributes,
+            result.names,
+            cells,
+        )
     if winners:
         _show_winners(result)
 
@@ -61,30 +59,23 @@ def _show_rewards(result: Replay) -> None:
         rows.append(
             [str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"]
         )
-    size = counted(len(result.groups), "group"), counted(len(result.rules[0].reward), "rollout")
-    title = f"{', '.join(size)}, {counted(result.step, 'group')} a step"
-    table(
-        title,
-        ("", "rule", "rewards", "least", "median", "most", "no signal", "µs a step"),
-        rows,
-        words=3,
-    )
+    groups = counted(len(result.groups), "group")
+    rollouts = counted(len(result.rules[0].reward), "rollout")
+    title = f"{groups}, {rollouts}, {counted(result.step, 'group')} per step"
+    headings = ["", "rule", "rewards", "lowest", "median", "highest", "no signal", "µs per step"]
+    table(title, headings, rows, words=3)
 
 
 def _show_by_criterion(
-    title: str, result: Replay, of: Callable[[RuleReplay], np.ndarray], nominal: bool
+    title: str, result: Replay, names: Sequence[str], columns: Sequence[np.ndarray]
 ) -> None:
-    """Print criteria × rules; if there are too many criteria, those with the largest weights."""
+    """Print criteria × columns; if there are too many criteria, those with the largest weights."""
     order = list(range(len(result.criteria)))
     if len(order) > MOST_ROWS:
         order = np.argsort(-result.nominal, kind="stable").tolist()
-    names = list(result.names)
-    values = [of(rule) for rule in result.rules]
-    if nominal:
-        names.insert(0, "nominal")
-        values.insert(0, result.nominal)
-    cells = [[number(column[k]) for column in values] for k in order]
-    matrix(title, [result.criteria[k] for k in order], names, cells, named=int(nominal))
+    cells = [[number(column[k]) for column in columns] for k in order]
+    extra = len(names) - len(result.names)  # columns before those of the rules keep their names
+    matrix(title, [result.criteria[k] for k in order], names, cells, named=extra)
 
 
 def _show_winners(result: Replay) -> None:

@@ -360,7 +360,7 @@ class ViewerApi:
     async def label(self, request: Request) -> Response:
         """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score None removes the label."""
         if request.headers.get("content-type") != "application/json":
-            return JSONResponse({"error": "labels are taken as JSON"}, 415)
+            return JSONResponse({"error": "send labels as application/json"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
         put_label = _answer_with(lambda _: self._put_label(json.loads(body)))
         return await run_in_threadpool(put_label, request)

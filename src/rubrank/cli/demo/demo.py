@@ -33,6 +33,8 @@ from rubrank.viewer.report import write_report
 
 ATTRIBUTES = ("reasoning words", "headings", "bold")
 """Attributes of responses whose influence is removed from the rewards."""
+OTHER_RULES = ("weighted-mean+", "gdpo+", "focal+", "borda+")
+"""Rules whose rewards the report compares with those of the demo."""
 
 
 def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
@@ -56,31 +58,24 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
         _show_overview(result)
         _show_explanations(result, graded)
     else:
-        print_line(_short_explanation(first))
+        # The three criteria that moved the reward of the best rollout most.
+        heading, *lines = first.explain(int(np.argmax(first.reward))).splitlines()
+        print_line("\n".join([f"Why? {heading}", *lines[:3], "  …", ""]))
 
     write_rewards(groups, result, output)
-    write_records(
-        records, records_of(result, graded, groups=groups, others=_fuse_with_other_rules(graded))
-    )
+    batch = graded.batch()
+    other_rewards = {name: find_rule(name)(batch).reward for name in OTHER_RULES}
+    write_records(records, records_of(result, graded, groups=groups, others=other_rewards))
     write_report(records, report, title="rubrank demo")
     print_line(f"Report to open in a browser: {report}")
     print_line(f"Rewards: {output}    Records: {records}")
     if not explain:
         # After `make demo` the command is in .venv, which is not on the PATH.
-        command = (
-            "rubrank"
-            if shutil.which("rubrank")
-            else f"{os.path.relpath(sys.executable)} -m rubrank"
-        )
+        command = "rubrank"
+        if not shutil.which("rubrank"):
+            command = f"{os.path.relpath(sys.executable)} -m rubrank"
         print_line(f"All groups and reasons: {command} demo --explain --force")
     return result
-
-
-def _short_explanation(group: FusedGroup) -> str:
-    """The three criteria that moved the best rollout's reward most."""
-    best = int(np.argmax(group.reward))
-    heading, *lines = group.explain(best).splitlines()
-    return "\n".join([f"Why? {heading}", *lines[:3], "  …", ""])
 
 
 def _show_explanations(result: Fused, graded: ScoreTable) -> None:
@@ -88,18 +83,10 @@ def _show_explanations(result: Fused, graded: ScoreTable) -> None:
     print_line("Why that reward?")
     for label, rollout in _choose_examples(result):
         print_line(result[label].explain(rollout))
-        for line in _list_reasons(graded, str(label), rollout):
-            print_line(line)
+        scores = graded[str(label)]
+        for name in scores.names:
+            print_line(f"  · {name}: {scores.reason(rollout, name)}")
     print_line("")
-
-
-def _fuse_with_other_rules(table: ScoreTable) -> dict[str, np.ndarray]:
-    """Rewards of the same rollouts under other rules, which the report compares."""
-    batch = table.batch()
-    return {
-        name: find_rule(name)(batch).reward
-        for name in ("weighted-mean+", "gdpo+", "focal+", "borda+")
-    }
 
 
 def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
@@ -142,18 +129,13 @@ def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
     )
 
 
-def _scored_criteria(group: FusedGroup) -> list[int]:
-    """Numbers of the criteria that have scores: those of the query's own rubric."""
-    return [k for k, missing in enumerate(group.missing) if missing < len(group.reward)]
-
-
 def _show_rewards(group: FusedGroup) -> None:
     """Print a table of criteria × rollouts, from the best rollout to the worst."""
     order = [int(i) for i in np.argsort(-group.reward, kind="stable")]
-    rows = [
-        [group.criteria[k], *(_format_score(group, i, k) for i in order)]
-        for k in _scored_criteria(group)
-    ]
+    rows = []
+    for k, name in enumerate(group.criteria):
+        if group.missing[k] < len(order):  # other criteria belong to other queries
+            rows.append([name, *(_format_score(group, i, k) for i in order)])
     rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
     rows.append(["gate", *(_format_gate(group, i) for i in order)])
     rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
@@ -206,9 +188,3 @@ def _choose_examples(result: Fused) -> list[tuple[object, int]]:
         _, label, rollout = max(stopped)
         chosen.append((label, rollout))
     return chosen
-
-
-def _list_reasons(table: ScoreTable, label: str, rollout: int) -> list[str]:
-    """The reason of each criterion's verdict on a rollout, one line each."""
-    group = table[label]
-    return [f"  · {name}: {group.reason(rollout, name)}" for name in group.names]

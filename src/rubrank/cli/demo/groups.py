@@ -25,7 +25,6 @@ _NAME = "demo_groups.jsonl"
 def load_demo_groups() -> list[Group]:
     """All groups, in the order of the file. `parse_rubric` reads `group.rubric`."""
     text = (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")
-    lines = text.split("\n")[
-        :-1
-    ]  # not splitlines(): texts may contain other line separators, such as U+2028
+    # Not splitlines(): texts may contain other line separators, such as U+2028.
+    lines = text.split("\n")[:-1]
     return group_rows(map(json.loads, lines), _NAME)

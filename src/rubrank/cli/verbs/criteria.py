@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,9 +65,8 @@ def lint(
     from rubrank.records.files import read_records
     from rubrank.rubrics.rubric import load_rubric
 
-    findings = lint_rubric(
-        load_rubric(rubric), read_records(records) if records is not None else None
-    )
+    run = None if records is None else read_records(records)
+    findings = lint_rubric(load_rubric(rubric), run)
     if as_json:
         print_json([finding.to_dict() for finding in findings])
     else:
@@ -83,21 +81,15 @@ def lint(
 def _complete_name(incomplete: str) -> list[str]:
     from rubrank.cli.catalogue import find_criteria
 
-    return [
-        criterion.name for criterion in find_criteria() if criterion.name.startswith(incomplete)
-    ]
+    names = [criterion.name for criterion in find_criteria()]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _complete_family(incomplete: str) -> list[str]:
     from rubrank.cli.catalogue import find_criteria
 
-    return sorted(
-        {
-            criterion.family
-            for criterion in find_criteria()
-            if criterion.family.startswith(incomplete)
-        }
-    )
+    families = sorted({criterion.family for criterion in find_criteria()})
+    return [family for family in families if family.startswith(incomplete)]
 
 
 def criteria(
@@ -130,18 +122,14 @@ def criteria(
     if as_json:
         print_json([criterion.to_dict() for criterion in matches])
     elif matches:
-        _show_criteria(matches)
+        rows = [(c.name, c.family, c.how, c.checks) for c in matches]
+        table("", ("name", "family", "by", "checks"), rows, words=4, most=None)
+        say("1 criterion" if len(rows) == 1 else f"{len(rows)} criteria")
     else:
         say(f"no criterion matches {search!r}.")
         say("Try other or fewer words, write your own question for a judge (rubrank help rubrics),")
         say("or write a verifier (rubrank help extending).")
         raise typer.Exit(1)
-
-
-def _show_criteria(criteria: Sequence[CriterionEntry]) -> None:
-    rows = [(c.name, c.family, c.how, c.checks) for c in criteria]
-    table("", ("name", "family", "by", "checks"), rows, words=4, most=None)
-    say("1 criterion" if len(rows) == 1 else f"{len(rows)} criteria")
 
 
 def _show_criterion(criterion: CriterionEntry) -> None:

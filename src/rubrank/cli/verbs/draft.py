@@ -154,11 +154,11 @@ def draft(
         f"{counts['written']} written, {counts['dropped']} dropped"
     )
     if result.account is not None:
-        per_item = f"{counts['cost_per_item']:.4g} per" if counts["written"] else "but no"
-        say(
-            f"writers and judges: {result.account.calls} calls, cost {result.account.cost:.4g}, "
-            f"{per_item} written item that was kept"
-        )
+        kept = "no written item was kept"
+        if counts["written"]:
+            kept = f"{counts['cost_per_item']:.4g} per written item that was kept"
+        calls = counted(result.account.calls, "call")
+        say(f"writers and judges: {calls}, cost {result.account.cost:.4g}, {kept}")
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
         say(
@@ -197,7 +197,7 @@ def _show_estimate(
             }
         )
         return
-    headings = ["", f"{USUAL['items']} items a writer", f"at most ({MOST['items']})"]
+    headings = ["", f"{USUAL['items']} items per writer", f"at most ({MOST['items']})"]
     purposes = {"judge": "calls of judges"}
     lines = [
         [

@@ -249,15 +249,13 @@ def _show_run(run: EvalRun, as_json: bool) -> None:
         return
     rows = [[name, number(value, ".4f")] for name, value in run.metrics.items()]
     table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
-    print_line(
-        f"{run.judged} scored; settings: {', '.join(f'{k} {v}' for k, v in run.settings.items()) or 'none'}"
-    )
+    settings = ", ".join(f"{name} {value}" for name, value in run.settings.items())
+    print_line(f"{run.judged} scored; settings: {settings or 'none'}")
     for note in run.notes:
         print_line(f"note: {note}")
     if not math.isnan(run.reasoning_words):
-        print(
-            f"reasoning was removed before scoring: {run.reasoning_words:.0f} words per answer that has any"
-        )
+        words = f"{run.reasoning_words:.0f} words per answer that has any"
+        print(f"reasoning was removed before scoring: {words}")
     for reason, count in run.missing.most_common(5):
         print_line(f"missing {count}: {reason}")
 
@@ -267,30 +265,22 @@ def _print_table(capabilities: CapabilityTable) -> None:
 
     for row in capabilities.rows:
         benchmarks = [name for name in capabilities.benchmarks if name in row.cells]
-        cells = [
-            [
-                benchmark_class(name).title,
-                row.notes[name],
-                number(row.cells[name]),
-                *_interval(row.intervals, name),
-            ]
-            for name in benchmarks
-        ]
         headings = ["benchmark", "how", "points"]
         no_interval = []  # averages have none
         if row.intervals:
             headings.append("95%")
             no_interval.append("")
+        cells = []
+        for name in benchmarks:
+            interval = no_interval
+            if name in row.intervals:
+                low, high = row.intervals[name]
+                interval = [f"[{number(low)}, {number(high)}]"]
+            title = benchmark_class(name).title
+            cells.append([title, row.notes[name], number(row.cells[name]), *interval])
         cells += [
             [f"= {kind}", "", number(value), *no_interval] for kind, value in row.averages.items()
         ]
         coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
         cells.append(["= overall", coverage, number(row.overall), *no_interval])
         table(row.model, headings, cells, words=2)
-
-
-def _interval(intervals: Mapping[str, tuple[float, float]], name: str) -> list[str]:
-    """The cell with the interval of a benchmark; no cell if no intervals were computed."""
-    if not intervals:
-        return []
-    return ["[{}, {}]".format(*map(number, intervals[name])) if name in intervals else ""]

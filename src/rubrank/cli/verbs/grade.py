@@ -46,7 +46,9 @@ def register(app: typer.Typer) -> None:
 def grade(
     rollouts: Annotated[
         str,
-        typer.Argument(help="Rollouts: a file, folder or glob, hf:NAME, or - (rubrank help data)."),
+        typer.Argument(
+            help="Rollouts: a file, folder or glob, hf:NAME, or - for stdin (rubrank help data)."
+        ),
     ],
     rubric: Annotated[
         str | None, typer.Option("--rubric", "-r", help="A rubric file or a preset.")
@@ -100,7 +102,7 @@ def grade(
     most_missing: Annotated[
         float,
         typer.Option(
-            help="Fail if a larger share of the scores is missing; all missing always fails."
+            help="Fail if more than this share of the scores is missing; if all are, it always fails."
         ),
     ] = 0.2,
     dry_run: Annotated[
@@ -180,13 +182,8 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
 
     if file is None:
         if cache_only:
-            raise InvalidInput(
-                "grade",
-                "cache_only",
-                "used with `judges`",
-                "no judges",
-                "Name a file: `judges=FILE`.",
-            )
+            remedy = "Name a file: `judges=FILE`."
+            raise InvalidInput("grade", "cache_only", "used with `judges`", "no judges", remedy)
         return None
     judges = load_judges(file)
     cache = judges.cache
@@ -232,16 +229,11 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
             data["judging"] = judging_dict(graded.judging)
         print_json(data)
     else:
-        rows = [
-            (
-                s.name,
-                number(s.mean, ".3g"),
-                number(s.tie_rate, ".0%"),
-                str(s.missing),
-                f"{s.all_tied} of {s.groups}",
-            )
-            for s in summaries
-        ]
+        rows = []
+        for s in summaries:
+            tied = f"{s.all_tied} of {s.groups}"
+            mean = number(s.mean, ".3g")
+            rows.append((s.name, mean, number(s.tie_rate, ".0%"), str(s.missing), tied))
         table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
         if graded.judging is not None:
             show_judging(graded.judging, currency)
@@ -294,7 +286,8 @@ def conformance(
         Path, typer.Argument(help="Prompts with responses and published verdicts, as JSON Lines.")
     ],
     compat: Annotated[
-        _Compat, typer.Option(help="upstream: the public checkers' reading; fixed: ours.")
+        _Compat,
+        typer.Option(help="upstream: as the public checkers read them; fixed: as rubrank does."),
     ] = "upstream",
     as_json: AsJson = False,
 ) -> None:
@@ -327,5 +320,5 @@ def _show_conformance(result: Conformance) -> None:
         print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, answers in result.unknown.items():
         print(
-            f"not measured: {name} ({answers} answers): no such verifier, or arguments that it needs are missing"
+            f"not measured: {name} ({answers} answers): no such verifier, or its arguments are missing"
         )

@@ -78,22 +78,14 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     for number, (start, level, title) in enumerate(headings):
         if words.lower() not in title.lower() or start < end_of_last:
             continue
-        next_starts = [
-            next_start
-            for next_start, next_level, _ in headings[number + 1 :]
-            if next_level <= level
-        ]
-        end_of_last = min(next_starts, default=len(markdown))
+        later = headings[number + 1 :]
+        ends = [end for end, next_level, _ in later if next_level <= level]
+        end_of_last = min(ends, default=len(markdown))
         selected.append(markdown[start:end_of_last].strip())
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
-        raise InvalidInput(
-            "help",
-            "section",
-            f"part of a heading of {topic!r}",
-            repr(words),
-            f"Headings: {titles}.",
-        )
+        allowed = f"part of a heading of {topic!r}"
+        raise InvalidInput("help", "section", allowed, repr(words), f"Headings: {titles}.")
     return "\n\n".join(selected) + "\n"
 
 
@@ -111,9 +103,8 @@ def _list_topics() -> None:
     rows = []
     for name in list_pages():
         if not name.startswith(_HIDDEN):
-            title = _find_headings((pages_folder() / f"{name}.md").read_text(encoding="utf-8"))[0][
-                2
-            ]
+            markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
+            _, _, title = _find_headings(markdown)[0]
             rows.append([name, title])
     table("", ["topic", "page"], rows, words=2, most=None)
     print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")

@@ -67,14 +67,13 @@ def init(
     """Create a folder with sample rollouts, a rubric, judges and settings to start from."""
     existing = [name for name in FILES if (folder / name).exists()]
     if existing:
+        allowed = "a folder without files of these names"
         remedy = "Name another folder; nothing is replaced."
-        raise InvalidInput(
-            "init", "folder", "without files of these names", f"{folder / existing[0]}", remedy
-        )
+        raise InvalidInput("init", "folder", allowed, f"{folder / existing[0]}", remedy)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
-    print_line(f"{folder}: {', '.join(FILES)}. Then:")
+    print_line(f"{folder} has {', '.join(FILES)}. Next:")
     print_line(f"  cd {folder}")
     for command in COMMANDS:
         print_line(f"  {command}")

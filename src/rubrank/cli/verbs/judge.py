@@ -300,7 +300,7 @@ def _show_calibration(result: CascadeCalibration) -> None:
         "agreement",
         "threshold",
         "escalated",
-        "then",
+        "reached",
         "error",
         "calibrated",
     )

@@ -48,7 +48,7 @@ def check(as_json: AsJson = False) -> None:
         ]
         if rows:
             table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
-        print(f"made of: {', '.join(result.walls) or 'nothing'}")
+        print(f"sandbox made of: {', '.join(result.walls) or 'nothing'}")
         print("; ".join(f"{name}: {value}" for name, value in result.machine.items()))
         if result.refused:
             print(f"code from responses is refused: {result.refused}")

@@ -28,13 +28,11 @@ from rubrank.options import FuseOptions, Options, option
 
 if TYPE_CHECKING:
     from rubrank.studies.replay.filters import Filters
-    from rubrank.studies.replay.replay import Replay
 
 _REPLAYED = "rlvr2+,gdpo+,focal+,rule-fusion"  # rules that `replay` compares by default
 _TESTED = "weighted-mean,z-score,rlvr2"  # rules that `robustness` tests by default
-_FLAGS = tuple(
-    name for name in FUSION_FLAGS if name != "rule"
-)  # these verbs compare several: --rules
+# These verbs compare several rules: they have --rules instead of --rule.
+_FLAGS = tuple(name for name in FUSION_FLAGS if name != "rule")
 _Rules = Annotated[
     str | None, typer.Option("--rules", help="Rules, as a,b,c; or `all`.", show_default=False)
 ]
@@ -117,7 +115,14 @@ def replay(
         return
     data = result.as_dict()
     if winners:
-        data["winners"] = _winners(result)
+        # For each group and rule the winning rollout; None for a tie.
+        data["winners"] = {
+            group: {
+                rule.rule: None if rule.winner[g] < 0 else int(rule.winner[g])
+                for rule in result.rules
+            }
+            for g, group in enumerate(result.groups)
+        }
     print_json(data)
 
 
@@ -135,7 +140,7 @@ def robustness(
         bool,
         typer.Option(
             "--paper",
-            help="The paper's filters: group_size=8, unique, unit_scores and no gates (--set).",
+            help="Use the paper's filters: --set group_size=8, unique, unit_scores, gates=false.",
         ),
     ] = False,
     rollouts: Annotated[
@@ -220,10 +225,9 @@ def bench_fusion(
             scores, None, table_columns(group_column, long, column, criteria), say
         ).table
     if step < 1 or not len(table):
+        allowed = "at least 1, in a file that has groups"
         got = f"{step} of {len(table)} rollouts"
-        raise InvalidInput(
-            "bench fusion", "step", "at least 1 group of a file that has some", got, "Try 128."
-        )
+        raise InvalidInput("bench fusion", "step", allowed, got, "Try 128.")
     batch = next(split_steps(table.batch(), step))
     with Bar("rounds", as_json) as tick:
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
@@ -262,14 +266,3 @@ def split_rules(text: str, field: str = "rules") -> list[str]:
             error.field = field
             raise
     return chosen
-
-
-def _winners(result: Replay) -> dict[str, dict[str, int | None]]:
-    """For each group and rule the winning rollout; None for a tie."""
-    winners: dict[str, dict[str, int | None]] = {}
-    for number, group in enumerate(result.groups):
-        winners[group] = {}
-        for rule in result.rules:
-            winner = int(rule.winner[number])
-            winners[group][rule.rule] = None if winner < 0 else winner
-    return winners

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -42,6 +42,7 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Serve rewards to trainers over HTTP, for whole groups or single samples (OpenRLHF, slime, miles, NeMo Gym)."""
+    from rubrank.grading.cluster import check_reachable
     from rubrank.service.config import (
         change_service,
         describe_plan,
@@ -51,12 +52,19 @@ def serve(
     )
 
     if not ray:
-        _refuse_ray_flags(context)
+        for name in ("address", "replicas"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name != "DEFAULT":
+                raise InvalidInput("serve", f"--{name}", "used with --ray", "no --ray", "")
     require_packages(ray)
     service, folder = load_service(config)
     service = change_service(service, host=host, port=port)
     if ray:
-        _check_replicas(service, folder, address)
+        from rubrank.service.replicas import check_replicas
+
+        check_replicas(service, folder)
+        if address is not None:
+            check_reachable(address, "serve")
     plan = plan_service(service, folder)
     if as_json:
         print_json(plan)
@@ -72,23 +80,6 @@ def serve(
         from rubrank.service.server import serve as serve_here
 
         serve_here(service, folder, on_listening=_announce)
-
-
-def _refuse_ray_flags(context: typer.Context) -> None:
-    """Raise InvalidInput for a flag that has no effect without --ray."""
-    for name in ("address", "replicas"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT":
-            raise InvalidInput("serve", f"--{name}", "used with --ray", "no --ray", "")
-
-
-def _check_replicas(service: Any, folder: Path, address: str | None) -> None:
-    from rubrank.grading.cluster import check_reachable
-    from rubrank.service.replicas import check_replicas
-
-    check_replicas(service, folder)
-    if address is not None:
-        check_reachable(address, "serve")
 
 
 def _announce(url: str) -> None:

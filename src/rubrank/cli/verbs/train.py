@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rubrank.cli.terminal import print_json
+from rubrank.cli.terminal import print_json, say
 
 if TYPE_CHECKING:
-    from rubrank.training.job.plan import Plan
     from rubrank.training.job.run import RunDone
 
 
@@ -44,6 +43,7 @@ def train(
     from rubrank.training.job.config import load_job
     from rubrank.training.job.data import is_first_process
     from rubrank.training.job.plan import make_plan
+    from rubrank.training.job.run import run
 
     plan = make_plan(load_job(config, preset), resume=resume, branch=branch)
     first = is_first_process()
@@ -53,21 +53,13 @@ def train(
         print(plan.describe())
     if dry_run:
         return
-    result = _run(plan, config)
+    try:
+        result = run(plan)
+    except KeyboardInterrupt:
+        say(f"rubrank: interrupted; continue with: rubrank train {config} --resume")
+        raise typer.Exit(130) from None
     if first:
         _show(result)
-
-
-def _run(plan: Plan, config: Path) -> RunDone:
-    from rubrank.training.job.run import run
-
-    try:
-        return run(plan)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"rubrank: interrupted; continue with: rubrank train {config} --resume", err=True
-        )
-        raise typer.Exit(130) from None
 
 
 def _show(result: RunDone) -> None:
